@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
 /*
- * The few kernel types and constants the programs use: names and types only, the offsets are relocated when they are
- * loaded (CO-RE), so one build runs on every kernel with BTF, and no generated vmlinux.h is needed.
+ * The few kernel types and constants that the programs use. The loader relocates offsets (CO-RE), so one build runs
+ * on every kernel with BTF, without a generated vmlinux.h.
  */
 #ifndef OVERHEAD_KERNEL_H
 #define OVERHEAD_KERNEL_H
@@ -250,7 +250,7 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 
-/* include/linux/io_uring_types.h, io_uring/net.c, io_uring/rw.c: the last two lie over the front of the first. */
+/* include/linux/io_uring_types.h, io_uring/net.c, io_uring/rw.c: the latter two overlay the beginning of the first. */
 struct io_kiocb {
 	struct file *file;
 	__u8 opcode;
@@ -278,7 +278,7 @@ struct bpf_iter__unix {
 
 #pragma clang attribute pop
 
-/* include/uapi/linux/uio.h, include/linux/socket.h: the layout is that of 64-bit programs. */
+/* include/uapi/linux/uio.h, include/linux/socket.h, as 64-bit programs see them. */
 struct iovec {
 	void *iov_base;
 	__u64 iov_len;
@@ -309,7 +309,7 @@ enum {
 	IORING_RECVSEND_BUNDLE = 1 << 4,
 };
 
-/* Numbers of the system calls that write to a socket. */
+/* System calls that write to a socket. */
 #if defined(__TARGET_ARCH_x86)
 enum {
 	CALL_WRITE = 1,
@@ -332,7 +332,7 @@ enum {
 };
 #endif
 
-/* Numbers of the system calls that do not return as others do: ends, beginnings of threads, the return from a signal. */
+/* System calls that do not return normally: exits, creation of threads, return from a signal. */
 enum {
 #if defined(__TARGET_ARCH_x86)
 	CALL_RT_SIGRETURN = 15,
@@ -347,13 +347,13 @@ enum {
 	CALL_EXIT_GROUP = 94,
 	CALL_RT_SIGRETURN = 139,
 	CALL_CLONE = 220,
-	/* It has `clone` alone. */
+	/* arm64 has only `clone`. */
 	CALL_FORK = CALL_CLONE,
 	CALL_VFORK = CALL_CLONE,
 	COMPAT_CALL_EXIT_GROUP = 248,
 #endif
 	CALL_CLONE3 = 435,
-	/* Of 32-bit programs, on both. */
+	/* Numbers of 32-bit programs, the same on both. */
 	COMPAT_CALL_EXIT = 1,
 	COMPAT_CALL_FORK = 2,
 	COMPAT_CALL_CLONE = 120,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
 /*
- * Counts what the processes of two roles, server and client, ask of the kernel: O(1) per event, nothing sent to user
- * space, no clock read at most system calls. User space reads the tables at both ends of a window.
+ * Counts what the processes of two roles, server and client, ask of the kernel. Every event takes O(1), none is
+ * sent to user space, and most system calls read no clock. User space reads the maps at both ends of a window.
  *
- * Every thread carries its slot in task-local storage, and each CPU that of the thread that runs on it, from switch to
- * switch: a system call looks nothing up. A thread that was never judged, or was judged before the last process got a
+ * Every thread has its slot in task-local storage, and each CPU has the running thread's slot from switch to
+ * switch, so a system call needs no lookup. A thread that was never looked up, or not since the last process got a
  * slot, is looked up by process at its next event.
- * Who owns which connection is noted once per socket: user space compares that with the connections that were captured.
+ * The owner of each connection is recorded once per socket; user space compares it with the captured connections.
  *
- * System calls are counted at their return alone. The program at their entry times them, and is attached for a moment at
- * the beginning and for short windows of time from then on; throughout where work is sampled by operation.
+ * System calls are counted at their return. The program at their entry times them; it is attached for a moment at
+ * the beginning and then for short windows, or throughout when sampling work by operation.
  */
 #include "kernel.h"
 #include "overhead.h"
@@ -17,42 +17,42 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-/* Triple licence; the kernel must know the first one to allow `bpf_perf_event_read_value`. */
+/* Triple licence; the kernel must recognise the first one to allow `bpf_perf_event_read_value`. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Ports whose users are wanted: one bit per port. */
+/* Wanted ports, one bit each. */
 const volatile __u8 port_set[PORT_SET_BYTES] = {};
-/* A listener on one of these ports is a server; who connects to one is a client. */
+/* Listeners on these ports are servers; processes that connect to them are clients. */
 const volatile __u32 find_servers = 0;
 const volatile __u32 find_clients = 0;
 /* Count sockets on these ports only. */
 const volatile __u32 only_port_set = 0;
-/* Which sockets are counted: those of TCP, UNIX stream sockets. */
+/* Count TCP sockets, UNIX stream sockets. */
 const volatile __u32 counts_tcp = 1;
 const volatile __u32 counts_unix = 0;
-/* The process that measures: it never gets a role by discovery. */
+/* The measuring process, which gets no role by discovery. */
 const volatile __u32 own_tgid = 0;
-/* Its children are clients from their exec on. */
+/* Its children become clients at their exec. */
 const volatile __u32 adopt_children = 0;
-/* Slots below this one are handed out here, the others by user space. */
+/* Lower slots are assigned here, others by user space. */
 const volatile __u32 kernel_slots = SLOT_FIRST;
 const volatile enum cycle_mode cycle_mode = CYCLES_OFF;
-/* The tracepoint tells failed retransmissions too, and has the error as its third argument. */
+/* The tracepoint also reports failed retransmissions, with the error as its third argument. */
 const volatile __u32 retransmit_has_error = 0;
-/* System calls by which an event loop waits: one bit per number. */
+/* System calls by which an event loop waits, one bit per number. */
 const volatile __u8 wait_set[CALL_SLOTS / 8] = {};
-/* Work is sampled by operation. */
+/* Sample work by operation. */
 const volatile __u32 sample_slices = 0;
 
-/* Never read: they put types that are in no table among those that user space is given. */
+/* Never read: they export types that are in no map to user space. */
 const volatile struct reading reading_type = {};
 const volatile enum slot slot_type = SLOT_NONE;
 const volatile struct slice slice_type = {};
 const volatile enum slice_kind slice_kind_type = SLICE_LOOP;
 
-/* Grows when a process gets a slot from outside: verdicts from before are void. */
+/* Incremented when user space gives a process a slot, which invalidates earlier lookups. */
 __u32 generation = 1;
-/* The next slot for a family of servers, and of clients. */
+/* The next slots for families of servers and of clients. */
 __u32 next_server = SLOT_FIRST;
 __u32 next_client = SLOT_FIRST + 1;
 
@@ -72,7 +72,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	/* User space makes it as large as the number of CPUs allows. */
+	/* User space sets the size by the number of CPUs. */
 	__uint(max_entries, SLOT_FIRST);
 	__type(key, __u32);
 	__type(value, struct totals);
@@ -149,9 +149,9 @@ static __always_inline struct cpu *this_cpu(void)
 }
 
 /*
- * Time on a CPU up to now. The scheduler's sum is brought up to date at ticks and switches; what has passed since is
- * CLOCK_MONOTONIC now minus `exec_start`, which is in the scheduler's clock: `clock_offset` lies between the two.
- * Both fields change together; a reader on another CPU repeats until it has a pair.
+ * CPU time up to now. The scheduler's sum is updated at ticks and switches; the time since then is CLOCK_MONOTONIC
+ * now minus `exec_start`, which is on the scheduler's clock: `clock_offset` is the difference. Both fields change
+ * together, so a reader on another CPU repeats until it has a consistent pair.
  */
 static __always_inline __u64 cpu_time_at(struct task_struct *task, __u64 clock_offset, __u64 now)
 {
@@ -186,7 +186,7 @@ static __always_inline void read_usage(struct usage *usage, struct task_struct *
 	usage->faults = task->min_flt + task->maj_flt;
 }
 
-/* The offset to use for a task: 0, its sum alone, when it is not on a CPU. */
+/* The clock offset for a task; 0 (use only its sum) if it is not on a CPU. */
 static __always_inline __u64 offset_of(struct task_struct *task)
 {
 	__u32 zero = 0;
@@ -210,7 +210,7 @@ static __always_inline bool is_server(__u32 slot)
 	return slot & 1;
 }
 
-/* A slot for a new family; that of all others where there is none left. */
+/* A slot for a new family, or the shared one if none is left. */
 static __always_inline __u32 new_slot(__u32 role)
 {
 	__u32 *next = role == ROLE_SERVER ? &next_server : &next_client;
@@ -227,7 +227,7 @@ static __always_inline bool has_port(__u16 port)
 	return port_set[(port >> 3) & (PORT_SET_BYTES - 1)] & (1 << (port & 7));
 }
 
-/* Moves what a thread has used since it was last settled to the sums of the ended. */
+/* Moves a thread's usage since the last time to the sums of ended threads. */
 static __always_inline void settle(struct thread *thread, struct task_struct *task, __u64 clock_offset)
 {
 	struct totals *sum = totals_of(thread->slot);
@@ -236,7 +236,7 @@ static __always_inline void settle(struct thread *thread, struct task_struct *ta
 	if (!sum)
 		return;
 	read_usage(&now, task, clock_offset);
-	/* The sum lags behind an estimate for the slice it ends by the time between the two. */
+	/* The sum may be behind an earlier estimate for the slice that it ends. */
 	if (now.cpu_ns > thread->from.cpu_ns) {
 		__sync_fetch_and_add(&sum->ended.cpu_ns, now.cpu_ns - thread->from.cpu_ns);
 		thread->from.cpu_ns = now.cpu_ns;
@@ -256,7 +256,7 @@ static __always_inline void settle(struct thread *thread, struct task_struct *ta
 	__sync_fetch_and_add(&sum->settlements, 1);
 }
 
-/* Looks a thread's process up, and gives the thread its slot. */
+/* Looks up a thread's process and gives the thread its slot. */
 static __always_inline void judge(struct thread *thread, struct task_struct *task, __u64 clock_offset)
 {
 	__u32 tgid = task->tgid;
@@ -266,7 +266,7 @@ static __always_inline void judge(struct thread *thread, struct task_struct *tas
 	process = bpf_map_lookup_elem(&processes, &tgid);
 	if (!process || !process->alive || process->slot == thread->slot)
 		return;
-	/* A client that has begun to listen is a server from then on. */
+	/* A client that begins to listen becomes a server. */
 	if (thread->slot != SLOT_NONE)
 		settle(thread, task, clock_offset);
 	else
@@ -274,7 +274,7 @@ static __always_inline void judge(struct thread *thread, struct task_struct *tas
 	thread->slot = process->slot;
 }
 
-/* The running thread, judged; null only without memory. */
+/* The running thread, looked up; null only without memory. */
 static __always_inline struct thread *this_thread(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -290,7 +290,7 @@ static __always_inline struct thread *this_thread(struct task_struct *task)
 	return thread;
 }
 
-/* Judges the running thread, and keeps the verdict for this CPU. Out of line, for it is seldom needed. */
+/* Looks up the running thread and keeps the result for this CPU. Rare, so out of line. */
 static __noinline void judge_running(struct cpu *cpu)
 {
 	__u32 as_of = *(volatile __u32 *)&generation;
@@ -303,7 +303,6 @@ static __noinline void judge_running(struct cpu *cpu)
 	cpu->generation = as_of;
 }
 
-/* The slot of the running thread. */
 static __always_inline __u32 running_slot(struct cpu *cpu)
 {
 	if (cpu->generation != *(volatile __u32 *)&generation)
@@ -311,7 +310,7 @@ static __always_inline __u32 running_slot(struct cpu *cpu)
 	return cpu->slot;
 }
 
-/* Any thread whose verdict stands; a thread never judged has none yet. */
+/* A thread whose lookup is still valid; null if it was never looked up. */
 static __always_inline struct thread *known_thread(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -350,7 +349,7 @@ static __always_inline __s32 numbered(struct task_struct *task, __s32 number)
 	return number >= 0 && IS_COMPAT(task) ? number | CALL_COMPAT : number;
 }
 
-/* True for a call that makes a thread, in which the new one returns 0 from the call of the old one. */
+/* Returns whether a call creates a thread, which returns 0 from the call of its creator. */
 static __always_inline bool is_clone(__s32 number)
 {
 	if (number & CALL_COMPAT) {
@@ -369,8 +368,8 @@ static __always_inline bool is_exit(__s32 number)
 }
 
 /*
- * The call that a thread returns from with this result; CALL_NONE where it made none. After `rt_sigreturn` (of 32-bit
- * programs `sigreturn`, too) the number is gone: the registers are those that the signal interrupted.
+ * The call that a thread returns from with this result, or CALL_NONE. After `rt_sigreturn` (and `sigreturn` of
+ * 32-bit programs) the number is lost: the registers are those of the interrupted code.
  */
 static __always_inline __s32 returned_from(struct task_struct *task, struct pt_regs *regs, __s64 result)
 {
@@ -381,7 +380,7 @@ static __always_inline __s32 returned_from(struct task_struct *task, struct pt_r
 	return !result && is_clone(number) ? CALL_NONE : number;
 }
 
-/* Numbers of 32-bit programs mean other calls, and are rare. */
+/* 32-bit programs' numbers mean other calls, and are rare. */
 static __always_inline struct call *compat_call(__u32 slot, __s32 number)
 {
 	struct compat_key key = {.slot = slot, .number = number & ~CALL_COMPAT};
@@ -406,7 +405,7 @@ static __always_inline struct call *call_of(__u32 slot, struct totals *sum, __s3
 	}
 	if (index >= CALL_SLOTS)
 		index = CALL_SLOTS - 1;
-	/* The compiler must not undo the mask: it is what the verifier sees of the bound. */
+	/* Keeps the compiler from removing the mask, by which the verifier knows the bound. */
 	asm volatile("" : "+r"(index));
 	return &sum->calls[index & (CALL_SLOTS - 1)];
 }
@@ -421,7 +420,7 @@ static __always_inline struct call *count_call(__u32 slot, struct totals *sum, _
 	return call;
 }
 
-/* The running thread has entered a call: is it one that is timed? */
+/* The running thread has entered a call: decides whether to time it. */
 static __always_inline void begin_timing(struct task_struct *task, struct thread *thread, struct cpu *cpu)
 {
 	struct timing_window *window;
@@ -440,7 +439,7 @@ static __always_inline void begin_timing(struct task_struct *task, struct thread
 	thread->timed_from_ns = cpu_time_at(task, cpu->clock_offset, now);
 }
 
-/* It returns from that call, null where that does not count. */
+/* The call returns; `call` is null if it does not count. */
 static __always_inline void end_timing(struct task_struct *task, struct thread *thread, struct cpu *cpu, struct call *call)
 {
 	__u64 now = cpu->clock_offset ? cpu_time(task, cpu->clock_offset) : 0;
@@ -469,8 +468,7 @@ static __always_inline bool is_wait(__s32 number)
 }
 
 /*
- * The open slice of a thread is over, as of `end_ns` on the clock of its time on a CPU; `own_ns` of the call under way went into
- * sampling until then.
+ * Ends a thread's open slice at `end_ns` on its CPU clock. `own_ns` of the current call went into sampling.
  */
 static __always_inline void end_slice(struct thread *thread, struct slice_under_way *work, struct sampling_window *window,
 				      __u64 end_ns, __u64 own_ns)
@@ -487,7 +485,7 @@ static __always_inline void end_slice(struct thread *thread, struct slice_under_
 		__sync_fetch_and_add(&window->dropped, 1);
 }
 
-/* A slice begins, if the call that begins it was entered in a window. */
+/* Begins a slice if the current call was entered in a window. */
 static __always_inline bool begin_slice(struct thread *thread, struct slice_under_way *work, struct sampling_window *window,
 					__u64 begun_ns, __u32 kind)
 {
@@ -496,7 +494,7 @@ static __always_inline bool begin_slice(struct thread *thread, struct slice_unde
 	if (!work->is_in_window)
 		return false;
 	left = __sync_fetch_and_add(&window->left, -1);
-	/* A window that is full is over, for its slices weigh by its length. */
+	/* A full window ends early, because its slices' weight depends on its length. */
 	if (left == 0)
 		window->end_ns = bpf_ktime_get_ns();
 	if (left <= 0)
@@ -581,7 +579,7 @@ static __always_inline void sample_exit(struct task_struct *task, struct thread 
 	work->own_ns += bpf_ktime_get_ns() - start_ns;
 }
 
-/* Attached in windows of time; throughout where work is sampled by operation. */
+/* Attached in windows, or throughout when sampling work by operation. */
 SEC("tp_btf/sys_enter")
 int sys_enter(__u64 *ctx)
 {
@@ -668,7 +666,7 @@ int sched_process_exit(__u64 *ctx)
 		return 0;
 	sum = totals_of(thread->slot);
 	number = numbered(task, SYSCALL_NUMBER((struct pt_regs *)bpf_task_pt_regs(task)));
-	/* The call that ends it is the one that does not return. */
+	/* The call that ends the thread is the one that does not return. */
 	if (sum && is_exit(number))
 		count_call(thread->slot, sum, number, 0);
 	settle(thread, task, cpu->clock_offset);
@@ -682,7 +680,7 @@ int sched_process_exit(__u64 *ctx)
 	return 0;
 }
 
-/* A name is taken by exec, after the fork at which the process was enlisted. A command that we start begins here. */
+/* The name changes at exec, after the fork that enlisted the process. Commands we started become clients. */
 SEC("tp_btf/sched_process_exec")
 int sched_process_exec(__u64 *ctx)
 {
@@ -701,7 +699,7 @@ int sched_process_exec(__u64 *ctx)
 	process = bpf_map_lookup_elem(&processes, &tgid);
 	if (!process)
 		return 0;
-	/* What a shell or a launcher starts is a client of its own, perhaps of another server than the next. */
+	/* Each program that a shell or launcher starts is a client of its own, perhaps of another server. */
 	if (find_clients && !process->founder && !is_server(thread->slot))
 		found_family(task, ROLE_CLIENT);
 	else
@@ -709,7 +707,7 @@ int sched_process_exec(__u64 *ctx)
 	return 0;
 }
 
-/* What a thread used between `sched_process_exit` and its end, if its last switch was not seen. */
+/* Counts usage between `sched_process_exit` and the end, if the last switch was not seen. */
 SEC("tp_btf/sched_process_free")
 int sched_process_free(__u64 *ctx)
 {
@@ -748,7 +746,7 @@ static __always_inline void switch_cycles(struct cpu *cpu, struct thread *from, 
 	bool nobody_left = !from;
 	struct totals *totals;
 
-	/* Kept apart from the other test: of both clang makes one of `from | to`, and 6.1 and 6.12 let nobody OR pointers. */
+	/* A separate test, because clang would combine both into `from | to`, which Linux 6.1 and 6.12 forbid. */
 	asm volatile("" : "+r"(nobody_left));
 	if (nobody_left && !to) {
 		cpu->cycles_tid = 0;
@@ -791,14 +789,14 @@ int sched_switch(__u64 *ctx)
 		to = bpf_task_storage_get(&threads, next, 0, 0);
 	cpu->slot = to ? to->slot : SLOT_NONE;
 	cpu->is_observed = to && to->observed;
-	/* One that was never judged is judged at its first event. */
+	/* A thread without a lookup gets one at its first event. */
 	cpu->generation = to ? to->generation : 0;
 	if (to && to->slot == SLOT_NONE)
 		to = 0;
-	/* The offset is wanted before the first switch to a thread of a role; the idle thread keeps no time. */
+	/* The offset is needed before the first switch to a thread with a role. The idle thread keeps no time. */
 	start = next->se.exec_start;
 	if (start && (to || (!cpu->clock_offset && next->pid)))
-		/* The scheduler has just started the slice of `next`: its clock is as young as it gets. */
+		/* The scheduler has just started `next`: its clock is as fresh as it gets. */
 		cpu->clock_offset = bpf_ktime_get_ns() - start;
 	if (from && prev->exit_state)
 		settle(from, prev, 0);
@@ -867,7 +865,8 @@ static __always_inline void note_connection(struct sock *sk, __u32 slot, __u32 l
 	bpf_map_update_elem(&connections, &key, &connection, BPF_ANY);
 }
 
-/* True for a socket that counts. Its connection is noted at its first use, and looked at again at the 2nd, 4th, 8th, ... */
+/* Returns whether a socket counts. Records its connection at the first use, and looks for kernel TLS at the 2nd,
+   4th, 8th, ... use. */
 static __always_inline bool use_socket(struct sock *sk, __u32 slot)
 {
 	struct socket *socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
@@ -892,7 +891,8 @@ static __always_inline bool use_socket(struct sock *sk, __u32 slot)
 	return true;
 }
 
-/* True where others may be served through a socket: what a server asks of another one (the lesser port) is for its clients. */
+/* Returns whether a socket may serve others. A server's request to another one (the lesser port) is for its
+   clients. */
 static __always_inline bool may_serve(struct sock *sk)
 {
 	if (sk->__sk_common.skc_family == AF_UNIX)
@@ -901,8 +901,8 @@ static __always_inline bool may_serve(struct sock *sk)
 }
 
 /*
- * The running thread has touched a socket: what it does from the entry of this call on is for that one. A touch of the same
- * socket that moves nothing belongs to the slice that is open.
+ * The running thread has touched a socket: its work from the entry to this call on is for that socket. A touch of
+ * the same socket that moves nothing belongs to the open slice.
  */
 static __always_inline void touch_in(struct slice_under_way *work, struct sock *sk, struct thread *thread, __u32 kind, int bytes,
 				     bool is_peek)
@@ -1019,7 +1019,7 @@ int sock_recv_length(__u64 *ctx)
 	return 0;
 }
 
-/* Mostly from a timer or the network softirq, whoever runs: the slot is the socket's, or tells the end by its port. */
+/* Mostly from a timer or the network softirq in any thread: uses the socket's slot, or else the port. */
 SEC("tp_btf/tcp_retransmit_skb")
 int tcp_retransmit_skb(__u64 *ctx)
 {
@@ -1045,7 +1045,7 @@ int tcp_retransmit_skb(__u64 *ctx)
 	return 0;
 }
 
-/* Both transitions happen in the process that asks: SYN_SENT in connect(), LISTEN in listen(). */
+/* Both transitions happen in the calling process: SYN_SENT in connect(), LISTEN in listen(). */
 SEC("tp_btf/inet_sock_set_state")
 int inet_sock_set_state(__u64 *ctx)
 {
@@ -1066,7 +1066,7 @@ int inet_sock_set_state(__u64 *ctx)
 	thread = this_thread(task);
 	if (!thread)
 		return 0;
-	/* A server that connects to another server is still a server; a command that starts a server is not one. */
+	/* A server that connects to another server remains a server; a command that starts a server is not one. */
 	if (thread->slot != SLOT_NONE && (role == ROLE_CLIENT || is_server(thread->slot)))
 		return 0;
 	found_family(task, role);
@@ -1118,7 +1118,7 @@ int softirq_exit(__u64 *ctx)
 
 /* ---- reading ---- */
 
-/* Gives the threads of newly named processes their slot, and writes a `struct reading` for each thread with one. */
+/* Gives threads of newly named processes their slot, and writes a `struct reading` for each thread with one. */
 SEC("iter/task")
 int read_threads(struct bpf_iter__task *ctx)
 {
@@ -1138,7 +1138,7 @@ int read_threads(struct bpf_iter__task *ctx)
 		judge(thread, task, clock_offset);
 		if (thread->slot == SLOT_NONE)
 			return 0;
-		/* Threads it may start while this goes on must be judged again. */
+		/* Threads that it starts meanwhile must be looked up again. */
 		__sync_fetch_and_add(&generation, 1);
 	}
 	read_usage(&now, task, clock_offset);
@@ -1161,7 +1161,7 @@ int read_threads(struct bpf_iter__task *ctx)
 
 /* ---- the meter ---- */
 
-/* Does nothing: what the kernel's own timing of programs takes by itself is what it says of this one. */
+/* Does nothing: the kernel's timing of it is the overhead of timing. */
 SEC("raw_tp")
 int empty(void *ctx)
 {

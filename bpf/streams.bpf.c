@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
 /*
- * Takes the bytes that go through UNIX stream sockets, once each: those of every call that wrote, when it has.
+ * Copies the bytes that go through UNIX stream sockets, once each, after the calls that wrote them.
  *
- * The tracepoint `sock_send_length` is passed with the socket and the length once a call has written, in the process that
- * wrote: its registers and its memory still hold the call and its buffers. So nothing runs at other system calls, and
- * every way to write passes here, io_uring and sendfile included. `sock_recv_length` says how far the other end has read.
+ * The tracepoint `sock_send_length` reports socket and length when a call has written, in the writing process,
+ * whose registers and memory still hold the call and its buffers. So other system calls run no program, and every
+ * way to write is covered, including io_uring and sendfile. `sock_recv_length` reports how far the other end has
+ * read.
  *
- * A call returns after its bytes were queued: the other end may have read and answered them before. Bytes that are read
- * before their call has returned leave the time behind, and each piece says what its writer had read of the other
- * direction, so that user space puts request and response in order.
+ * A call returns after its bytes were queued, so the other end may have read and answered them before. Reading
+ * bytes before their call has returned records the time, and each piece says what its writer had read of the other
+ * direction, so that user space can order requests and responses.
  */
 #include "kernel.h"
 #include "streams.h"
@@ -18,7 +19,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Never read: they put types that are in no table among those that user space is given. */
+/* Never read: they export types that are in no map to user space. */
 const volatile struct stream_alive alive_type = {};
 const volatile enum absence absence_type = ABSENT_NOT;
 
@@ -59,12 +60,12 @@ struct {
 
 /* A call's buffers, and how far they were copied. */
 struct copying {
-	/* Of the process: an array of vectors, how many are left, and the one at hand. */
+	/* The process's array of vectors, how many are left, and the current one. */
 	__u64 vectors;
 	__u64 count;
 	__u64 base;
 	__u64 room;
-	/* Bytes that the call wrote and that are to come; of these, to be copied. */
+	/* Bytes of the call that are left, and how many of them to copy. */
 	__u64 left;
 	__u64 wanted;
 	/* Bytes in the scratch. */
@@ -72,8 +73,8 @@ struct copying {
 };
 
 /*
- * Where a piece is put together: one for each CPU. Tracepoints are passed without preemption. What is not on the stack is
- * not followed by the verifier from step to step, either.
+ * Buffer in which a piece is assembled, one per CPU; tracepoints run without preemption. Values outside the stack
+ * also keep the verifier from tracking them from step to step.
  */
 struct scratch {
 	struct piece piece;
@@ -95,7 +96,7 @@ struct {
 	__type(value, struct stream_sums);
 } sums SEC(".maps");
 
-/* How far a thread's `sendmmsg` is: its messages pass the tracepoint one by one. */
+/* Progress of a thread's `sendmmsg`, whose messages pass the tracepoint one by one. */
 struct many {
 	__u64 messages;
 	__u32 length;
@@ -109,7 +110,7 @@ struct {
 	__type(value, struct many);
 } manies SEC(".maps");
 
-/* The request of io_uring that a thread has submitted last, and the one that waits for a socket to have room. */
+/* The io_uring request that a thread has submitted last, and the one that waits for room in a socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -126,7 +127,7 @@ struct {
 
 /* ---- whose sockets ---- */
 
-/* The index of the wanted name or file that a socket is bound to; -1 for none. */
+/* Returns the index of the wanted name or file that a socket is bound to, or -1. */
 static __always_inline int wanted_of(struct unix_sock *unix)
 {
 	struct unix_address *address = BPF_CORE_READ(unix, addr);
@@ -164,12 +165,12 @@ static __always_inline struct stream_sums *own_sums(void)
 	return bpf_map_lookup_elem(&sums, &zero);
 }
 
-/* Where both ends of a connection see it for the first time at once, on two CPUs, one of them is refused: it asks so often. */
+/* If both ends see a connection for the first time at once, on two CPUs, one insertion fails. Retries. */
 #define TRIES 8
 
 /*
- * What is kept of a socket, made where there is none. Null, which counts as lost, where that fails: what was written would be
- * missing, and nothing would tell.
+ * Returns the state of a socket, created if necessary. Null on failure, which counts as lost, because the missing
+ * bytes would go unnoticed.
  */
 static __always_inline struct end *keep(struct sock *sk, struct end *fresh)
 {
@@ -188,8 +189,8 @@ static __always_inline struct end *keep(struct sock *sk, struct end *fresh)
 }
 
 /*
- * Makes a socket the server's end of a connection. All that is known of it is there before anybody else can find it: both ends may
- * see a connection for the first time at once, and then a number goes unused.
+ * Makes a socket the server's end of a connection. The entry is complete before it can be found. If both ends see a
+ * connection for the first time at once, one number goes unused.
  */
 static __always_inline struct end *serve(struct sock *sk, __u32 wanted)
 {
@@ -204,7 +205,7 @@ static __always_inline struct end *serve(struct sock *sk, __u32 wanted)
 	return keep(sk, &fresh);
 }
 
-/* Finds out what a socket is that has not been seen before. */
+/* Classifies a new socket. */
 static __noinline struct end *judge(struct sock *sk)
 {
 	struct end fresh = {.kind = END_OTHER};
@@ -223,7 +224,7 @@ static __noinline struct end *judge(struct sock *sk)
 	return keep(sk, &fresh);
 }
 
-/* The server's end of the connection that a socket is of, and the direction in which it writes; null for all others. */
+/* Returns the server's end of a wanted connection, or null, and the direction in which the socket writes. */
 static __always_inline struct end *connection_of(struct sock *sk, __u32 *direction)
 {
 	struct end *end = bpf_sk_storage_get(&ends, sk, 0, 0);
@@ -255,7 +256,7 @@ static __always_inline struct end *connection_of(struct sock *sk, __u32 *directi
 
 /* ---- what was written ---- */
 
-/* Hands over what is in the scratch as a piece of so many bytes. */
+/* Submits the scratch as a piece of `length` bytes. */
 static __always_inline void hand_over(struct scratch *scratch, __u32 filled, __u32 length)
 {
 	struct piece *piece = &scratch->piece;
@@ -276,7 +277,7 @@ static __always_inline void hand_over(struct scratch *scratch, __u32 filled, __u
 	piece->offset += length;
 }
 
-/* One step: the next vector, or the next bytes of one. Returns 1 at the end. */
+/* Copies from the current vector, or takes the next one. Returns 1 at the end. */
 static long step(__u32 index, struct scratch **context)
 {
 	struct scratch *scratch = *context;
@@ -327,7 +328,7 @@ static long step(__u32 index, struct scratch **context)
 	return 0;
 }
 
-/* The next message of `sendmmsg`. */
+/* Returns the next message of `sendmmsg`. */
 static __always_inline __u64 next_message(__u64 messages, __u32 length)
 {
 	__u64 thread = bpf_get_current_pid_tgid();
@@ -355,7 +356,8 @@ static __always_inline void take_message(struct scratch *scratch, __u64 message)
 	scratch->copying.count = header.msg_iovlen;
 }
 
-/* Whether a socket is behind a descriptor of the process. Only the table's entry is of a type that the verifier does not follow. */
+/* Returns whether a socket is behind a descriptor of the process. Only the table's entry has a type that the
+   verifier does not track. */
 static __always_inline bool is_behind(struct sock *sk, struct task_struct *task, __u32 descriptor)
 {
 	struct socket___kernel *socket = sk->sk_socket;
@@ -366,7 +368,7 @@ static __always_inline bool is_behind(struct sock *sk, struct task_struct *task,
 	       file == socket->file;
 }
 
-/* Whether a request of io_uring writes to a socket now. */
+/* Returns whether an io_uring request writes to the socket now. */
 static __always_inline bool is_of(struct io_kiocb *request, struct sock *sk)
 {
 	struct file *file = BPF_CORE_READ(request, file);
@@ -379,8 +381,8 @@ static __always_inline bool is_of(struct io_kiocb *request, struct sock *sk)
 }
 
 /*
- * The buffers of a request of io_uring: the one that this thread has submitted last, or the one that has waited for the
- * socket. What a vector or a message header points to need not be there any more once the request has waited.
+ * Finds the buffers of an io_uring request: the one this thread submitted last, or the one that has waited for the
+ * socket. After a wait, vectors and message headers may no longer exist.
  */
 static __always_inline bool find_request(struct scratch *scratch, struct sock *sk)
 {
@@ -440,7 +442,7 @@ int io_uring_submit_req(__u64 *ctx)
 	return 0;
 }
 
-/* A request could not go on, and waits for its file. */
+/* A request could not proceed and waits for its file. */
 SEC("tp_btf/io_uring_poll_arm")
 int io_uring_poll_arm(__u64 *ctx)
 {
@@ -462,7 +464,7 @@ int io_uring_poll_arm(__u64 *ctx)
 	return 0;
 }
 
-/* Finds the buffers of the call that the process is in. */
+/* Finds the buffers of the current call. */
 static __always_inline void find_buffers(struct scratch *scratch, struct sock *sk)
 {
 	struct copying *copying = &scratch->copying;
@@ -472,7 +474,7 @@ static __always_inline void find_buffers(struct scratch *scratch, struct sock *s
 
 	piece->call = SYSCALL_NUMBER(regs);
 	piece->is_compat = !!IS_COMPAT(task);
-	/* A request of io_uring runs wherever its process or a thread of the kernel is: the call is another one then. */
+	/* An io_uring request runs in any thread of the process or the kernel, perhaps inside another call. */
 	if (piece->is_compat || !is_behind(sk, task, SYSCALL_ARGUMENT_1(regs))) {
 		if (piece->is_compat || !find_request(scratch, sk))
 			piece->absent = piece->call == CALL_IO_URING_ENTER ? ABSENT_RING : ABSENT_CALL;
@@ -541,7 +543,7 @@ int sock_send_length(__u64 *ctx)
 	if (early_ns) {
 		if (early_ns < piece->time_ns)
 			piece->time_ns = early_ns;
-		/* What came after its bytes were read can be the answer, read by another thread: it did not come before. */
+		/* Bytes read after that may be the response, read by another thread, so they must not come first. */
 		if (end->early_seen[direction] < piece->seen)
 			piece->seen = end->early_seen[direction];
 		if (end->received[direction] <= piece->offset + length)
@@ -575,7 +577,7 @@ int sock_recv_length(__u64 *ctx)
 	end = connection_of(sk, &direction);
 	if (!end)
 		return 0;
-	/* What this end reads, the other one has written. */
+	/* Bytes that this end reads were written by the other one. */
 	direction = !direction;
 	direction &= 1;
 	received = __sync_fetch_and_add(&end->received[direction], length) + length;
@@ -586,7 +588,7 @@ int sock_recv_length(__u64 *ctx)
 	return 0;
 }
 
-/* First marks the connections that are there, then says which are. */
+/* Marks the existing connections first, then lists connections. */
 SEC("iter/unix")
 int read_connections(struct bpf_iter__unix *ctx)
 {

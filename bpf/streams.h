@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
 /*
- * What the program that takes the bytes of UNIX stream sockets shares with user space, which has its types generated from
- * these.
+ * Types that the programs for UNIX stream sockets share with user space. The Rust side is generated from their BTF.
  */
 #ifndef OVERHEAD_STREAMS_H
 #define OVERHEAD_STREAMS_H
 
 enum stream_limits {
-	/* Bytes of a call in one record of the ring, at most. A power of two. */
+	/* Bytes of a call in one record of the ring. A power of two. */
 	PIECE_BYTES = 65536,
 	/* Bytes of a socket's name (`sun_path`). */
 	NAME_BYTES = 108,
-	/* Names, and files behind them, that can be wanted. */
+	/* Wanted names, and files behind them. */
 	WANTED_SLOTS = 64,
-	/* Parts of one call: what is beyond is counted and not copied. */
+	/* Parts of one call; further ones are counted but not copied. */
 	MOST_STEPS = 65536,
 };
 
-/* Why the bytes of a call were not copied, or not all of them. */
+/* Why bytes of a call were not copied. */
 enum absence {
 	ABSENT_NOT = 0,
-	/* Beyond the limit per call that was asked for. */
+	/* Beyond the limit per call. */
 	ABSENT_LIMIT = 1,
 	/* Not in memory when the call returned. */
 	ABSENT_FAULT = 2,
-	/* The call has no buffer of the process: sendfile, splice. */
+	/* The call has no user buffer: sendfile, splice. */
 	ABSENT_CALL = 3,
 	/* io_uring, and its request was not found. */
 	ABSENT_RING = 4,
 };
 
-/* A socket's name, zeros behind it; an abstract one begins with a zero. */
+/* A socket's name, padded with zeros. An abstract name begins with a zero. */
 struct stream_name {
 	__u8 bytes[NAME_BYTES];
 };
@@ -41,7 +40,7 @@ struct stream_file {
 	__u64 device;
 };
 
-/* One end of a socket pair; what both have in common is kept with the server's. */
+/* One end of a socket pair. State of both ends is kept with the server's. */
 struct end {
 	/* One of `end_kind`. */
 	__u32 kind;
@@ -49,16 +48,16 @@ struct end {
 	__u32 wanted;
 	/* Number of the connection, from 1. */
 	__u64 id;
-	/* It was there before the capture. */
+	/* The connection began before the capture. */
 	__u32 is_old;
-	/* Process that connected, as the server's socket has it. */
+	/* Process that connected, as the server's socket knows it. */
 	__u32 client_pid;
-	/* By direction, to the server and from it: bytes written, and bytes read. */
+	/* Bytes written and bytes read, to the server and from it. */
 	__u64 sent[2];
 	__u64 received[2];
-	/* When bytes were first read whose call had not returned yet; 0 where all have. */
+	/* When bytes of a call were first read before it returned; 0 if there are none. */
 	__u64 early_ns[2];
-	/* What their writer's end had read of the other direction then. */
+	/* What the writer's end had read of the other direction then. */
 	__u64 early_seen[2];
 };
 
@@ -69,9 +68,9 @@ enum end_kind {
 	END_CLIENT = 3,
 };
 
-/* What stands before the bytes of each record in the ring. */
+/* Header of each record in the ring. */
 struct piece {
-	/* CLOCK_MONOTONIC when the call returned, or when its bytes were first read, whichever was earlier. */
+	/* CLOCK_MONOTONIC when the call returned, or when its bytes were first read if that was earlier. */
 	__u64 time_ns;
 	__u64 id;
 	/* Bytes of the direction before these. */
@@ -83,19 +82,19 @@ struct piece {
 	__u32 captured;
 	__u32 client_pid;
 	__u32 wanted;
-	/* Number of the system call. */
+	/* System call number. */
 	__s32 call;
 	__u8 to_server;
 	__u8 is_old;
 	/* One of `absence`. */
 	__u8 absent;
-	/* The call was one of a 32-bit program. */
+	/* A 32-bit program's call. */
 	__u8 is_compat;
 };
 
-/* What was done, one copy for each CPU. */
+/* Totals, one copy per CPU. */
 struct stream_sums {
-	/* Calls on the wanted sockets that wrote at least one byte, and their bytes. */
+	/* Calls on wanted sockets that wrote at least one byte, and their bytes. */
 	__u64 calls;
 	__u64 bytes;
 	__u64 copied;
@@ -104,13 +103,12 @@ struct stream_sums {
 	__u64 lost_bytes;
 };
 
-/* What user space may change while the programs run. */
+/* Settings that user space may change while the programs run. */
 struct stream_settings {
-	/* Bytes that are copied of each call, at most. */
+	/* Bytes copied per call. */
 	__u64 limit;
 	/*
-	 * 0 until the iterator has passed over the connections that are there when the programs run: those, and all that
-	 * is seen until then, are older than the capture.
+	 * 0 until the iterator has visited all connections. Those seen before that are older than the capture.
 	 */
 	__u64 marked;
 };

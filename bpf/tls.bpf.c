@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
 /*
- * Takes what OpenSSL and BoringSSL are given to encrypt, and what they have decrypted, at the return of their calls.
+ * Copies what OpenSSL and BoringSSL encrypt and decrypt, when their calls return.
  *
- * The socket of an SSL object is the one that its thread sends or receives through while it is inside such a call. The TCP
- * sequence numbers of what was sent or received meanwhile go with the bytes: they say which records on the wire carry them.
- * Events go through a ring buffer that wakes nobody up; what finds no room is counted, and the offsets show where it is missing.
+ * The socket of an SSL object is the one that its thread uses inside such a call. Events carry the TCP sequence
+ * numbers moved meanwhile, which identify the records on the wire. They go through a ring buffer without wake-ups.
+ * Events that find no room are counted, and offsets show the gaps.
  */
 #include "kernel.h"
 #include "tls.h"
@@ -14,7 +14,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Never read: they put types that are in no table among those that user space is given. */
+/* Never read: they export types that are in no map to user space. */
 const volatile struct tls_event event_type = {};
 const volatile enum tls_function function_type = TLS_READ;
 const volatile enum tls_flags flags_type = TLS_SENT;
@@ -59,11 +59,11 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	/* User space makes it as large as it is asked to. */
+	/* User space sets the size. */
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
 
-/* Registers at a probe in user space: the stable layout of user_pt_regs (asm/ptrace.h). */
+/* User registers at a probe: the stable layout of user_pt_regs (asm/ptrace.h). */
 #if defined(__TARGET_ARCH_x86)
 struct registers {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
@@ -99,7 +99,7 @@ static __always_inline bool is_followed(__u64 pid_tgid)
 	return bpf_map_lookup_elem(&followed, &tgid);
 }
 
-/* Forks of a followed process are followed, too. */
+/* Forks of a followed process are followed. */
 SEC("tp_btf/task_newtask")
 int follow_fork(__u64 *ctx)
 {
@@ -112,7 +112,7 @@ int follow_fork(__u64 *ctx)
 	return 0;
 }
 
-/* The number of a process that has ended may be given to another one. */
+/* The number of an ended process may be reused. */
 SEC("tp_btf/sched_process_exit")
 int forget_process(__u64 *ctx)
 {
@@ -172,8 +172,8 @@ static __always_inline void name_connection(struct tls_connection *connection, s
 }
 
 /*
- * Bytes were sent or received within a call. An SSL object of another socket than before is another one: of a connection that has
- * ended, the memory of both may be used again.
+ * Bytes were sent or received within a call. An SSL object on another socket is a new one: both memories may be
+ * reused after a connection has ended.
  */
 static __always_inline void moved(struct sock *sk, __s64 bytes, __u32 sent)
 {
@@ -202,11 +202,11 @@ static __always_inline void moved(struct sock *sk, __s64 bytes, __u32 sent)
 		return;
 	direction = &object->directions[sent];
 	to = sent ? tcp->write_seq : tcp->copied_seq;
-	/* A FIN that comes with the last bytes has a number, too. */
+	/* A FIN that comes with the last bytes takes a sequence number. */
 	if (!sent && direction->to && to - (__u32)bytes == direction->to + 1)
 		to--;
 	if (!direction->is_begun) {
-		/* What was moved between two calls, by a handshake perhaps, is before this one's. */
+		/* Excludes what was moved before this call, perhaps by a handshake. */
 		direction->from = to - (__u32)bytes;
 		direction->is_begun = 1;
 	}
@@ -229,8 +229,8 @@ int tls_received(__u64 *ctx)
 }
 
 /*
- * In place of these two where the kernel has no such tracepoints (before Linux 6.3): the functions that they are about. Their first
- * arguments are sock, message, length and, of the second, flags; what else there is differs.
+ * Replacements before Linux 6.3, which lacks these tracepoints: the functions behind them. Their first arguments
+ * are sock, message, length and, for receiving, flags; further ones vary.
  */
 static __always_inline void returned(__u64 *ctx, __u32 sent)
 {
@@ -274,7 +274,7 @@ int tls_enter(struct registers *ctx)
 	return 0;
 }
 
-/* Bytes that a call has moved, by its result. */
+/* Returns the bytes that a call has moved, from its result. */
 static __always_inline __s64 bytes_of(struct tls_call *call, __s64 result)
 {
 	__u64 bytes = 0;
@@ -298,7 +298,7 @@ static __always_inline bool is_wanted(struct tls_connection *connection)
 	return (ports->set[local >> 3] & (1 << (local & 7))) || (ports->set[remote >> 3] & (1 << (remote & 7)));
 }
 
-/* What the events of one call have in common. */
+/* Common to all events of one call. */
 struct emission {
 	struct tls_event *model;
 	__u64 buffer;
@@ -338,7 +338,6 @@ static long emit_part(__u32 index, struct emission *emission)
 	return emit(emission, at, len, TLS_CHUNK);
 }
 
-/* The call has moved bytes. */
 static __always_inline void report(struct tls_call *call, __u64 pid_tgid, __u64 bytes)
 {
 	struct tls_object *object = object_of(call->ssl, pid_tgid >> 32);
@@ -399,7 +398,7 @@ int tls_exit(struct registers *ctx)
 	return 0;
 }
 
-/* Its memory may be that of another SSL object soon. */
+/* Its memory may soon be another SSL object's. */
 SEC("uprobe")
 int tls_free(struct registers *ctx)
 {

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
 /*
- * What the programs at the calls of a TLS library and user space share; the Rust side is generated from the BTF of these types.
+ * Types that the programs for TLS libraries share with user space. The Rust side is generated from their BTF.
  */
 #ifndef OVERHEAD_TLS_H
 #define OVERHEAD_TLS_H
 
 enum tls_limits {
-	/* Processes that can be followed at a time. */
+	/* Processes followed at a time. */
 	TLS_PROCESSES = 16384,
-	/* Threads that can be inside a call at a time. */
+	/* Threads inside a call at a time. */
 	TLS_CALLS = 16384,
-	/* SSL objects that are remembered; the one unused for longest makes room. */
+	/* SSL objects; the least recently used one is evicted. */
 	TLS_OBJECTS = 65536,
-	/* Bytes in one event at most: what a record of TLS can carry. A power of two. */
+	/* Bytes per event: the payload of a TLS record. A power of two. */
 	TLS_CHUNK = 16384,
 	/* Smaller events, for shorter calls. Powers of two. */
 	TLS_SHORT = 256,
 	TLS_MIDDLE = 2048,
-	/* Bytes of the set of ports. */
+	/* One bit per port. */
 	TLS_PORT_BYTES = 8192,
-	/* Events of one call at most: 256 MiB. */
+	/* Events per call: 256 MiB. */
 	TLS_CHUNKS = 16384,
 };
 
-/* Which function of the library, as the attachment says. */
+/* Function of the library, from the attachment's cookie. */
 enum tls_function {
 	TLS_READ = 0,
 	TLS_READ_EX = 1,
@@ -33,17 +33,17 @@ enum tls_function {
 };
 
 enum tls_flags {
-	/* Bytes that the process has sent, not received. */
+	/* Sent by the process, not received. */
 	TLS_SENT = 1,
-	/* The connection is known, and `from` and `to` are numbers of it. */
+	/* The connection is known, with sequence numbers in `from` and `to`. */
 	TLS_JOINED = 2,
-	/* The bytes could not be read; `len` of them are missing. */
+	/* The `len` bytes could not be read. */
 	TLS_UNREAD = 4,
-	/* The content is a file's, which the library has read by itself. */
+	/* The library read the bytes from a file itself. */
 	TLS_FILE = 8,
 };
 
-/* A connection as the socket of one of its ends sees it. Addresses are those of IPv6, of IPv4 the mapped ones. */
+/* A connection, seen from the socket at one end. IPv4 addresses are mapped to IPv6. */
 struct tls_connection {
 	__u32 netns;
 	__u16 local_port;
@@ -52,21 +52,22 @@ struct tls_connection {
 	__u32 remote[4];
 };
 
-/* A part of what one call has read or written. */
+/* All or a part of what one call has read or written. */
 struct tls_event {
 	/* CLOCK_MONOTONIC at the return of the call. */
 	__u64 time_ns;
 	/* Number of the SSL object, unique in this run. */
 	__u64 stream;
-	/* Where its bytes lie in what the SSL object has sent, or received, since it was first seen. */
+	/* Offset of the bytes in this direction of the SSL object, since it was first seen. */
 	__u64 offset;
-	/* Bytes of the call, and how many of them are in events before this one. */
+	/* Bytes of the call, and how many are in earlier events. */
 	__u64 call_bytes;
 	__u64 call_before;
 	__u32 tgid;
 	__u32 tid;
 	struct tls_connection connection;
-	/* TCP sequence numbers: what was sent or received through the socket since the last call that moved bytes, this one included. */
+	/* TCP sequence numbers of the socket: from the end of the previous call that moved bytes to the end of
+	   this one. */
 	__u32 from;
 	__u32 to;
 	__u32 flags;
@@ -74,11 +75,11 @@ struct tls_event {
 	__u8 bytes[];
 };
 
-/* A call of a thread that has not returned. */
+/* A call that has not returned. */
 struct tls_call {
 	__u64 ssl;
 	__u64 buffer;
-	/* Where the function puts how much it has moved; 0 where that is its result. */
+	/* Address of the function's output for the number of bytes; 0 if its result is the number. */
 	__u64 moved;
 	__u32 function;
 	__u32 unused;
@@ -90,17 +91,15 @@ struct tls_object_key {
 	__u32 unused;
 };
 
-/* One direction of an SSL object. */
 struct tls_direction {
 	__u64 offset;
 	__u32 from;
 	__u32 to;
-	/* `from` stands: something was moved since the last call that succeeded. */
+	/* `from` is valid: something was moved since the last successful call. */
 	__u32 is_begun;
 	__u32 unused;
 };
 
-/* An SSL object. */
 struct tls_object {
 	__u64 stream;
 	/* Its socket, or 0. */
@@ -109,22 +108,21 @@ struct tls_object {
 	struct tls_direction directions[2];
 };
 
-/* Ports whose connections are wanted: one bit for each. */
 struct tls_ports {
 	__u32 only_these;
 	__u8 set[TLS_PORT_BYTES];
 };
 
-/* What is counted, since the programs were loaded. */
+/* Totals since the programs were loaded. */
 struct tls_counts {
-	/* Events and the bytes of the calls that found no room. */
+	/* Events that found no room, and their bytes. */
 	__u64 lost_events;
 	__u64 lost_bytes;
-	/* Bytes that were not to be read. */
+	/* Bytes that could not be read. */
 	__u64 unread_bytes;
-	/* Bytes that the library has sent out of files by itself. */
+	/* Bytes that the library sent from files. */
 	__u64 file_bytes;
-	/* Bytes of connections of other ports, and of calls whose socket is not known. */
+	/* Bytes of connections on other ports, and of calls whose socket is unknown. */
 	__u64 elsewhere_bytes;
 	__u64 unjoined_bytes;
 	/* Calls that moved bytes, and their bytes. */

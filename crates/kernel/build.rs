@@ -1,14 +1,13 @@
-//! Compiles the programs in `bpf/` and generates their skeletons, with the types of their headers, into `OUT_DIR`.
+//! Compiles the BPF programs in `bpf/`, and generates their skeletons and the types of their headers into `OUT_DIR`.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// What has to be installed, in the words of the system most people build on.
 const REMEDY: &str = "install what is needed: apt install clang libelf-dev zlib1g-dev pkg-config make gcc";
 
-/// Sources without their `.bpf.c`: each is loaded by itself, so that the kernel may refuse one and take another.
+/// `.bpf.c` files. Each is a separate object, because the kernel may refuse one and accept another.
 const OBJECTS: [&str; 3] = ["overhead", "streams", "tls"];
 
 fn main() -> ExitCode {
@@ -31,7 +30,7 @@ fn build() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     check_clang(&clang)?;
-    // The line information of a program names its source; where that lies on this machine is nobody's business.
+    // Keeps this machine's path out of the line information.
     let without_path = format!("-ffile-prefix-map={}=.", manifest.display());
     for name in OBJECTS {
         SkeletonBuilder::new()

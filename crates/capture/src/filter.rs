@@ -1,23 +1,22 @@
-//! The filter given to the kernel, so that frames of other traffic are never copied to us.
+//! The kernel filter, which keeps the kernel from copying frames of other traffic to us.
 
 use overhead_model::frame::LinkType;
 use std::collections::BTreeSet;
 
-/// Words after which libpcap reads the rest of an expression at other offsets.
+/// Words after which libpcap evaluates the rest of an expression at other offsets.
 const ENCAPSULATIONS: [&str; 5] = ["vlan", "mpls", "pppoes", "geneve", "vxlan"];
 
-/// Which frames a live capture asks the kernel for: TCP to or from any of the ports, and the user's own expression.
+/// The frames that a live capture requests: TCP to or from any of the ports, and the user's expression.
 ///
-/// `tcp port N` alone would lose frames that belong to such a connection, so three kinds are added:
+/// `tcp port N` alone would lose frames of such connections, so three kinds are added:
 ///
-/// - IP fragments other than the first carry no port. All TCP fragments are taken: a missing one would be a gap.
-/// - IPv6 packets above 64 KiB (BIG TCP) carry the TCP header behind a hop-by-hop header, which `tcp port` does not
-///   look behind.
-/// - On Ethernet, a tagged frame whose tag the NIC left in place has everything four bytes further on. libpcap moves
-///   all offsets to the right of `vlan`, so the whole condition, the user's part included, is repeated after it. Other
-///   link types have no `vlan`. When the user's expression speaks of an encapsulation itself, nothing is added.
+/// - IP fragments after the first carry no port. All TCP fragments are captured, since a missing one would be a gap.
+/// - IPv6 packets above 64 KiB (BIG TCP) have a hop-by-hop header before TCP, behind which `tcp port` does not look.
+/// - On Ethernet, a VLAN tag left in the frame moves everything by four bytes. libpcap adjusts the offsets to the
+///   right of `vlan`, so the whole condition, including the user's, is repeated after it. Other link types have no
+///   `vlan`. If the user's expression mentions an encapsulation, nothing is added.
 ///
-/// Frames let through for safety that belong to no selected connection end up in `other`.
+/// Extra frames that belong to no selected connection end up in `other`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelFilter {
     ports: BTreeSet<u16>,
@@ -31,12 +30,11 @@ impl KernelFilter {
         Self { ports: ports.into_iter().collect(), user }
     }
 
-    /// Returns the user's own expression.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// Returns the expression in the language of `man pcap-filter`; `None` lets everything through.
+    /// Returns the expression in the syntax of `man pcap-filter`; `None` lets everything through.
     pub fn expression(&self, link: LinkType) -> Option<String> {
         let user = self.user.as_ref().map(|user| format!("({user})"));
         if self.ports.is_empty() {
@@ -67,7 +65,6 @@ impl KernelFilter {
         )
     }
 
-    /// Returns the ports as ranges without gaps.
     fn ranges(&self) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
         for &port in &self.ports {
@@ -84,7 +81,7 @@ fn port_term(from: u16, to: u16) -> String {
     if from == to { format!("tcp port {from}") } else { format!("tcp portrange {from}-{to}") }
 }
 
-/// Returns the ports behind a hop-by-hop header of eight bytes, which is all that a jumbo payload option takes.
+/// Returns the condition for ports behind an 8-byte hop-by-hop header, which a jumbo payload option fills.
 fn jumbo_term(from: u16, to: u16) -> String {
     let term = |at| {
         if from == to {

@@ -1,21 +1,17 @@
-//! Sums over the frames that a live source delivered.
-
 #[cfg(feature = "live")]
 use overhead_model::frame::Frame;
 
-/// What a live source delivered so far.
+/// Frames that a live source has delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveTotals {
-    /// Frames.
     pub frames: u64,
-    /// Their original lengths, in bytes.
+    /// Original lengths, in bytes.
     pub wire_bytes: u64,
     /// Latest time of a frame, Unix nanoseconds; `None` without frames.
     pub last_ns: Option<u64>,
 }
 
 impl LiveTotals {
-    /// Adds a frame.
     #[cfg(feature = "live")]
     pub fn add(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
@@ -27,12 +23,11 @@ impl LiveTotals {
 /// Counters of the kernel's packet socket since the capture was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelStats {
-    /// Packets that passed the kernel filter, those dropped for want of buffer included. Of what passes `lo`, the kernel
-    /// is asked for what comes in alone; before Linux 4.20 this counts each packet going out as well.
+    /// Packets that passed the kernel filter, including those dropped for lack of buffer space. On `lo` only the
+    /// incoming copy is requested; before Linux 4.20 outgoing ones count as well.
     pub received: u64,
-    /// Packets dropped for want of room in the capture buffer.
+    /// Packets dropped for lack of buffer space.
     pub dropped: u64,
-    /// Packets dropped by the interface or its driver, whether or not they would have passed the filter; 0 where the
-    /// driver does not count.
+    /// Packets dropped by the interface or its driver, before the filter; 0 if the driver does not count them.
     pub interface_dropped: u64,
 }

@@ -12,9 +12,8 @@ use overhead_model::frame::{Frame, LinkType};
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 
-/// Bytes gathered before they go to the system.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Option lengths are 16 bits; texts are cut well before.
+/// Keeps texts well below the 16-bit option length.
 const MAX_TEXT_BYTES: usize = 4096;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -38,78 +37,63 @@ const ISB_IFDROP: u16 = 5;
 const ISB_OSDROP: u16 = 7;
 const ISB_USRDELIV: u16 = 8;
 
-/// A capture that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The file cannot be created.
     #[error("{output} cannot be created ({source}): choose a folder that exists and may be written to")]
     Create {
-        /// The file as the user named it.
+        /// As the user named it, here and in the other variants.
         output: String,
-        /// The system's reason.
         source: io::Error,
     },
-    /// The file cannot be written to.
     #[error("{output} cannot be written ({source}): make room there or choose another place")]
-    Write {
-        /// The file as the user named it.
-        output: String,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A frame of another link type than the file's.
+    Write { output: String, source: io::Error },
     #[error("{output} holds {expected} frames and cannot take one of {link}: write each link type to its own file")]
     LinkType {
-        /// The file as the user named it.
         output: String,
-        /// The link type of the file.
+        /// Of the file.
         expected: LinkType,
-        /// The link type of the frame.
+        /// Of the frame.
         link: LinkType,
     },
-    /// A frame that is too long for the format.
     #[error("{output} cannot take a frame of {bytes} bytes: capture with a snap length, as in `-s 262144`")]
     TooLong {
-        /// The file as the user named it.
         output: String,
-        /// Its captured length.
+        /// Captured length of the frame.
         bytes: usize,
     },
 }
 
 impl WriteError {
-    /// Returns whether the reader of a pipe went away, which is not an error to a command-line tool.
+    /// Returns whether the reader of a pipe went away, which is no error for a command-line tool.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 
-/// What a file says about itself.
+/// The header of a capture file. Empty strings are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// Link type of all frames, but for those of `beside`.
+    /// Link type of all frames except those of `beside`.
     pub link: LinkType,
-    /// Link type and name of a second interface; absent where there is one.
+    /// Link type and name of a second interface, if any.
     pub beside: Option<(LinkType, String)>,
-    /// What else is to be known of the capture; empty for nothing.
     pub comment: String,
-    /// Name of the interface, as in `eth0`; empty for none.
+    /// As in `eth0`.
     pub interface: String,
-    /// Longest frame captured, in bytes; 0 for no limit.
+    /// Longest captured frame, in bytes; 0 for no limit.
     pub snaplen: u32,
-    /// The kernel filter; empty for none.
     pub filter: String,
-    /// The machine, as in its CPU model; empty for none.
+    /// As in the CPU model.
     pub hardware: String,
-    /// The operating system, as in `Linux 6.1.0`; empty for none.
+    /// As in `Linux 6.1.0`.
     pub os: String,
     /// The program and its version.
     pub application: String,
 }
 
 impl WriterOptions {
-    /// Nothing but the link type and this program's name and version.
+    /// Returns a header with only a link type and this program's name and version.
     pub fn new(link: LinkType) -> Self {
         Self {
             link,
@@ -125,7 +109,6 @@ impl WriterOptions {
     }
 }
 
-/// A pcapng file being written.
 pub struct PcapngWriter<W: Write> {
     output: String,
     writer: BufWriter<W>,
@@ -138,11 +121,7 @@ pub struct PcapngWriter<W: Write> {
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Writes the header to any writer; `output` is what errors call it.
-    ///
-    /// # Errors
-    ///
-    /// [`WriteError::Write`] when the writer fails.
+    /// Writes the header; `output` is the file's name in errors.
     pub fn new(output: &str, writer: W, options: &WriterOptions) -> Result<Self, WriteError> {
         let writer = BufWriter::with_capacity(BUFFER_BYTES, writer);
         let output = output.to_owned();
@@ -157,21 +136,17 @@ impl<W: Write> PcapngWriter<W> {
         Ok(this)
     }
 
-    /// Adds an interface; the first one, which is there already, is number 0.
-    ///
-    /// # Errors
-    ///
-    /// [`WriteError::Write`] when the writer fails.
+    /// Adds an interface. The first one, number 0, is already there.
     pub fn add_interface(&mut self, options: &WriterOptions) -> Result<(), WriteError> {
         self.links.push(options.link);
         self.put(&interface_description(options))
     }
 
-    /// Adds a frame: of the interface that it names, or of the first with its link type where it names none of that.
+    /// Writes a frame, on its own interface if the link type matches, else on the first interface of its link type.
     ///
     /// # Errors
     ///
-    /// [`WriteError::LinkType`] for a frame of another link type, [`WriteError::Write`] when the writer fails.
+    /// [`WriteError::LinkType`] if no interface matches, [`WriteError::TooLong`], [`WriteError::Write`].
     pub fn write(&mut self, frame: &Frame<'_>) -> Result<(), WriteError> {
         let named = frame.interface as usize;
         let is_named = self.links.get(named) == Some(&frame.link);
@@ -208,35 +183,26 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Frames written so far.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Bytes of the file so far, those that are yet to be handed to the system included.
+    /// Returns the bytes of the file so far, including buffered ones.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Hands everything written so far to the system, so that a reader of a pipe sees it.
-    ///
-    /// # Errors
-    ///
-    /// [`WriteError::Write`] when the writer fails.
+    /// Flushes, so that a reader of a pipe sees everything written.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         self.writer.flush().map_err(|source| WriteError::Write { output: self.output.clone(), source })
     }
 
-    /// Ends without writing anything more, be it of what is gathered: where the file's place was taken by another.
+    /// Ends without writing anything more, not even what is buffered, because another file has taken its place.
     pub fn abandon(self) {
         drop(self.writer.into_parts());
     }
 
-    /// Ends the file with the statistics of the interface, where known, and returns the writer.
-    ///
-    /// # Errors
-    ///
-    /// [`WriteError::Write`] when the writer fails.
+    /// Ends the file with the interface statistics, if known, and returns the writer.
     pub fn finish(mut self, kernel: Option<&crate::KernelStats>) -> Result<W, WriteError> {
         let statistics = self.statistics(kernel);
         self.put(&statistics)?;
@@ -303,7 +269,7 @@ fn interface_description(options: &WriterOptions) -> Vec<u8> {
     block(INTERFACE_DESCRIPTION, body)
 }
 
-/// Returns a time stamp as two halves, the upper first, each in the byte order of the section.
+/// Returns a time stamp as two words, high one first, each in the section's byte order.
 fn time(ns: u64) -> [u8; 8] {
     ns.rotate_left(32).to_le_bytes()
 }
@@ -318,7 +284,7 @@ fn text(body: &mut Vec<u8>, code: u16, value: &str) {
     }
 }
 
-/// Values are at most [`MAX_TEXT_BYTES`] + 1 long.
+/// `value` must not exceed [`MAX_TEXT_BYTES`] + 1.
 fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     body.extend(code.to_le_bytes());
     body.extend((value.len() as u16).to_le_bytes());
@@ -326,7 +292,7 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-/// Puts the end-of-options mark behind the body and type and lengths around it.
+/// Adds the end-of-options mark, and type and lengths around the body.
 fn block(kind: u32, mut body: Vec<u8>) -> Vec<u8> {
     body.extend([0; 4]);
     let length = (body.len() as u32 + 12).to_le_bytes();

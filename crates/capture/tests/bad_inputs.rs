@@ -1,7 +1,7 @@
-//! Inputs that yield nothing: one sentence each, naming the file and the remedy. Inputs with a bad tail: what is good
-//! of them, and the tail as a value.
+//! Inputs that yield nothing give one sentence that names the file and the remedy. Inputs with a bad tail give their
+//! good frames, and a description of the tail.
 
-// Helpers of tests fail by panicking.
+// Test helpers fail by panicking.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::PathBuf;
 use support::*;
 
-/// What each input is told apart as, after the name.
+/// Checks the error of each input, after the name.
 fn check(table: &[(&[u8], &str)]) {
     for (bytes, expected) in table {
         assert_eq!(open(bytes).unwrap_err().to_string(), format!("x.pcap {expected}"));
@@ -91,7 +91,7 @@ fn a_valid_file_without_frames_is_no_error() {
     assert_eq!(frames(&section(order)), []);
 }
 
-/// What is delivered of a file whose last part is bad, and the report on it.
+/// Returns the number of frames before a bad last part, and the report on it.
 fn tail(parts: &[Vec<u8>]) -> (usize, String) {
     let (frames, end, _) = drain(open(&parts.concat()).unwrap());
     (frames.len(), end.cut.unwrap().to_string())

@@ -1,4 +1,4 @@
-//! Third-party captures beside the repository, where there are any: frames and bytes agree with the oracle's.
+//! Third-party captures next to the repository, if present, have the frames and bytes that the oracle reports.
 
 mod support;
 

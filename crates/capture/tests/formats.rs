@@ -1,6 +1,6 @@
-//! Every kind of file that is read: what it means, in both byte orders.
+//! Reads every kind of file in both byte orders.
 
-// Helpers of tests fail by panicking.
+// Test helpers fail by panicking.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -193,7 +193,7 @@ fn a_frame_larger_than_the_buffer_is_delivered_whole() {
     }
 }
 
-/// A file that is larger than the buffer, so that it is crossed at many offsets.
+/// Builds a file larger than the buffer, so that records cross its end at many offsets.
 fn long_file() -> (Vec<u8>, usize) {
     let mut file = pcap_header(Order::Little, NANO, 1);
     for i in 0..5_000_u32 {

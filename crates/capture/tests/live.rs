@@ -1,7 +1,6 @@
-//! Capturing on the loopback interface; each test is skipped, with a line on standard error, where that is not
-//! permitted.
+//! Captures on loopback. Tests skip, with a line on standard error, if that is not permitted.
 
-// Helpers of tests fail by panicking.
+// Test helpers fail by panicking.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use overhead_capture::live::{InterfaceFlag, LiveOptions, LiveSource, interface_facts, list_interfaces};
@@ -13,7 +12,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Opens a capture; `None` where it is not permitted.
+/// `None` if capturing is not permitted.
 fn open(options: &LiveOptions) -> Option<LiveSource> {
     match LiveSource::open(options) {
         Ok(source) => Some(source),
@@ -69,13 +68,13 @@ fn datagrams_are_captured_once_and_in_order_until_the_stop() {
     assert!(kernel.received >= 50 && kernel.dropped == 0, "{kernel:?}");
 }
 
-/// The load goes on after the end of the window, and fills the smallest ring there is.
+/// The load goes on after the end of the window and fills the smallest ring.
 #[test]
 fn what_is_dropped_after_the_end_of_the_window_is_none_of_it() {
     let (socket, filter) = udp();
     let options = LiveOptions { buffer_bytes: 1 << 16, ..loopback(&[], Some(&filter)) };
     let dropped = |source: &mut LiveSource| source.kernel().value().unwrap().dropped;
-    // Ended by a stop, and by whoever has enough frames.
+    // Ended by a stop, and by a caller with enough frames.
     for stops in [true, false] {
         let Some(mut source) = open(&options) else { return };
         send(10, &socket);
@@ -96,7 +95,7 @@ fn what_is_dropped_after_the_end_of_the_window_is_none_of_it() {
         }
         assert_eq!(dropped(&mut source), 0, "stops: {stops}");
     }
-    // And within the window they count.
+    // Within the window, they count.
     let Some(mut source) = open(&options) else { return };
     send(100_000, &socket);
     source.stop_handle().stop();
@@ -227,7 +226,7 @@ fn facts_of_the_loopback_interface() {
     assert_eq!(interface_facts("../net/lo", None).mtu, None);
 }
 
-/// Reads until so many frames have come, each with its bytes and its length.
+/// Reads this many frames. Returns their bytes and original lengths.
 fn read(source: &mut LiveSource, count: usize) -> Vec<(Vec<u8>, u32)> {
     let (begun, mut frames) = (Instant::now(), Vec::new());
     while frames.len() < count {
@@ -247,7 +246,7 @@ fn the_ring_is_read_without_libpcap_but_on_any() {
     assert!(!source.reads_ring());
 }
 
-/// The ring has four blocks, so it is gone round many times.
+/// The ring has four blocks, so it wraps many times.
 #[test]
 fn frames_of_all_blocks_come_in_order() {
     let (socket, filter) = udp();
@@ -270,11 +269,11 @@ fn frames_of_all_blocks_come_in_order() {
     assert_eq!((next, source.kernel().value().unwrap().dropped), (20_000, 0));
 }
 
-/// Two interfaces with a cable between them, in place of a network card.
+/// Two connected interfaces (veth) instead of a network card.
 struct Cable([String; 2]);
 
 impl Cable {
-    /// `None` where it is not permitted, or there are no such interfaces.
+    /// `None` if not permitted or not supported.
     fn new() -> Option<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -300,14 +299,14 @@ fn ip(arguments: &[&str]) -> bool {
     command.args(arguments).stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// The kernel takes a VLAN tag out of a frame and hands it over beside it.
+/// The kernel removes a frame's VLAN tag and reports it separately.
 #[test]
 fn tagged_and_long_frames_are_those_that_were_sent_and_those_that_libpcap_reads() {
     let Some(cable) = Cable::new() else { return };
     let [a, b] = &cable.0;
     for (snaplen, promiscuous) in [(262_144_i32, false), (60, true)] {
         let options = LiveOptions { snaplen: snaplen.cast_unsigned(), promiscuous, ..LiveOptions::new(b) };
-        // Other frames, such as those that look for neighbours, are none of the test's.
+        // Excludes frames such as neighbour discovery.
         let filter = "ether src 02:00:00:00:00:01 or (vlan and ether src 02:00:00:00:00:01)";
         let options = LiveOptions { filter: KernelFilter::new([], Some(filter)), ..options };
         let Some(mut source) = open(&options) else { return };
@@ -330,7 +329,7 @@ fn tagged_and_long_frames_are_those_that_were_sent_and_those_that_libpcap_reads(
     }
 }
 
-/// Sends one frame through the cable, and returns whether it is captured in time.
+/// Sends one frame through the cable. Returns whether it is captured in time.
 fn passes(from: &str, source: &mut LiveSource) -> bool {
     let mut sender = pcap::Capture::from_device(from).unwrap().open().unwrap();
     sender.sendpacket([&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 0x88, 0xb5], &[7; 46]].concat()).unwrap();

@@ -1,6 +1,6 @@
-//! Every prefix of a file gives a prefix of its frames and says that it was cut, or is an error that says so.
+//! Every prefix of a file gives a prefix of its frames and reports the cut, or is an error that does.
 
-// Helpers of tests fail by panicking.
+// Test helpers fail by panicking.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -34,7 +34,7 @@ fn pcapng(order: Order) -> Vec<u8> {
     .concat()
 }
 
-/// Checks all prefixes; `plain` for files that are not compressed, where the report must account for each byte.
+/// Checks all prefixes. With `plain` (no compression), the report must account for each byte.
 fn check(file: &[u8], whole: &[Owned], plain: bool) {
     let mut most = 0;
     for length in 0..file.len() {

@@ -1,6 +1,6 @@
 //! No input makes the reader panic, and what is written is what is read.
 
-// Helpers of tests fail by panicking.
+// Test helpers fail by panicking.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use support::*;
 
-/// First bytes of everything that is recognised.
+/// First bytes of every known format.
 const STARTS: [&[u8]; 9] = [
     b"",
     b"\xd4\xc3\xb2\xa1\x02\0\x04\0",
@@ -24,7 +24,7 @@ const STARTS: [&[u8]; 9] = [
     b"\x04\x22\x4d\x18",
 ];
 
-/// Blocks of a pcapng section, right in their lengths and wrong in anything else.
+/// Blocks of a pcapng section with correct lengths and random content.
 fn blocks() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![Just(1_u32), Just(2), Just(3), Just(5), Just(6), Just(0x0a0d_0d0a), any::<u32>()];
     let one = (kind, vec(prop_oneof![Just(0_u8), Just(1), any::<u8>()], 0..80));
@@ -40,7 +40,7 @@ fn read(bytes: &[u8]) {
     }
 }
 
-/// Many times the length of a buffer, and frames that are longer than one.
+/// Files many times as long as the buffer, and frames longer than it.
 #[test]
 fn frames_are_the_same_in_one_go_and_one_by_one() {
     let mut file = pcap_header(Order::Little, NANO, 1);

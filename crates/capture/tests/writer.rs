@@ -1,6 +1,6 @@
-//! The pcapng writer, read back by this crate and by tshark where there is one.
+//! Reads the writer's files back, with this crate and with tshark if installed.
 
-// Helpers of tests fail by panicking.
+// Test helpers fail by panicking.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -63,7 +63,7 @@ fn our_own_reader_reads_it() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Output of a program; `None`, with a line on standard error, where it is not installed.
+/// Returns a program's output; `None`, with a line on standard error, if it is not installed.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => {

@@ -1,14 +1,14 @@
-//! What engines keep of the containers that they run, in files that need no daemon to read:
+//! Reads what container engines store in files, without asking a daemon:
 //!
 //! | engine | files | names |
 //! |---|---|---|
-//! | Docker | `/var/lib/docker/containers/ID/config.v2.json`, or where the daemon was told to keep it | `Name`, labels of Kubernetes (`cri-dockerd`) |
+//! | Docker | `/var/lib/docker/containers/ID/config.v2.json`, or below another `data-root` | `Name`, Kubernetes labels (`cri-dockerd`) |
 //! | podman, CRI-O | `…/containers/storage/DRIVER-containers/containers.json`, `…/ID/userdata/config.json` | `names`, annotations |
-//! | containerd | `/run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID/config.json`, `init.pid` | annotations of Kubernetes and of nerdctl |
+//! | containerd | `/run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID/config.json`, `init.pid` | annotations of Kubernetes and nerdctl |
 //! | runc | `/run/runc/ID/state.json` | the id |
 //! | crun | `/run/crun/ID/status` | the id |
 //!
-//! What is named first prevails: runc also keeps files of the containers of others.
+//! Earlier rows take precedence, because runc also keeps files of other engines' containers.
 
 use crate::files::{HostPaths, RootFiles};
 use crate::{Pod, SHOWN};
@@ -17,41 +17,41 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where Docker keeps containers, unless `data-root` in its settings or on its command line says otherwise.
+/// Default of `data-root` in Docker's settings or on its command line.
 const DOCKER: &str = "/var/lib/docker";
 const DOCKER_SETTINGS: &str = "/etc/docker/daemon.json";
 const DOCKER_DAEMON: &str = "dockerd";
 const DOCKER_OPTION: &str = "--data-root";
-/// Where containerd keeps what it runs: its own folder, and that of the one in k3s.
+/// containerd's folder, and that of k3s.
 const CONTAINERD: [&str; 2] =
     ["/run/containerd/io.containerd.runtime.v2.task", "/run/k3s/containerd/io.containerd.runtime.v2.task"];
-/// The namespace in which Docker has containerd run its containers.
+/// Docker's namespace in containerd.
 const DOCKER_NAMESPACE: &str = "moby";
-/// Where podman and CRI-O keep containers of root; below the home of a user, for podman without root.
+/// Container storage of podman and CRI-O: root's, and a user's below the home folder.
 const STORAGE: &str = "/var/lib/containers/storage";
 const STORAGE_AT_HOME: &str = ".local/share/containers/storage";
-/// Where they keep what is of running ones.
+/// State of running containers there.
 const RUNNING: &str = "/run/containers/storage";
 const RUNC: &str = "/run/runc";
 const CRUN: &str = "/run/crun";
 
-/// Kubernetes' name of the container, of its pod and of the pod's namespace: as containerd, as CRI-O and Docker have them.
+/// Keys of the names of container, pod and pod namespace: for containerd, then for CRI-O and Docker.
 const KUBERNETES: [[&str; 3]; 2] = [
     ["io.kubernetes.cri.container-name", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.sandbox-namespace"],
     ["io.kubernetes.container.name", "io.kubernetes.pod.name", "io.kubernetes.pod.namespace"],
 ];
-/// Who says whether a container is a pod's sandbox, and how.
+/// Keys and values that mark a pod's sandbox.
 const SANDBOX: [(&str, &str); 3] = [
     ("io.kubernetes.cri.container-type", "sandbox"),
     ("io.kubernetes.cri-o.ContainerType", "sandbox"),
     ("io.kubernetes.docker.type", "podsandbox"),
 ];
-/// The name of a container, for nerdctl.
+/// Key of nerdctl's container name.
 const NERDCTL: &str = "nerdctl/name";
-/// What wrote the annotations, podman (`libpod`) or CRI-O.
+/// Key of the program that wrote the annotations: podman (`libpod`) or CRI-O.
 const MANAGER: &str = "io.container.manager";
 
-/// What an engine says of a container, running or not.
+/// An engine's record of a container, running or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EngineEntry {
     pub(crate) id: String,
@@ -59,7 +59,7 @@ pub(crate) struct EngineEntry {
     pub(crate) engine: &'static str,
     pub(crate) pod: Option<Pod>,
     pub(crate) is_sandbox: bool,
-    /// Its first process, where that is kept; it may be of before the last restart.
+    /// The first process, if stored. May be outdated after a restart.
     pub(crate) init: Option<u32>,
 }
 
@@ -68,7 +68,7 @@ impl EngineEntry {
         Self { id: id.to_owned(), name: short(id).to_owned(), engine, pod: None, is_sandbox: false, init: None }
     }
 
-    /// Takes the names of Kubernetes, where there are any.
+    /// Takes Kubernetes names from annotations, if there are any.
     fn with_annotations(mut self, annotations: &Value) -> Self {
         let of = |key: &str| annotations.get(key)?.as_str().filter(|text| !text.is_empty());
         if let Some([container, pod, namespace]) = KUBERNETES.iter().find(|[_, pod, _]| of(pod).is_some())
@@ -87,13 +87,13 @@ impl EngineEntry {
     }
 }
 
-/// Returns a container's number as it is shown. Other engines take any name for an id, which is shown whole.
+/// Shortens a hexadecimal id for display. Some engines accept any name as an id, which is shown whole.
 pub(crate) fn short(id: &str) -> &str {
     let is_number = id.len() > SHOWN && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     id.get(..SHOWN).filter(|_| is_number).unwrap_or(id)
 }
 
-/// Returns what all engines say, of each container once, and the folders that may not be read.
+/// Returns the entries of all engines, each container once, and the unreadable folders.
 pub(crate) fn entries(host: &HostPaths) -> (Vec<EngineEntry>, Vec<PathBuf>) {
     let (mut all, mut unreadable, mut seen) = (Vec::<EngineEntry>::new(), Vec::new(), BTreeSet::new());
     let told = docker_folders(host);
@@ -102,7 +102,7 @@ pub(crate) fn entries(host: &HostPaths) -> (Vec<EngineEntry>, Vec<PathBuf>) {
         for entries in [docker(&files, &told), storage(&files), containerd(&files), runc(&files), crun(&files)] {
             all.extend(entries.into_iter().filter(|entry| seen.insert(entry.id.clone())));
         }
-        // Where the files of this root can be read, those of another one are not missed.
+        // If the first root is readable, unreadable files of the others do not matter.
         if std::ptr::eq(root, host.roots.first().unwrap_or(root)) {
             unreadable = files.unreadable();
         }
@@ -110,7 +110,7 @@ pub(crate) fn entries(host: &HostPaths) -> (Vec<EngineEntry>, Vec<PathBuf>) {
     (all, unreadable)
 }
 
-/// Returns the folders that running daemons of Docker were told on their command lines, as the one of snap is.
+/// Returns the `data-root` options of running Docker daemons, such as snap's.
 fn docker_folders(host: &HostPaths) -> BTreeSet<PathBuf> {
     let processes = fs::read_dir(&host.proc).into_iter().flatten().flatten();
     let of = |process: fs::DirEntry| {
@@ -154,7 +154,6 @@ fn storage(files: &RootFiles<'_>) -> Vec<EngineEntry> {
     folders.flat_map(|folder| stored(files, &folder)).collect()
 }
 
-/// The containers of one storage driver.
 fn stored(files: &RootFiles<'_>, folder: &Path) -> Vec<EngineEntry> {
     let Some(Value::Array(list)) = files.json(&folder.join("containers.json")) else { return Vec::new() };
     let of = |stored: &Value| {
@@ -165,7 +164,7 @@ fn stored(files: &RootFiles<'_>, folder: &Path) -> Vec<EngineEntry> {
         }
         let running = Path::new(RUNNING).join(folder.file_name()?).join(id).join("userdata/pidfile");
         entry.init = files.text(&running).and_then(|text| text.trim().parse().ok());
-        // podman keeps the infrastructure of a pod as a container with this end to its name.
+        // podman's name for the infrastructure container of a pod.
         let is_infra = entry.name.ends_with("-infra");
         if let Some(config) = files.json(&folder.join(id).join("userdata/config.json"))
             && let Some(annotations) = config.get("annotations")
@@ -205,7 +204,7 @@ fn crun(files: &RootFiles<'_>) -> Vec<EngineEntry> {
     low_level(files, "crun", CRUN, "status", "pid")
 }
 
-/// The containers of a runtime that was started without an engine above it.
+/// Reads the containers of a low-level runtime that was started without an engine.
 fn low_level(files: &RootFiles<'_>, engine: &'static str, folder: &str, file: &str, pid: &str) -> Vec<EngineEntry> {
     let of = |folder: &PathBuf| {
         let state = files.json(&folder.join(file))?;
@@ -216,7 +215,7 @@ fn low_level(files: &RootFiles<'_>, engine: &'static str, folder: &str, file: &s
     files.list(Path::new(folder)).iter().filter_map(of).collect()
 }
 
-/// A process number; engines write 0 for a container that does not run.
+/// Parses a process number. Engines write 0 for a stopped container.
 fn number(value: &Value) -> Option<u32> {
     u32::try_from(value.as_u64()?).ok().filter(|pid| *pid > 0)
 }

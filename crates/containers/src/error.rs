@@ -1,5 +1,3 @@
-//! Why a container is not found.
-
 use overhead_model::privilege::{DAC_READ_SEARCH, remedy};
 use std::path::PathBuf;
 
@@ -7,25 +5,20 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The processes of this host cannot be listed.
     #[error("the processes cannot be listed ({0}): is /proc mounted?")]
     Proc(String),
-    /// No container is called so.
     #[error("there is no running container {name}: {}", found_in_words(found, unreadable))]
     Unknown {
-        /// What was asked for.
         name: String,
-        /// Those there are, in words.
+        /// Running containers, in words.
         found: Vec<String>,
-        /// Folders of engines that this user may not read.
+        /// Engine folders that this user may not read.
         unreadable: Vec<PathBuf>,
     },
-    /// Several are called so.
     #[error("{name} is more than one container: name one of {meant}, or give its id")]
     Ambiguous {
-        /// What was asked for.
         name: String,
-        /// Those that may be meant, in words.
+        /// The matches, in words.
         meant: String,
     },
 }
@@ -37,5 +30,5 @@ fn found_in_words(found: &[String], unreadable: &[PathBuf]) -> String {
     };
     let Some(folder) = unreadable.first() else { return found };
     let remedy = remedy(&[DAC_READ_SEARCH]);
-    format!("{found}; names are not known, for {} cannot be read by this user: {remedy}", folder.display())
+    format!("{found}; names are unknown, because this user cannot read {}: {remedy}", folder.display())
 }

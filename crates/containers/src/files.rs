@@ -1,38 +1,35 @@
-//! The file systems that processes and engines' files are looked for in.
-
 use serde_json::Value;
 use std::cell::RefCell;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Longer files are not read: those of engines have some 10 kB, with hundreds of environment variables some 100 kB.
+/// Longest file that is read. Engines' files have about 10 kB, or 100 kB with hundreds of environment variables.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Where a host's processes and files are.
+/// Where to find a host's processes and files.
 #[derive(Clone, Debug)]
 pub struct HostPaths {
-    /// The file system of processes.
     pub(crate) proc: PathBuf,
-    /// What the paths of engines begin with: the first one that has a container tells of it.
+    /// Prefixes of engines' paths. For each container the first root that has it counts.
     pub(crate) roots: Vec<PathBuf>,
 }
 
 impl Default for HostPaths {
-    /// This host. From within a container with the host's process numbers, files of the engines are found through process 1.
+    /// This host. Inside a container with the host's PID namespace, engines' files are found through process 1.
     fn default() -> Self {
         Self { proc: "/proc".into(), roots: vec!["/".into(), "/proc/1/root".into()] }
     }
 }
 
 impl HostPaths {
-    /// Returns a host whose files lie in folders of this one: for tests, and for the files of another host.
+    /// Returns a host below other folders, for tests or for files of another host.
     pub fn at(proc: impl Into<PathBuf>, root: impl Into<PathBuf>) -> Self {
         Self { proc: proc.into(), roots: vec![root.into()] }
     }
 }
 
-/// Reads below one root, and notes what may not be read.
+/// Reads files below one root and remembers the unreadable ones.
 #[derive(Debug)]
 pub(crate) struct RootFiles<'host> {
     root: &'host Path,
@@ -44,7 +41,7 @@ impl<'host> RootFiles<'host> {
         Self { root, unreadable: RefCell::default() }
     }
 
-    /// Returns the paths of what is in a folder, in order; none where there is no such folder.
+    /// Returns the sorted paths in a folder; none if it does not exist.
     pub(crate) fn list(&self, folder: &Path) -> Vec<PathBuf> {
         let path = self.path(folder);
         match fs::read_dir(&path) {
@@ -62,19 +59,18 @@ impl<'host> RootFiles<'host> {
         }
     }
 
-    /// Returns the text of a file, a mark in place of what is no UTF-8; `None` where it cannot be read or is too long.
+    /// Returns a file's text, with bytes that are not UTF-8 replaced; `None` if it is unreadable or too long.
     pub(crate) fn text(&self, file: &Path) -> Option<String> {
         let mut bytes = Vec::new();
         let length = fs::File::open(self.path(file)).ok()?.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
         (length as u64 <= MOST_BYTES).then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Returns what is in a file; `None` where it cannot be read or is no JSON.
+    /// Returns a file's JSON; `None` if it is unreadable or invalid.
     pub(crate) fn json(&self, file: &Path) -> Option<Value> {
         serde_json::from_str(&self.text(file)?).ok()
     }
 
-    /// Returns what could not be read for want of rights.
     pub(crate) fn unreadable(self) -> Vec<PathBuf> {
         self.unreadable.into_inner()
     }

@@ -1,4 +1,4 @@
-//! Control groups of processes, and what they say of containers (cgroups(7), `/proc/PID/cgroup`).
+//! Control groups of processes, and the container ids in their paths (cgroups(7), `/proc/PID/cgroup`).
 
 use crate::files::HostPaths;
 use std::collections::BTreeSet;
@@ -7,27 +7,26 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Digits of the number that Docker, podman, containerd (for Kubernetes) and CRI-O give a container: a SHA-256 in hexadecimal.
+/// Length of the ids of Docker, podman, containerd (for Kubernetes) and CRI-O: SHA-256 in hexadecimal.
 const DIGITS: usize = 64;
-/// What engines put before the number, in a group of systemd's.
+/// Prefixes of ids in systemd's group names, and their engines.
 const ENGINES: [(&str, &str); 4] =
     [("docker", "docker"), ("libpod", "podman"), ("cri-containerd", "containerd"), ("crio", "cri-o")];
-/// The process that watches over a container is in a group with this in its name, and is in no container.
+/// Part of the group name of a container's monitor process, which is outside the container.
 const MONITOR: &str = "conmon";
 
-/// A process and its groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CgroupProcess {
     pub(crate) pid: u32,
-    /// The process that it is a child of; 0 where that is not known.
+    /// Parent process; 0 if unknown.
     parent: u32,
-    /// Number of its PID namespace; `None` where it may not be seen.
+    /// `None` if it may not be inspected.
     pid_namespace: Option<u64>,
-    /// Hierarchy, and path in it.
+    /// Hierarchy and path.
     paths: Vec<(String, String)>,
 }
 
-/// The number of a container in the path of a group.
+/// A container id in the path of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ContainerId<'a> {
     pub(crate) id: &'a str,
@@ -35,17 +34,17 @@ pub(crate) struct ContainerId<'a> {
 }
 
 impl CgroupProcess {
-    /// Returns the numbers of containers in the paths of its groups, the innermost last.
-    pub(crate) fn numbers(&self) -> Vec<ContainerId<'_>> {
-        let of_path = |path: &'_ str| path.split('/').flat_map(numbers).count();
-        // Some hierarchies of version 1 may be without: the one that tells most is asked.
+    /// Returns the container ids in the process's group paths, the innermost last.
+    pub(crate) fn container_ids(&self) -> Vec<ContainerId<'_>> {
+        let of_path = |path: &'_ str| path.split('/').flat_map(ids_in).count();
+        // Some version 1 hierarchies may lack them, so the path with the most ids counts.
         let best = self.paths.iter().max_by_key(|(_, path)| of_path(path));
-        best.map(|(_, path)| path.split('/').flat_map(numbers).collect()).unwrap_or_default()
+        best.map(|(_, path)| path.split('/').flat_map(ids_in).collect()).unwrap_or_default()
     }
 }
 
-/// Returns the numbers in one name of a path: `docker-ID.scope`, `ID`, `kubepods-podUID.slice:cri-containerd:ID`.
-fn numbers(name: &str) -> impl Iterator<Item = ContainerId<'_>> {
+/// Finds ids in a path component: `docker-ID.scope`, `ID`, `kubepods-podUID.slice:cri-containerd:ID`.
+fn ids_in(name: &str) -> impl Iterator<Item = ContainerId<'_>> {
     let is_number =
         |word: &&str| word.len() == DIGITS && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let words = name.split(['-', ':', '.']).filter(is_number);
@@ -55,12 +54,12 @@ fn numbers(name: &str) -> impl Iterator<Item = ContainerId<'_>> {
         .map(move |id| ContainerId { id, engine: engine.map(|(_, engine)| *engine) })
 }
 
-/// Returns all processes that are in another group than the topmost, or in another PID namespace than process 1.
+/// Returns all processes with their groups, by number.
 pub(crate) fn processes(host: &HostPaths) -> io::Result<Vec<CgroupProcess>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(&host.proc)?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // It may have ended meanwhile.
+        // It has ended.
         let Ok(groups) = text(&entry.path().join("cgroup")) else { continue };
         let pid_namespace = fs::metadata(entry.path().join("ns/pid")).ok().map(|namespace| namespace.ino());
         let parent = text(&entry.path().join("stat")).ok().and_then(|stat| parent(&stat)).unwrap_or(0);
@@ -70,22 +69,22 @@ pub(crate) fn processes(host: &HostPaths) -> io::Result<Vec<CgroupProcess>> {
     Ok(all)
 }
 
-/// Returns the text of a file. Groups and processes may be called by any bytes; those that are no UTF-8 are in no name that is looked for.
+/// Reads a text file. Group and process names may hold any bytes, but no relevant name holds invalid UTF-8.
 fn text(file: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
 }
 
-/// Returns the number of a process's network namespace; `None` where it may not be seen.
+/// Returns the inode of a process's network namespace; `None` if it may not be inspected.
 pub(crate) fn network_namespace(host: &HostPaths, process: &str) -> Option<u64> {
     fs::metadata(host.proc.join(process).join("ns/net")).ok().map(|namespace| namespace.ino())
 }
 
-/// The parent in `pid (name) state parent …`, where the name may hold anything (`proc_pid_stat(5)`).
+/// Parses the parent in `pid (name) state parent …`. The name may hold anything (`proc_pid_stat(5)`).
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Hierarchy and path of a line, `hierarchy-ID:controllers:path`.
+/// Parses hierarchy and path of a line, `hierarchy-ID:controllers:path`.
 fn path(line: &str) -> Option<(String, String)> {
     let mut parts = line.splitn(3, ':');
     let hierarchy = parts.next()?;
@@ -93,8 +92,8 @@ fn path(line: &str) -> Option<(String, String)> {
     Some((hierarchy.to_owned(), path.to_owned()))
 }
 
-/// Returns the processes of the container whose first process this is: those in its control group and in groups below; where it
-/// has the groups of its parent, those of its PID namespace; else it alone. Those `taken` are in another container.
+/// Returns the processes of the container with this first process: those in its control group and below; if it shares
+/// its parent's groups, those in its PID namespace; else only itself. Excludes processes `taken` by others.
 pub(crate) fn container_processes(
     init: Option<u32>,
     processes: &[CgroupProcess],
@@ -103,14 +102,14 @@ pub(crate) fn container_processes(
     let find = |pid: u32| processes.iter().find(|process| process.pid == pid);
     let Some(init) = init.and_then(find).filter(|init| !taken.contains(&init.pid)) else { return BTreeSet::new() };
     let first = find(1);
-    // A runtime starts the first process of a container from outside of it.
+    // A runtime starts a container's first process from outside.
     let outside = find(init.parent).or(first);
     let is_own = |(hierarchy, path): &&(String, String)| {
         let is_outside =
             |process: &CgroupProcess| process.paths.iter().any(|(of, other)| of == hierarchy && other == path);
         path != "/" && !outside.is_some_and(is_outside)
     };
-    // The name that is deepest is the container's own; shared parents are above it.
+    // The deepest path is the container's own; parents may be shared.
     let own = init.paths.iter().filter(is_own).max_by_key(|(_, path)| path.matches('/').count());
     let is_below =
         |path: &str, group: &str| path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -151,7 +150,7 @@ mod tests {
         ];
         for (path, engine) in table {
             let process = process(7, &["/", &path]);
-            assert_eq!(process.numbers(), [ContainerId { id: ID, engine }], "{path}");
+            assert_eq!(process.container_ids(), [ContainerId { id: ID, engine }], "{path}");
         }
     }
 
@@ -160,16 +159,16 @@ mod tests {
         for path in
             [format!("/machine.slice/libpod-conmon-{ID}.scope"), format!("/system.slice/crio-conmon-{ID}.scope")]
         {
-            assert_eq!(process(7, &[&path]).numbers(), [], "{path}");
+            assert_eq!(process(7, &[&path]).container_ids(), [], "{path}");
         }
-        assert_eq!(process(7, &["/user.slice/session-3.scope"]).numbers(), []);
+        assert_eq!(process(7, &["/user.slice/session-3.scope"]).container_ids(), []);
     }
 
     #[test]
     fn of_a_container_in_a_container_the_inner_one_comes_last() {
         let path = format!("/docker/{ID}/docker/{INNER}");
         let process = process(7, &[&path]);
-        assert_eq!(process.numbers().iter().map(|number| number.id).collect::<Vec<_>>(), [ID, INNER]);
+        assert_eq!(process.container_ids().iter().map(|id| id.id).collect::<Vec<_>>(), [ID, INNER]);
     }
 
     #[test]

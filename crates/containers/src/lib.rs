@@ -1,8 +1,10 @@
-//! Which container a process is in, and what its engine and Kubernetes call it.
+//! Finds the container of a process, and its names in its engine and in Kubernetes.
 //!
-//! Two things are read, and no daemon is asked: the control groups of all processes (`/proc/PID/cgroup`), in whose paths engines
-//! put the number of a container, and the files that engines keep of running containers (`engines`). A container without
-//! processes is none here.
+//! It reads control groups of processes (`/proc/PID/cgroup`), whose paths hold container ids, and engines' files
+//! (`engines`). No daemon is asked. Containers without processes are ignored.
+//!
+//! - [`HostContainers`]: all running containers of a host; each is a [`RunningContainer`].
+//! - [`HostPaths`]: where to find a host's processes and files.
 
 mod engines;
 mod error;
@@ -18,49 +20,44 @@ use overhead_model::record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Characters of a container's number that are shown, as engines do it.
+/// Characters shown of a container's id, as engines do.
 const SHOWN: usize = 12;
 
-/// A container with running processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningContainer {
-    /// Its number or name, as its engine's files and control groups have it: all of it.
+    /// The full id, from the engine's files or control groups.
     pub id: String,
-    /// What it is called; the number, shortened, where nobody has said.
+    /// The shortened id if it has no name.
     pub name: String,
-    /// What runs it: `docker`, `podman`, `containerd`, `cri-o`, `runc` or `crun`; `None` where only its control group is known.
+    /// `docker`, `podman`, `containerd`, `cri-o`, `runc` or `crun`; `None` if only the control group is known.
     pub engine: Option<&'static str>,
-    /// The pod of Kubernetes that it belongs to; `None` for others.
     pub pod: Option<Pod>,
-    /// It holds the network namespace of a pod, and runs nothing of anybody's.
+    /// It only holds a pod's network namespace.
     pub is_sandbox: bool,
-    /// Its processes, as this host numbers them.
+    /// As this host numbers them.
     pub pids: BTreeSet<u32>,
-    /// Number of its network namespace; `None` where it may not be seen.
+    /// Inode; `None` if it may not be inspected.
     pub network_namespace: Option<u64>,
 }
 
-/// A pod of Kubernetes.
+/// A Kubernetes pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// Its name.
     pub name: String,
-    /// Its namespace.
     pub namespace: String,
 }
 
 impl RunningContainer {
-    /// Returns the number as it is shown: its first twelve characters.
     pub fn short_id(&self) -> &str {
         engines::short(&self.id)
     }
 
-    /// Returns how it is named on a command line, without mistaking it for another one of a pod: `cache`, or `default/cache-0/redis`.
+    /// Returns an unambiguous name for a command line: `cache`, or `default/cache-0/redis`.
     pub fn argument(&self) -> String {
         self.record().full_name()
     }
 
-    /// Returns what it is, in words: `cache (docker 3f2a91c0de12)`, or `default/cache-0/redis (containerd 3f2a91c0de12)`.
+    /// Returns a description: `cache (docker 3f2a91c0de12)`, or `default/cache-0/redis (containerd 3f2a91c0de12)`.
     pub fn in_words(&self) -> String {
         let id = if self.name == self.id { "" } else { self.short_id() };
         let about = [self.engine.unwrap_or_default(), id].into_iter().filter(|word| !word.is_empty());
@@ -68,7 +65,7 @@ impl RunningContainer {
         if about.is_empty() { self.argument() } else { format!("{} ({about})", self.argument()) }
     }
 
-    /// Returns it as a record has it.
+    /// Converts it to the run record.
     pub fn record(&self) -> record::Container {
         record::Container {
             name: self.name.clone(),
@@ -79,7 +76,8 @@ impl RunningContainer {
         }
     }
 
-    /// Returns whether it is called so: by its name, by that of its pod, or by both, with or without the namespace of the pod.
+    /// Returns whether it has this name, or belongs to this pod, or both (`pod/name`), with or without the pod's
+    /// namespace.
     fn is_called(&self, name: &str) -> bool {
         let of_pod = |pod: &Pod| {
             let Pod { name: of, namespace } = pod;
@@ -95,18 +93,17 @@ impl RunningContainer {
 #[derive(Clone, Debug, Default)]
 pub struct HostContainers {
     all: Vec<RunningContainer>,
-    /// The network namespace of the process that looks.
+    /// This process's network namespace.
     own_namespace: Option<u64>,
     unreadable: Vec<PathBuf>,
 }
 
 impl HostContainers {
-    /// Looks at all processes, and at the files of the engines.
+    /// Reads all processes and the engines' files.
     ///
     /// # Errors
     ///
-    /// [`Error::Proc`] where the processes cannot be listed. Files that cannot be read are no error: containers they tell of
-    /// are known by their numbers alone.
+    /// [`Error::Proc`] if processes cannot be listed. Unreadable engine files only cost names.
     pub fn of(host: &HostPaths) -> Result<Self, Error> {
         let processes = groups::processes(host).map_err(|error| Error::Proc(error.to_string()))?;
         let (entries, unreadable) = engines::entries(host);
@@ -118,28 +115,28 @@ impl HostContainers {
         Ok(Self { all, own_namespace: groups::network_namespace(host, "self"), unreadable })
     }
 
-    /// Returns all, in the order of their names.
+    /// In the order of their names.
     pub fn all(&self) -> &[RunningContainer] {
         &self.all
     }
 
-    /// Returns the container of a process; `None` for one that is in none.
+    /// Returns the container of a process, if any.
     pub fn of_process(&self, pid: u32) -> Option<&RunningContainer> {
         self.all.iter().find(|container| container.pids.contains(&pid))
     }
 
-    /// Returns the container that alone has this network namespace; `None` for those of several containers, such as a pod's, and
-    /// for that of the host.
+    /// Returns the only container in this network namespace; `None` for the host's namespace, and for shared ones
+    /// such as a pod's.
     pub fn of_network_namespace(&self, number: u64) -> Option<&RunningContainer> {
         let mut inside = self.all.iter().filter(|it| !it.is_sandbox && it.network_namespace == Some(number));
         inside.next().filter(|_| inside.next().is_none() && self.own_namespace != Some(number))
     }
 
-    /// Returns the container of this name, of this pod, or whose number begins so.
+    /// Returns the container with this name, of this pod, or with an id that starts like this.
     ///
     /// # Errors
     ///
-    /// [`Error::Unknown`], which names those that there are; [`Error::Ambiguous`], which names those that are meant.
+    /// [`Error::Unknown`] or [`Error::Ambiguous`], with the candidates.
     pub fn find(&self, name: &str) -> Result<&RunningContainer, Error> {
         let inner = || self.all.iter().filter(|container| !container.is_sandbox);
         let whole: Vec<&RunningContainer> = inner().filter(|container| container.id == name).collect();
@@ -161,22 +158,22 @@ impl HostContainers {
     }
 }
 
-/// Gives each process to its container.
+/// Assigns each process to its container.
 fn join(entries: &[EngineEntry], processes: &[CgroupProcess]) -> Vec<RunningContainer> {
     let mut members = BTreeMap::<&str, BTreeSet<u32>>::new();
     let mut nameless = BTreeMap::<&str, (Option<&'static str>, BTreeSet<u32>)>::new();
     let known: BTreeSet<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
     for process in processes {
-        // The innermost that is known; of a container in a container, the inner engine's files are not on this host.
-        let numbers = process.numbers();
-        match numbers.iter().rev().find(|number| known.contains(number.id)) {
-            Some(number) => {
-                members.entry(number.id).or_default().insert(process.pid);
+        // The innermost known id counts. In nested containers, the inner engine's files are not on this host.
+        let ids = process.container_ids();
+        match ids.iter().rev().find(|id| known.contains(id.id)) {
+            Some(id) => {
+                members.entry(id.id).or_default().insert(process.pid);
             }
             None => {
-                if let Some(number) = numbers.last() {
-                    let (engine, pids) = nameless.entry(number.id).or_default();
-                    *engine = engine.or(number.engine);
+                if let Some(id) = ids.last() {
+                    let (engine, pids) = nameless.entry(id.id).or_default();
+                    *engine = engine.or(id.engine);
                     pids.insert(process.pid);
                 }
             }
@@ -184,7 +181,7 @@ fn join(entries: &[EngineEntry], processes: &[CgroupProcess]) -> Vec<RunningCont
     }
     let taken: BTreeSet<u32> =
         members.values().chain(nameless.values().map(|(_, pids)| pids)).flatten().copied().collect();
-    // Others are known by their first process: by its control group, or by its PID namespace where it has no group of its own.
+    // Finds other containers by their first process.
     for entry in entries.iter().filter(|entry| !members.contains_key(entry.id.as_str())).collect::<Vec<_>>() {
         let pids = groups::container_processes(entry.init, processes, &taken);
         if !pids.is_empty() {

@@ -1,4 +1,4 @@
-//! Hosts made of folders: processes with control groups, and the files of engines as these write them, cut down.
+//! Hosts made of folders: processes with control groups, and engines' files in their real format, shortened.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -46,7 +46,7 @@ impl Lab {
         HostContainers::of(&HostPaths::at(self.0.path().join("proc"), self.0.path())).unwrap()
     }
 
-    /// Names, engines and processes.
+    /// Returns names, engines and processes.
     fn found(&self) -> Vec<(String, Option<&'static str>, Vec<u32>)> {
         let containers = self.containers();
         let all = containers.all().iter();

@@ -1,4 +1,7 @@
-//! Where results are written: whole files or none, of the right owner, and never through a link that somebody has put there.
+//! Writes results: completely or not at all, with the right owner, and never through a planted link.
+//!
+//! - [`OutputFolder`] holds the results of a run; [`ReservedFile`] is disk space reserved in it.
+//! - [`write_named`], [`open_named`] and [`open_lock`] are for single files that the user named.
 
 #![forbid(unsafe_code)]
 
@@ -12,18 +15,16 @@ pub use portable::{PortableFolder as OutputFolder, open_lock, open_named, write_
 #[cfg(unix)]
 pub use unix::{OutputFolder, open_lock, open_named, write_named};
 
-/// Disk space reserved for a file that is yet to be written.
+/// Disk space for a file that is yet to be written.
 #[derive(Debug)]
 pub struct ReservedFile {
     file: std::fs::File,
     name: std::ffi::OsString,
 }
 
-/// To whom files are given, where there are owners to give them to.
+/// Owner of written files, on systems that have owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOwner {
-    /// User number.
     pub uid: u32,
-    /// Group number.
     pub gid: u32,
 }

@@ -1,11 +1,10 @@
-//! By its path, for systems without open folders, owners and modes: nothing is captured there, only read and compared.
+//! Paths only, for systems without folder descriptors, owners and modes. These only read and compare captures.
 
 use super::{FileOwner, ReservedFile};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// A folder that results are written into.
 #[derive(Debug)]
 pub struct PortableFolder {
     path: PathBuf,
@@ -13,11 +12,7 @@ pub struct PortableFolder {
 }
 
 impl PortableFolder {
-    /// Makes the folder, and those above it that are missing; or opens the one that is there. Mode and owner are not for here.
-    ///
-    /// # Errors
-    ///
-    /// The system's; what is no folder in its place is [`io::ErrorKind::NotADirectory`].
+    /// Opens the folder, or creates it and its missing parents. Ignores mode and owner.
     pub fn open_or_make(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<Self> {
         match Self::make(path, mode, owner) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -30,11 +25,7 @@ impl PortableFolder {
         }
     }
 
-    /// Makes the folder, and those above it that are missing. Mode and owner are not for here.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::AlreadyExists`] where something of this name is there; else the system's.
+    /// Creates the folder and its missing parents. Ignores mode and owner.
     pub fn make(path: &Path, _mode: u32, _owner: Option<FileOwner>) -> io::Result<Self> {
         if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
             fs::create_dir_all(above)?;
@@ -48,18 +39,18 @@ impl PortableFolder {
         &self.path
     }
 
-    /// Returns whether this run made the folder.
+    /// Returns whether this run created the folder.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Returns true: there are no captures here that would hold the folder.
+    /// Always succeeds: these systems have no captures that would lock it.
     #[expect(clippy::unused_self, reason = "the other systems' folder has a lock")]
     pub fn lock(&self) -> bool {
         true
     }
 
-    /// Returns whether there is anything of this name in the folder, be it a link that leads nowhere.
+    /// Returns whether the folder has an entry of this name, even a dangling link.
     pub fn holds(&self, name: &str) -> bool {
         fs::symlink_metadata(self.path.join(name)).is_ok()
     }
@@ -71,42 +62,26 @@ impl PortableFolder {
         read.is_ok() && found == start
     }
 
-    /// Creates a file that is not there yet. The mode is not for here.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::AlreadyExists`] where something of this name is there; else the system's.
+    /// Creates a new file. Ignores the mode.
     pub fn create(&self, name: &str, _mode: u32) -> io::Result<File> {
         File::options().read(true).write(true).create_new(true).open(self.path.join(name))
     }
 
-    /// Writes a file whole: one that is there is replaced at once, or stays as it was.
-    ///
-    /// # Errors
-    ///
-    /// The system's.
+    /// Writes a whole file. An existing one is replaced atomically or left as it was.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let part = format!(".{name}.{}", std::process::id());
         let reserved = ReservedFile { file: self.create(&part, 0)?, name: part.into() };
         self.write_reserved(reserved, name, bytes)
     }
 
-    /// Takes room for a file of as many bytes, under a name of its own.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::AlreadyExists`] where something of this name is there; else the system's.
+    /// Reserves space for a file of this size, under a temporary name.
     pub fn reserve(&self, name: &str, bytes: u64) -> io::Result<ReservedFile> {
         let mut reserved = ReservedFile { file: self.create(name, 0)?, name: name.into() };
         io::copy(&mut io::repeat(0xff).take(bytes), &mut reserved.file)?;
         Ok(reserved)
     }
 
-    /// Writes a file into the room that was taken for it, and gives it its name.
-    ///
-    /// # Errors
-    ///
-    /// The system's. Nothing is left behind then.
+    /// Writes a file into its reserved space and gives it its name. Leaves nothing behind on failure.
     pub fn write_reserved(&self, reserved: ReservedFile, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let ReservedFile { mut file, name: part } = reserved;
         let mut written = || {
@@ -117,17 +92,13 @@ impl PortableFolder {
         };
         let path = self.path.join(name);
         let written = written();
-        // An open file cannot be renamed everywhere.
+        // Some systems cannot rename an open file.
         drop(file);
         let renamed = written.and_then(|()| fs::rename(self.path.join(&part), &path));
         renamed.inspect_err(|_| drop(fs::remove_file(self.path.join(&part)))).map(|()| path)
     }
 
-    /// Removes a file, or a link, if there is any of this name.
-    ///
-    /// # Errors
-    ///
-    /// The system's; a folder is not removed.
+    /// Removes a file or a link, if it exists.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         match fs::remove_file(self.path.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -136,30 +107,18 @@ impl PortableFolder {
     }
 }
 
-/// Writes a file that the user named.
-///
-/// # Errors
-///
-/// The system's; a file that is there unless it `replaces` one.
+/// Writes a file that the user named. Fails if it exists, unless it `replaces` one.
 pub fn write_named(path: &Path, bytes: &[u8], _owner: Option<FileOwner>, replaces: bool) -> io::Result<()> {
     let mut file = if replaces { File::create(path) } else { File::create_new(path) }?;
     file.write_all(bytes)
 }
 
-/// Opens a file that grows while it is written. Mode and owner are not for here.
-///
-/// # Errors
-///
-/// The system's.
+/// Opens a file that grows while it is written. Ignores mode and owner.
 pub fn open_named(path: &Path, _mode: u32, _owner: Option<FileOwner>) -> io::Result<File> {
     File::create(path)
 }
 
-/// Opens or creates a file that is locked and never read.
-///
-/// # Errors
-///
-/// The system's.
+/// Opens or creates a file used only for locking.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     File::options().write(true).create(true).truncate(false).open(path)
 }

@@ -1,4 +1,4 @@
-//! By an open folder, whatever happens to its path.
+//! Works on an open folder, whatever happens to its path.
 
 use super::{FileOwner, ReservedFile};
 use rustix::fs::{
@@ -15,32 +15,28 @@ use std::path::{Path, PathBuf};
 
 impl FileOwner {
     /// Gives an open file or folder to this owner.
-    ///
-    /// # Errors
-    ///
-    /// The system's, where this process may not.
     pub fn take(self, file: impl rustix::fd::AsFd) -> io::Result<()> {
         Ok(fchown(file, Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)))?)
     }
 }
 
-/// An open folder: what happens to its path from here on does not matter.
+/// An open folder. Later changes of its path have no effect.
 #[derive(Debug)]
 pub struct OutputFolder {
     path: PathBuf,
     folder: OwnedFd,
     owner: Option<FileOwner>,
-    /// Mode of its files before the umask: those of a private folder are private.
+    /// Mode of its files before the umask. Files in a private folder are private.
     file_mode: u32,
     is_new: bool,
 }
 
 impl OutputFolder {
-    /// Makes the folder, and those above it that are missing; or opens the one that is there.
+    /// Opens the folder, or creates it and its missing parents.
     ///
     /// # Errors
     ///
-    /// The system's; a symbolic link in the folder's place is [`io::ErrorKind::NotADirectory`].
+    /// [`io::ErrorKind::NotADirectory`] for a symbolic link, or the system's.
     pub fn open_or_make(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<Self> {
         match Self::make(path, mode, owner) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -50,11 +46,11 @@ impl OutputFolder {
         }
     }
 
-    /// Makes the folder, and those above it that are missing.
+    /// Creates the folder and its missing parents.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] where something of this name is there; else the system's.
+    /// [`io::ErrorKind::AlreadyExists`], or the system's.
     pub fn make(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<Self> {
         let above: Vec<&Path> = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).collect();
         for folder in above.into_iter().rev().filter(|folder| !folder.exists()) {
@@ -72,28 +68,28 @@ impl OutputFolder {
         &self.path
     }
 
-    /// Returns whether this run made the folder.
+    /// Returns whether this run created the folder.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Returns whether somebody has removed the folder: nothing can be put into it any more.
+    /// Returns whether the folder was removed, so that nothing can be written into it.
     pub fn is_gone(&self) -> bool {
         fstat(&self.folder).is_ok_and(|it| it.st_nlink == 0)
     }
 
-    /// Returns to whom what is written belongs; `None` for whoever runs this process.
+    /// Returns the owner of written files; `None` for this process's user.
     pub fn owner(&self) -> Option<FileOwner> {
         self.owner
     }
 
-    /// Keeps others from using the folder as long as this lives. False where another process does already.
+    /// Locks the folder until this is dropped. Returns false if another process holds the lock.
     pub fn lock(&self) -> bool {
-        // A file system without locks has nobody who holds one.
+        // A file system without locks has no lock holders.
         !matches!(flock(&self.folder, FlockOperation::NonBlockingLockExclusive), Err(Errno::WOULDBLOCK))
     }
 
-    /// Returns whether there is anything of this name in the folder, be it a link that leads nowhere.
+    /// Returns whether the folder has an entry of this name, even a dangling link.
     pub fn holds(&self, name: &str) -> bool {
         statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
@@ -106,11 +102,11 @@ impl OutputFolder {
         File::from(file).read_exact(&mut found).is_ok() && found == start
     }
 
-    /// Creates a file that is not there yet.
+    /// Creates a new file.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] where something of this name is there; else the system's.
+    /// [`io::ErrorKind::AlreadyExists`], or the system's.
     pub fn create(&self, name: &str, mode: u32) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&self.folder, name, flags, Mode::from_raw_mode(mode))?;
@@ -120,22 +116,17 @@ impl OutputFolder {
         Ok(File::from(file))
     }
 
-    /// Writes a file whole: one that is there is replaced at once, or stays as it was.
-    ///
-    /// # Errors
-    ///
-    /// The system's.
+    /// Writes a whole file. An existing one is replaced atomically or left as it was.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let (file, part) = create_part(&self.folder, OsStr::new(name), self.file_mode, self.owner)?;
         self.write_reserved(ReservedFile { file, name: part }, name, bytes)
     }
 
-    /// Takes room for a file of as many bytes, under a name of its own.
+    /// Reserves space for a file of this size, under a temporary name.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::StorageFull`] where there is not so much; [`io::ErrorKind::AlreadyExists`] where something of this
-    /// name is there; else the system's.
+    /// [`io::ErrorKind::StorageFull`], [`io::ErrorKind::AlreadyExists`], or the system's.
     pub fn reserve(&self, name: &str, bytes: u64) -> io::Result<ReservedFile> {
         let reserved = ReservedFile { file: self.create(name, self.file_mode)?, name: name.into() };
         match allocate(&reserved.file, bytes) {
@@ -147,11 +138,7 @@ impl OutputFolder {
         }
     }
 
-    /// Writes a file into the room that was taken for it, and gives it its name.
-    ///
-    /// # Errors
-    ///
-    /// The system's. Nothing is left behind then.
+    /// Writes a file into its reserved space and gives it its name. Leaves nothing behind on failure.
     pub fn write_reserved(&self, reserved: ReservedFile, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let ReservedFile { mut file, name: part } = reserved;
         let mut written = || {
@@ -160,18 +147,14 @@ impl OutputFolder {
             file.set_len(bytes.len() as u64)?;
             fsync(&file)?;
             renameat(&self.folder, &part, &self.folder, name)?;
-            // The name is as durable as the file. A file system that cannot do this has no need to.
+            // Makes the name durable. File systems that cannot do this do not need it.
             let _ = fsync(&self.folder);
             Ok(self.path.join(name))
         };
         written().inspect_err(|_| discard(&self.folder, &part))
     }
 
-    /// Removes a file, or a link, if there is any of this name.
-    ///
-    /// # Errors
-    ///
-    /// The system's; a folder is not removed.
+    /// Removes a file or a link, if it exists.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         match unlinkat(&self.folder, name, AtFlags::empty()) {
             Err(Errno::NOENT) | Ok(()) => Ok(()),
@@ -196,7 +179,7 @@ fn opened(path: &Path) -> io::Result<OwnedFd> {
     Ok(open(path, flags, Mode::empty())?)
 }
 
-/// Takes room on the disk; by writing, where the file system has no other way.
+/// Allocates disk space, by writing if the file system has no other way.
 fn allocate(mut file: &File, bytes: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
@@ -207,8 +190,8 @@ fn allocate(mut file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Opens a file that grows while it is written, such as the one of `-w`. A regular file of this name is replaced, not written to:
-/// whoever owns or shares it gets none of the content. A FIFO or a device is opened as it is.
+/// Opens a file that grows while it is written, such as the one of `-w`. Replaces an existing regular file, so that
+/// its owners and other links get none of the content. Opens a FIFO or a device as it is.
 ///
 /// # Errors
 ///
@@ -223,11 +206,11 @@ pub fn open_named(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Resul
     Ok(file)
 }
 
-/// Writes a file that the user named: whole, or not at all. A FIFO or a device is written to as it is.
+/// Writes a whole file that the user named, or nothing. Writes to a FIFO or a device directly.
 ///
 /// # Errors
 ///
-/// The system's; a symbolic link is an error, and so is a file that is there unless it `replaces` one.
+/// The system's; a symbolic link is an error, and so is an existing file unless it `replaces` one.
 pub fn write_named(path: &Path, bytes: &[u8], owner: Option<FileOwner>, replaces: bool) -> io::Result<()> {
     let (folder, name) = place_of(path)?;
     match find(&folder, name)? {
@@ -245,17 +228,13 @@ pub fn write_named(path: &Path, bytes: &[u8], owner: Option<FileOwner>, replaces
     written().inspect_err(|_: &io::Error| discard(&folder, &part))
 }
 
-/// Opens or creates a file that is locked and never read.
-///
-/// # Errors
-///
-/// The system's; a symbolic link is an error.
+/// Opens or creates a file used only for locking. A symbolic link is an error.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(File::from(open(path, flags, Mode::from_raw_mode(0o666))?))
 }
 
-/// What has a name in a folder.
+/// What a name in a folder refers to.
 enum OutputTarget {
     Nothing,
     Regular,
@@ -263,7 +242,7 @@ enum OutputTarget {
     Special(File),
 }
 
-/// Looks at what has this name by its descriptor: the name may be another file's at any time.
+/// Examines the entry by descriptor, because the name may change at any time.
 fn find(folder: &OwnedFd, name: &OsStr) -> io::Result<OutputTarget> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = match openat(folder, name, flags, Mode::empty()) {
@@ -282,7 +261,7 @@ fn find(folder: &OwnedFd, name: &OsStr) -> io::Result<OutputTarget> {
     }
 }
 
-/// Opens the folder that a file is in, and returns the file's name there.
+/// Opens a file's folder and returns the file's name in it.
 fn place_of(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -290,8 +269,8 @@ fn place_of(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     Ok((open(folder, flags, Mode::empty())?, name))
 }
 
-/// Creates the file that is renamed to `name` once it may have that name, and returns it with its name until then. Those that
-/// processes of ours have left behind are removed.
+/// Creates a temporary file, to be renamed to `name`, and returns it with its current name. Removes those that ended
+/// processes of ours left behind.
 fn create_part(folder: &OwnedFd, name: &OsStr, mode: u32, owner: Option<FileOwner>) -> io::Result<(File, OsString)> {
     let mut start = OsString::from(".");
     start.push(name);
@@ -306,12 +285,12 @@ fn create_part(folder: &OwnedFd, name: &OsStr, mode: u32, owner: Option<FileOwne
     Ok((File::from(file), start))
 }
 
-/// Removes a file that was not finished. Nobody can be told if it stays.
+/// Removes an unfinished file. A failure cannot be reported.
 fn discard(folder: &OwnedFd, part: &OsStr) {
     let _ = unlinkat(folder, part, AtFlags::empty());
 }
 
-/// Removes the files that begin so and end in the number of a process that is gone, or of this one.
+/// Removes files with this prefix and the number of an ended process, or of this one.
 fn remove_stale(folder: &OwnedFd, start: &OsStr) {
     let Ok(entries) = Dir::read_from(folder) else { return };
     for entry in entries.flatten() {
@@ -447,7 +426,7 @@ mod tests {
                 }
             });
             for round in 0..2_000 {
-                // An error where the link has the name; it is replaced where it has it later.
+                // Fails while the link has the name, and succeeds later.
                 let _ = open_named(&path, 0o600, None).map(|mut file| file.write_all(b"packets"));
                 let _ = write_named(&path, b"text", None, true);
                 if !link.is_symlink() && !path.is_symlink() {

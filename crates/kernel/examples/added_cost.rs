@@ -1,10 +1,8 @@
-//! Added nanoseconds per system call, for a loop of getppid in this process: without any program, beside two empty BPF
-//! programs at the same tracepoints, one at the return alone, or some at the function that every system call passes, as a process of no role, as the server, with cycles, and with the programs' own cost
-//! measured too. `taskset -c 1 cargo run --release -p overhead-kernel --example added_cost`, with the number of calls and
-//! of rounds behind it where they are to be others than 1,000,000 and 10.
+//! Measures the nanoseconds that programs add to a system call (getppid), for each of `CASES`. `taskset -c 1 cargo
+//! run --release -p overhead-kernel --example added_cost [CALLS [ROUNDS]]`
 //!
-//! Time is that of this thread on its CPU, and the figures are the lowest of several rounds, each round going through all
-//! cases, so that a slow moment of the machine falls on all alike.
+//! The clock is this thread's CPU time. Each round goes through all cases, so that slow moments affect them alike,
+//! and the lowest of all rounds counts.
 
 use overhead_kernel::{
     CounterOptions, CycleChoice, EmptyPrograms, Error, KernelCounters, OwnCost, ProcessRole, ProcessSelection,
@@ -17,13 +15,12 @@ const ROUNDS: u32 = 10;
 const CALLS: u32 = 1_000_000;
 const AT_FIRST: Duration = Duration::from_millis(150);
 
-/// What runs beside the loop.
 #[derive(Clone, Copy, PartialEq)]
 enum Case {
     Nothing,
     Empty,
     EmptyReturn,
-    /// Instead of the tracepoints, the function that every system call passes.
+    /// At the system call dispatcher, not the tracepoints.
     Return,
     EntryAndReturn,
     Others,
@@ -44,12 +41,11 @@ const CASES: [(Case, &str); 9] = [
     (Case::Timed, "counted, own cost timed"),
 ];
 
-/// The lowest figures of all rounds.
 struct Lowest {
     each: [f64; CASES.len()],
-    /// By `bpf_stats`, the empty program's share taken off.
+    /// By `bpf_stats`, minus the empty program's share.
     own: f64,
-    /// Seen by timing one call in sixteen.
+    /// By timing one call in sixteen.
     timed: f64,
 }
 
@@ -61,7 +57,7 @@ fn main() -> Result<(), Error> {
         for (at, (case, _)) in CASES.into_iter().enumerate() {
             match measure(case, calls, &mut lowest) {
                 Ok(each) => lowest.each[at] = lowest.each[at].min(each),
-                // Not every kernel lets the function be traced.
+                // Not every kernel has a traceable dispatcher.
                 Err(error) if matches!(case, Case::Return | Case::EntryAndReturn) => {
                     println!("{}: absent: {error}", CASES[at].1);
                 }
@@ -72,8 +68,8 @@ fn main() -> Result<(), Error> {
     let [nothing, empty, ..] = lowest.each;
     let found = CASES.into_iter().zip(lowest.each).filter(|(_, each)| *each < f64::MAX);
     for ((_, name), each) in found {
-        let (added, beside) = (each - nothing, each - empty);
-        println!("{name:30} {each:6.1} ns per call, {added:+6.1} ns; beside two empty programs {beside:+6.1} ns");
+        let (added, against) = (each - nothing, each - empty);
+        println!("{name:30} {each:6.1} ns per call, {added:+6.1} ns; against two empty programs {against:+6.1} ns");
     }
     println!("by bpf_stats, net of its own clock: {:.1} ns per call", lowest.own);
     println!("of a counted call, {:.1} ns are seen by timing it", lowest.timed);
@@ -112,7 +108,7 @@ fn measure(case: Case, calls: u32, lowest: &mut Lowest) -> Result<f64, Error> {
     Ok(each)
 }
 
-/// What timing the sampled calls shows of one: the rest of its time is before and after the clock is read.
+/// Returns the part of a call that the sampled timing shows; the rest is outside its clock readings.
 fn timed(record: &Record) -> Option<f64> {
     let call = record.server.value()?.syscalls.get("getppid")?;
     Some(*call.ns.value()? as f64 / call.count as f64)
@@ -120,7 +116,7 @@ fn timed(record: &Record) -> Option<f64> {
 
 fn cpu_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the one `timespec` that the call writes.
+    // SAFETY: the call writes one `timespec`, to `time`.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -136,7 +132,7 @@ fn load(case: Case) -> Result<KernelCounters, Error> {
         counters.add_process(ProcessRole::Server, std::process::id())?;
     }
     counters.begin()?;
-    // The program at the entry is attached all the time at first.
+    // Until the entry program is no longer attached throughout.
     std::thread::sleep(AT_FIRST);
     Ok(counters)
 }

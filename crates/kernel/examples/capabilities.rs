@@ -1,4 +1,4 @@
-//! Prints what can be measured on this kernel, and what cannot, with the reason: one line each, tab-separated.
+//! Prints what this kernel can measure, or why not: one tab-separated line each.
 //! `sudo cargo run -p overhead-kernel --example capabilities`
 
 use overhead_kernel::doctor;

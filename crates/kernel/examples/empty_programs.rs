@@ -1,5 +1,5 @@
-//! BPF programs that do nothing at every system call, until it is ended: at both ends of each call, or with `--return` at the return
-//! alone. What a load loses by them, no counter of system calls can be without. For `lab/measure/bench-peers`, as root.
+//! Runs empty BPF programs at both ends of every system call (with `--return`, only at the return) until killed.
+//! Their cost to a load is the least that any counter of system calls has. For `lab/measure/bench-peers`, as root.
 
 use overhead_kernel::{EmptyPrograms, Error};
 

@@ -1,4 +1,4 @@
-//! Counts for the server and the clients of ports, for some seconds, and prints what `run.json` would hold:
+//! Counts the servers and clients of ports for some seconds and prints the record:
 //! `cargo run -p overhead-kernel --example watch_ports -- SECONDS PORT…`
 
 use overhead_kernel::{CounterOptions, KernelCounters, OwnCost};

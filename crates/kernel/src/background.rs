@@ -1,4 +1,4 @@
-//! A thread that does something from time to time.
+//! A thread that works at intervals.
 
 use crate::privilege::lower;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// A running thread. It is told to end when this is dropped, and waited for.
+/// Ends and joins the thread on drop.
 #[derive(Debug)]
 pub(crate) struct BackgroundThread {
     end: Option<Sender<()>>,
@@ -14,7 +14,7 @@ pub(crate) struct BackgroundThread {
 }
 
 impl BackgroundThread {
-    /// Starts it. What it is given waits so long; false where the end came first.
+    /// Starts the thread. `work` gets a function that sleeps; it returns false if the thread is to end.
     pub(crate) fn start(name: &str, work: impl FnOnce(&dyn Fn(Duration) -> bool) + Send + 'static) -> io::Result<Self> {
         let (end, ended) = channel();
         let passes = move |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
@@ -30,7 +30,6 @@ impl Drop for BackgroundThread {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say at its end.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The BPF programs: opened, loaded, attached; whatever is optional may be missing.
+//! Loads and attaches the BPF programs. Optional ones may be missing.
 
 use crate::convert::SOFTIRQ;
 use crate::cycles::CycleEvents;
@@ -18,18 +18,18 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use syscalls::Sysno;
 
-/// The program that is read instead of attached to a tracepoint.
+/// An iterator: read, not attached to a tracepoint.
 const ITERATOR: &str = "read_threads";
-/// Without these there are no counters at all. Programs have the names of their tracepoints.
+/// Programs without which there are no counters. They are named after their tracepoints.
 const REQUIRED: [&str; 6] = [SWITCH, ENTRY, "sys_exit", "task_newtask", "sched_process_exit", ITERATOR];
-/// The one by which the others know whose thread runs: it is attached before them.
+/// Attached first, because the others need it to know whose thread runs.
 const SWITCH: &str = "sched_switch";
-/// The one that is attached from time to time.
+/// Attached and detached by [`entry`].
 const ENTRY: &str = "sys_enter";
 
-/// The program that does nothing. It is run by hand, to see what timing a program takes.
+/// Run manually to measure the overhead of timing a program.
 pub(crate) const EMPTY: &str = "empty";
-/// System calls by which a loop waits for any of its sockets.
+/// System calls by which an event loop waits for any of its sockets.
 const WAITS: &[Sysno] = &[
     #[cfg(target_arch = "x86_64")]
     Sysno::epoll_wait,
@@ -43,12 +43,12 @@ const WAITS: &[Sysno] = &[
     Sysno::pselect6,
     Sysno::io_uring_enter,
 ];
-/// Memory for the tables of the slots, over all CPUs, and how many there are of them in any case and at most.
+/// Memory for the slots of all CPUs, and bounds on their number.
 const SLOT_BYTES: usize = 32 << 20;
 const FEWEST_SLOTS: usize = 16;
 const MOST_SLOTS: usize = 128;
 
-/// Programs that run, and their tables. All stops when it is dropped.
+/// Running programs and their maps. Dropping it detaches everything.
 #[derive(Debug)]
 pub(crate) struct CounterPrograms {
     pub(crate) threads: Link,
@@ -60,30 +60,29 @@ pub(crate) struct CounterPrograms {
     pub(crate) sampling_windows: MapHandle,
     pub(crate) slices: MapHandle,
     pub(crate) cycles: Result<CycleEvents, String>,
-    /// The kernel takes the events out of the table when the file they were put in through is closed.
+    /// Kept open because the kernel removes the events from the map when this file is closed.
     _cycle_events: MapHandle,
     /// Optional programs that do not run, and why.
     missing: BTreeMap<String, String>,
-    /// What they cost themselves.
     pub(crate) timing: OwnCostTimer,
-    /// The program at the entry to system calls, where it is not attached throughout.
+    /// The program at the entry to system calls; absent if it stays attached.
     pub(crate) entry: Option<OwnedFd>,
-    /// Which calls it times.
+    /// Tells it which calls to time.
     pub(crate) timing_windows: MapHandle,
     _links: Vec<Link>,
 }
 
 impl CounterPrograms {
-    /// Loads and attaches everything this kernel has.
+    /// Loads and attaches everything this kernel supports.
     pub(crate) fn start(options: &CounterOptions) -> Result<Self, Error> {
-        // The library would print to standard error; what matters is in its errors.
+        // Stops libbpf from printing to standard error; its errors say what matters.
         libbpf_rs::set_print(None);
         check_pid_namespace()?;
         let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
         let cycles = CycleEvents::open(options.cycles);
         let mut missing = BTreeMap::new();
         match Self::attempt(options, &btf, cycles, &mut missing, None) {
-            // One program that the kernel refuses spoils the whole object: do without the optional ones.
+            // The kernel refuses the whole object for one program: retry without the optional ones.
             Err(Error::Load(reason)) => {
                 let cycles = Err(format!("the programs for it are refused by the kernel: {reason}"));
                 Self::attempt(options, &btf, cycles, &mut missing, Some(&reason))
@@ -140,7 +139,7 @@ impl CounterPrograms {
             }
             match program.attach() {
                 Ok(link) if name == ITERATOR => threads = Some(link),
-                // That it can be attached is known now.
+                // Attached as a test only: the window thread attaches it again.
                 Ok(_) if name == ENTRY && !options.by_operation => entry = Some(descriptor.try_clone()?),
                 Ok(link) => links.push(link),
                 Err(error) if REQUIRED.contains(&name.as_str()) => {
@@ -174,7 +173,7 @@ impl CounterPrograms {
         })
     }
 
-    /// Why one of the programs does not run; `None` when all do.
+    /// Returns why one of the programs does not run; `None` if all do.
     pub(crate) fn absence(&self, programs: &[&str]) -> Option<String> {
         programs.iter().find_map(|program| Some(format!("tracepoint {program} {}", self.missing.get(*program)?)))
     }
@@ -205,13 +204,13 @@ fn configure(open: &mut OpenOverheadSkel<'_>, options: &CounterOptions, btf: &Bt
     }
 }
 
-/// Returns how many families are counted apart: fewer where each table has many copies, one for each CPU.
+/// Returns the number of families counted separately: fewer on machines with many CPUs, which each have a copy.
 fn slots() -> usize {
     let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1).max(1);
     (SLOT_BYTES / (size_of::<types::totals>() * cpus)).clamp(FEWEST_SLOTS, MOST_SLOTS)
 }
 
-/// Why an optional program is not to be loaded.
+/// Returns why an optional program is not loaded.
 fn absence(name: &str, options: &CounterOptions, btf: &Btf<'_>, refused: Option<&str>) -> Option<String> {
     if REQUIRED.contains(&name) || name == EMPTY {
         return None;
@@ -225,12 +224,11 @@ fn absence(name: &str, options: &CounterOptions, btf: &Btf<'_>, refused: Option<
     refused.map(|reason| format!("cannot be used: {reason}"))
 }
 
-/// Returns how many arguments a tracepoint has.
 fn arguments(btf: &Btf<'_>, tracepoint: &str) -> Option<usize> {
     let alias = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}"))?;
     let pointer: Ptr<'_> = alias.referenced_type().try_into().ok()?;
     let function: FuncProto<'_> = pointer.referenced_type().try_into().ok()?;
-    // The first one is the tracepoint's own.
+    // The first one belongs to the tracepoint mechanism.
     function.iter().len().checked_sub(1)
 }
 

@@ -1,39 +1,37 @@
-//! Clocks: the window's ends in all of them, and the rate of the time-stamp counter.
+//! Reads all clocks at one moment, and the rate of the time-stamp counter.
 
-/// Readings of the clocks for one [`ClockStamp`].
 const ATTEMPTS: u32 = 5;
 
-/// A window, in the clock of captured packets.
+/// A window, by the clock of captured packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockWindow {
-    /// Its beginning, Unix nanoseconds.
     pub start_unix_ns: u64,
-    /// Its end, or the last reading, Unix nanoseconds.
+    /// End of the window, or its last reading.
     pub end_unix_ns: u64,
-    /// Its length on the monotonic clock.
+    /// By the monotonic clock.
     pub length_ns: u64,
-    /// How far the wall clock moved against the monotonic one meanwhile: what can be wrong in joining both.
+    /// How far the wall clock moved against the monotonic clock: the error in joining both.
     pub drift_ns: i64,
 }
 
-/// One moment, in every clock.
+/// One moment by every clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClockStamp {
     unix_ns: u64,
     monotonic_ns: u64,
-    /// Not disciplined by NTP, as the counter is not.
+    /// Not disciplined by NTP, like the counter.
     raw_ns: u64,
     ticks: u64,
 }
 
 impl ClockStamp {
-    /// The clocks are read one after the other: of several attempts, the one that was interrupted least.
+    /// Reads the clocks one after the other. Of several attempts, returns the least interrupted one.
     pub(crate) fn now() -> Self {
         let first = Self::attempt();
         (1..ATTEMPTS).map(|_| Self::attempt()).fold(first, |best, next| if next.0 < best.0 { next } else { best }).1
     }
 
-    /// Returns how long the reading took, and what was read.
+    /// Returns the reading and how long it took.
     fn attempt() -> (u64, Self) {
         let start = monotonic_ns();
         let stamp = Self {
@@ -56,12 +54,12 @@ impl ClockStamp {
         }
     }
 
-    /// Returns a moment of the monotonic clock in Unix nanoseconds, as if the wall clock had run like it since.
+    /// Converts monotonic time to Unix nanoseconds, assuming that the wall clock ran alike since this stamp.
     pub(crate) fn unix_ns_at(&self, monotonic_ns: u64) -> u64 {
         self.unix_ns.wrapping_add(monotonic_ns.wrapping_sub(self.monotonic_ns))
     }
 
-    /// Ticks of the time-stamp counter per nanosecond between two moments; `None` when no time passed.
+    /// Returns the time-stamp counter's ticks per nanosecond since `start`; `None` if no time passed.
     pub(crate) fn ticks_per_ns(&self, start: &Self) -> Option<f64> {
         let elapsed = self.raw_ns.checked_sub(start.raw_ns).filter(|elapsed| *elapsed > 0)?;
         Some(self.ticks.wrapping_sub(start.ticks) as f64 / elapsed as f64)
@@ -73,22 +71,21 @@ pub(crate) fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// The wall clock.
 pub(crate) fn unix_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
-/// Length of the scheduler's clock tick: the coarse clock advances by that much at once.
+/// Returns the length of the scheduler's tick, by which the coarse clock advances.
 pub(crate) fn tick_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the one `timespec` that the call writes.
+    // SAFETY: the call writes one `timespec`, to `time`.
     let failed = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } != 0;
     if failed { 0 } else { nanoseconds(time) }
 }
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the one `timespec` that the call writes; it stays 0 for an unknown clock.
+    // SAFETY: the call writes one `timespec`, to `time`, which stays 0 for an unknown clock.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     nanoseconds(time)
 }
@@ -99,14 +96,14 @@ fn nanoseconds(time: libc::timespec) -> u64 {
 
 #[cfg(target_arch = "x86_64")]
 fn ticks() -> u64 {
-    // SAFETY: every x86-64 has the instruction, and it touches nothing.
+    // SAFETY: every x86-64 CPU has this instruction, and it accesses no memory.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(target_arch = "aarch64")]
 fn ticks() -> u64 {
     let value: u64;
-    // SAFETY: Linux lets user space read the virtual counter (ARM ARM, CNTVCT_EL0); it touches nothing.
+    // SAFETY: Linux lets user space read the virtual counter (ARM ARM, CNTVCT_EL0); it accesses no memory.
     unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack, preserves_flags)) };
     value
 }

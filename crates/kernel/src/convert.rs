@@ -1,4 +1,4 @@
-//! Differences of tables, as the run record has them.
+//! Converts differences of BPF maps to the run record.
 
 use crate::bpf::CounterPrograms;
 use crate::clock::tick_ns;
@@ -9,20 +9,18 @@ use overhead_model::record::{ContextSwitches, CycleSource, Cycles, Measured, OnC
 use std::collections::BTreeMap;
 use syscalls::Sysno;
 
-/// Programs behind each figure that may be absent.
+/// Programs needed for each optional figure.
 pub(crate) const SOCKET: [&str; 2] = ["sock_send_length", "sock_recv_length"];
 pub(crate) const WAKEUPS: [&str; 1] = ["sched_wakeup"];
 pub(crate) const RETRANSMISSIONS: [&str; 1] = ["tcp_retransmit_skb"];
 pub(crate) const SOFTIRQ: [&str; 2] = ["softirq_entry", "softirq_exit"];
 pub(crate) const SWITCHES: [&str; 1] = ["sched_switch"];
 
-/// Who is counted.
 pub(crate) struct CountedProcesses {
     pub(crate) pids: Vec<u32>,
     pub(crate) comms: Vec<String>,
 }
 
-/// What the conversion needs besides the sums.
 pub(crate) struct RecordContext<'programs> {
     pub(crate) programs: &'programs CounterPrograms,
     pub(crate) ticks_per_ns: Option<f64>,
@@ -30,7 +28,6 @@ pub(crate) struct RecordContext<'programs> {
 }
 
 impl RecordContext<'_> {
-    /// Returns a role's record.
     pub(crate) fn role(&self, family: CountedProcesses, sums: &SlotSums) -> Role {
         let on_cpu = evidence(sums).split();
         Role {
@@ -54,7 +51,7 @@ impl RecordContext<'_> {
         }
     }
 
-    /// Returns a figure, unless one of the programs behind it does not run.
+    /// Returns the figure unless one of its programs does not run.
     pub(crate) fn measured<T>(&self, programs: &[&str], value: T) -> Measured<T> {
         match self.programs.absence(programs) {
             Some(reason) => Measured::unavailable(reason),
@@ -66,7 +63,7 @@ impl RecordContext<'_> {
         if self.ports_given {
             self.measured(&RETRANSMISSIONS, count)
         } else {
-            Measured::unavailable("a retransmission is told by its port, and none was given")
+            Measured::unavailable("retransmissions are counted by port, and no port was given")
         }
     }
 
@@ -96,7 +93,7 @@ fn reference(on_cpu: &OnCpu, rate: f64, reason: String) -> Cycles {
     }
 }
 
-/// Cycles of a counter that shared its place with others are scaled up to the whole time, and marked.
+/// Scales up cycles of a counter that was multiplexed with others, and says so.
 fn hardware(cycles: &types::cycle_use) -> Cycles {
     let mut reasons = Vec::new();
     let mut scale = 1.0;
@@ -105,7 +102,7 @@ fn hardware(cycles: &types::cycle_use) -> Cycles {
         reasons.push(format!("the counter ran {:.0}% of the time; scaled", 100.0 / scale));
     }
     if cycles.missed > 0 {
-        reasons.push(format!("{} slices on a CPU whose beginning was not seen are not in it", cycles.missed));
+        reasons.push(format!("excludes {} slices whose beginning was not seen", cycles.missed));
     }
     Cycles {
         user: (cycles.user as f64 * scale).round() as u64,
@@ -138,13 +135,13 @@ fn evidence(sums: &SlotSums) -> SplitEvidence {
     }
 }
 
-/// Time in all calls of one number, from those timed.
+/// Extrapolates the time of all calls of one number from the timed ones.
 fn estimate_ns(call: &types::call) -> Option<u64> {
     let whole = u128::from(call.timed_ns) * u128::from(call.count);
     whole.checked_div(u128::from(call.timed)).map(|ns| ns as u64)
 }
 
-/// By name. A 32-bit program's `read` and a 64-bit one's are the same call.
+/// Merges 32-bit and native calls of the same name.
 fn syscalls(sums: &SlotSums) -> BTreeMap<String, Syscall> {
     let last = sums.calls.len().saturating_sub(1);
     let native = sums.calls.iter().enumerate().map(|(number, call)| (syscall_name(number, last), call));
@@ -175,7 +172,6 @@ use syscalls::x86::Sysno as CompatSysno;
 #[cfg(target_arch = "aarch64")]
 use syscalls::arm::Sysno as CompatSysno;
 
-/// Returns the name of a number in the table of 32-bit programs.
 fn compat_name(number: u32) -> String {
     CompatSysno::new(number as usize).map_or_else(|| format!("syscall32_{number}"), |known| known.name().to_owned())
 }

@@ -1,4 +1,4 @@
-//! CPU time of processes as `/proc` has it: what can be had without any program in the kernel.
+//! CPU time of processes from `/proc`, without BPF programs.
 
 use crate::discover;
 use crate::error::Error;
@@ -6,11 +6,7 @@ use crate::options::ProcessSelection;
 use procfs::process::{Process, Stat};
 use std::collections::BTreeSet;
 
-/// Returns who serves `ports` now, chosen like the server of [`crate::CounterOptions`]; nobody where it cannot be seen.
-///
-/// # Errors
-///
-/// [`Error::NoSuchCommand`] and its like when the selection is of nobody.
+/// Returns the current servers of `ports`, selected as in [`crate::CounterOptions`]; none if invisible.
 pub fn servers(selection: &ProcessSelection, ports: &[u16]) -> Result<BTreeSet<u32>, Error> {
     match selection {
         ProcessSelection::Ports => Ok(discover::owners(ports)?.servers),
@@ -18,13 +14,13 @@ pub fn servers(selection: &ProcessSelection, ports: &[u16]) -> Result<BTreeSet<u
     }
 }
 
-/// Returns the CPU time of processes and of all that has descended from them, in nanoseconds, user and kernel mode. What has
-/// ended counts where its parent has waited for it, so that the difference of two readings holds what ran between
-/// (`proc_pid_stat(5)`). The kernel gives it in ticks, most often of 10 ms.
+/// Returns the CPU time, user and kernel, of processes and all their descendants. Ended descendants count once their
+/// parent has waited for them, so the difference of two readings covers what ran between (`proc_pid_stat(5)`). The
+/// resolution is a tick, usually 10 ms.
 ///
 /// # Errors
 ///
-/// [`Error::NoSuchProcess`] where one of `roots` has ended; what keeps `/proc` from being read.
+/// [`Error::NoSuchProcess`] if one of `roots` has ended; [`Error::Proc`].
 pub fn family_cpu_ns(roots: &BTreeSet<u32>) -> Result<u64, Error> {
     let mut ticks = 0;
     for (root, family) in discover::families(roots)? {
@@ -35,7 +31,7 @@ pub fn family_cpu_ns(roots: &BTreeSet<u32>) -> Result<u64, Error> {
     Ok(in_ns(ticks))
 }
 
-/// Returns the CPU time of the children of this process that it has waited for, and of theirs, in nanoseconds.
+/// Returns the CPU time of this process's children, and theirs, that have been waited for.
 pub fn children_cpu_ns() -> u64 {
     in_ns(stat(std::process::id()).map_or(0, |stat| waited_for(&stat)))
 }
@@ -61,7 +57,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Burns CPU time for half a second in a process below the one that it returns the name of.
+    /// Burns CPU time for half a second in a grandchild.
     const BURN: &str = "timeout 0.5 sh -c 'while :; do :; done'; :";
 
     #[test]
@@ -71,7 +67,7 @@ mod tests {
         let started = std::time::Instant::now();
         assert!(Command::new("sh").args(["-c", BURN]).status().unwrap().success());
         let (took, most) = (children_cpu_ns() - before, started.elapsed() + std::time::Duration::from_millis(50));
-        // One process at a time: more than it lasted would be some of it twice. A `timeout` of whole seconds lasts longer.
+        // One process at a time: more CPU than wall time means double counting. Some `timeout`s take whole seconds.
         assert!(took >= 50_000_000 && u128::from(took) <= most.as_nanos(), "{took} of {most:?}");
         assert!(family_cpu_ns(&own).unwrap() - family >= took);
     }

@@ -1,4 +1,4 @@
-//! The CPU's cycle counters: two perf events on each CPU, user and kernel mode, read by the BPF programs at switches.
+//! Hardware cycle counters: two perf events per CPU (user, kernel), read by BPF programs at context switches.
 
 use crate::options::CycleChoice;
 use crate::skeleton::types;
@@ -12,7 +12,6 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
 
-/// The events of one CPU.
 #[derive(Debug)]
 struct CpuEvents {
     cpu: u32,
@@ -20,12 +19,11 @@ struct CpuEvents {
     kernel: File,
 }
 
-/// The events of all CPUs.
 #[derive(Debug)]
 pub(crate) struct CycleEvents(Vec<CpuEvents>);
 
 impl CycleEvents {
-    /// Opens them, or says why there are none.
+    /// Opens the events. The error is the reason for the record.
     pub(crate) fn open(choice: CycleChoice) -> Result<Self, String> {
         let open: fn(u32, bool) -> io::Result<File> = match choice {
             CycleChoice::Reference => return Err("hardware cycles were not asked for".to_owned()),
@@ -56,7 +54,6 @@ impl CycleEvents {
         Ok(())
     }
 
-    /// The counters of a CPU as they stand.
     pub(crate) fn read(&self, cpu: u32) -> io::Result<types::cycle_use> {
         let Some(events) = self.0.iter().find(|events| events.cpu == cpu) else {
             return Ok(types::cycle_use::default());
@@ -92,12 +89,12 @@ fn open_event(mut attributes: perf_event_attr, cpu: u32) -> io::Result<File> {
     attributes.size = size_of::<perf_event_attr>() as u32;
     attributes.read_format = u64::from(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING);
     let flags = perf_event_open_sys::bindings::PERF_FLAG_FD_CLOEXEC;
-    // SAFETY: `attributes` is initialised and says its own size; a counting event writes to no memory of ours.
+    // SAFETY: `attributes` is initialised and holds its own size; a counting event writes to none of our memory.
     let fd = unsafe { perf_event_open(&raw mut attributes, -1, cpu.cast_signed(), -1, flags.into()) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just returned this descriptor, and nobody else has it.
+    // SAFETY: the call has returned a new descriptor, which has no other owner.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 

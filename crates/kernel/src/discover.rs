@@ -1,4 +1,4 @@
-//! Which processes: from the socket tables of every network namespace, from control groups, by name.
+//! Finds processes: by the sockets on ports in all network namespaces, by control group, by name.
 
 use crate::error::Error;
 use crate::options::ProcessSelection;
@@ -11,29 +11,29 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Number of the initial PID namespace (`PROC_PID_INIT_INO` in the kernel's `proc_ns.h`).
+/// `PROC_PID_INIT_INO` in the kernel's `proc_ns.h`.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// The owners of sockets on the captured ports.
+/// Owners of sockets on the captured ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortOwners {
-    /// Who listens, or serves a connection.
+    /// Processes that listen or serve a connection.
     pub(crate) servers: BTreeSet<u32>,
-    /// Who is connected, and is no server.
+    /// Processes that are connected and no servers.
     pub(crate) clients: BTreeSet<u32>,
-    /// There is a listener among the servers.
+    /// At least one of the servers listens.
     pub(crate) listening: bool,
-    /// There is a listener whose process this user may not see.
+    /// There is a listener whose process this user may not inspect.
     pub(crate) hidden: bool,
 }
 
-/// What finding the owner of another user's socket takes.
+/// Privileges needed to find the owner of another user's socket.
 pub(crate) const TO_SEE: [Privilege; 2] = [SYS_PTRACE, DAC_READ_SEARCH];
 
-/// Says whether the open files of other users' processes can be seen; yes, where there are no such processes.
+/// Tests whether other users' open files can be inspected. Succeeds if there are no other users' processes.
 pub(crate) fn try_to_see() -> io::Result<()> {
     let own = fs::metadata("/proc/self/status")?.uid();
-    // There is always a first process; it is not there for those who are not to see it.
+    // The first process always exists, so `/proc` hides it.
     if fs::metadata("/proc/1").is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Err(io::Error::other("/proc hides them, by its option hidepid"));
     }
@@ -52,7 +52,7 @@ pub(crate) fn try_to_see() -> io::Result<()> {
     seen
 }
 
-/// Returns whether a process has an open file that can be seen.
+/// Returns whether the process has an open file that can be inspected.
 fn open_file(process: &Path) -> io::Result<bool> {
     match fs::read_dir(process.join("fd"))?.next() {
         Some(file) => fs::read_link(file?.path()).map(|_| true),
@@ -60,7 +60,6 @@ fn open_file(process: &Path) -> io::Result<bool> {
     }
 }
 
-/// Which end of a connection a socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SocketEnd {
     Listener,
@@ -68,23 +67,23 @@ enum SocketEnd {
     Client,
 }
 
-/// Returns the number of this process's network namespace; 0 where there are none.
+/// Returns the inode of this process's network namespace; 0 if the kernel has none.
 pub fn own_network_namespace() -> u32 {
     fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino() as u32)
 }
 
-/// Returns the number of a process's network namespace; 0 where that is not known.
+/// Returns the inode of a process's network namespace; 0 if unknown.
 pub(crate) fn network_namespace(pid: u32) -> u32 {
     fs::metadata(format!("/proc/{pid}/ns/net")).map_or(0, |namespace| namespace.ino() as u32)
 }
 
-/// Refuses to go on where process numbers here are not those of the kernel, or are not to be had.
+/// Fails if process numbers here are not the kernel's, or cannot be checked.
 pub(crate) fn check_pid_namespace() -> Result<(), Error> {
     let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| Error::NoProc(error.to_string()))?;
     if namespace.ino() == INITIAL_PID_NAMESPACE { Ok(()) } else { Err(Error::PidNamespace) }
 }
 
-/// Owners of the sockets on `ports`, in all network namespaces, this process excluded.
+/// Returns the owners of sockets on `ports` in all network namespaces, except this process.
 pub(crate) fn owners(ports: &[u16]) -> Result<PortOwners, Error> {
     let processes: Vec<Process> = all_processes()?.flatten().collect();
     let ends = ends(&processes, ports);
@@ -104,7 +103,7 @@ pub(crate) fn owners(ports: &[u16]) -> Result<PortOwners, Error> {
             };
         }
     }
-    // Process 1 may hold a socket for a service it starts (socket activation): everything descends from it.
+    // systemd may hold a socket for a service that it activates, and is everyone's ancestor.
     if owners.servers.len() > 1 {
         owners.servers.remove(&1);
     }
@@ -113,7 +112,7 @@ pub(crate) fn owners(ports: &[u16]) -> Result<PortOwners, Error> {
     Ok(owners)
 }
 
-/// Sockets on `ports`, by inode, over the network namespaces of all processes.
+/// Returns the sockets on `ports` of all network namespaces, by inode.
 fn ends(processes: &[Process], ports: &[u16]) -> HashMap<u64, SocketEnd> {
     let mut seen = HashSet::new();
     let mut ends = HashMap::new();
@@ -130,7 +129,7 @@ fn ends(processes: &[Process], ports: &[u16]) -> HashMap<u64, SocketEnd> {
 }
 
 fn end(entry: &TcpNetEntry, ports: &[u16]) -> Option<SocketEnd> {
-    // A socket whose owner is gone, or that nobody has accepted yet, has no inode.
+    // The owner is gone, or has not accepted the connection yet.
     if entry.inode == 0 {
         return None;
     }
@@ -147,8 +146,7 @@ pub(crate) fn sockets(process: &Process) -> impl Iterator<Item = u64> + use<> {
     })
 }
 
-/// The roots that descend from no other one, each with all that descend from it now; nothing is taken to descend from
-/// process 1.
+/// Returns the topmost roots, each with all current descendants. Process 1 has no descendants here.
 pub(crate) fn families(roots: &BTreeSet<u32>) -> Result<Vec<(u32, BTreeSet<u32>)>, Error> {
     let parents: Vec<(u32, u32)> = all_processes()?
         .flatten()
@@ -180,7 +178,7 @@ fn descend(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> BTreeSet<u32> {
     }
 }
 
-/// The processes that are chosen otherwise than by ports.
+/// Resolves a selection other than by ports.
 pub(crate) fn selected(selection: &ProcessSelection) -> Result<BTreeSet<u32>, Error> {
     let pids = match selection {
         ProcessSelection::Ports | ProcessSelection::Named(_) => BTreeSet::new(),
@@ -194,7 +192,6 @@ pub(crate) fn selected(selection: &ProcessSelection) -> Result<BTreeSet<u32>, Er
     }
 }
 
-/// The processes of a control group and of those below it.
 fn in_cgroup(path: &Path) -> Result<BTreeSet<u32>, Error> {
     let mut pids = BTreeSet::new();
     collect_cgroup(path, &mut pids)
@@ -210,14 +207,13 @@ fn collect_cgroup(path: &Path, pids: &mut BTreeSet<u32>) -> io::Result<()> {
     pids.extend(list.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|pid| *pid != std::process::id()));
     for entry in fs::read_dir(path)?.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            // A group may go while it is being read.
+            // The group may disappear meanwhile.
             let _ = collect_cgroup(&entry.path(), pids);
         }
     }
     Ok(())
 }
 
-/// The processes of a command name.
 fn named(comm: &str) -> Result<BTreeSet<u32>, Error> {
     let pids: BTreeSet<u32> = all_processes()?
         .flatten()
@@ -227,7 +223,7 @@ fn named(comm: &str) -> Result<BTreeSet<u32>, Error> {
     if pids.is_empty() { Err(Error::NoSuchCommand(comm.to_owned())) } else { Ok(pids) }
 }
 
-/// Returns the command name of a process; `None` when there is no such process.
+/// Returns a process's command name; `None` if there is no such process.
 pub(crate) fn comm(pid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())

@@ -1,4 +1,4 @@
-//! What of all this works on this machine, and what would make the rest work.
+//! Tests what works on this machine, and says what would make the rest work.
 
 use crate::bpf::CounterPrograms;
 use crate::convert::{RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
@@ -8,17 +8,14 @@ use crate::options::{CounterOptions, CycleChoice, ProcessSelection};
 use crate::{privilege, timing};
 use overhead_model::privilege::remedy;
 
-/// One thing that can be measured, or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// What it is, as a phrase.
     pub name: &'static str,
-    /// Nothing more to say when it is there.
     pub outcome: Result<(), Absence>,
 }
 
 impl Capability {
-    /// Returns whether this is all counters at once, which cannot be had.
+    /// Returns whether this stands for all counters, which are unavailable.
     pub fn is_all_counters(&self) -> bool {
         self.name == KERNEL_COUNTERS
     }
@@ -27,13 +24,11 @@ impl Capability {
 /// Why something cannot be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence {
-    /// The reason.
     pub reason: String,
-    /// What would help.
     pub remedy: String,
 }
 
-/// Tries everything, by loading the programs for a moment.
+/// Tests everything by loading the programs for a moment.
 pub fn doctor() -> Vec<Capability> {
     let mut options = CounterOptions::for_ports([]);
     options.server = ProcessSelection::Named(String::new());
@@ -49,7 +44,7 @@ pub fn doctor() -> Vec<Capability> {
     list
 }
 
-/// The line that stands for all counters where there are none.
+/// Stands for all counters if there are none.
 const KERNEL_COUNTERS: &str = "kernel counters";
 
 fn others() -> Result<(), Absence> {
@@ -63,7 +58,6 @@ fn own_cost() -> Result<(), Absence> {
     timing::try_statistics().map_err(|text| apart(&text))
 }
 
-/// Returns what is counted by programs that run.
 fn counters(programs: &CounterPrograms) -> Vec<Capability> {
     let optional: [(&'static str, &[&str]); 5] = [
         ("wake-ups", &WAKEUPS),
@@ -99,7 +93,7 @@ fn hardware(programs: &CounterPrograms) -> Result<(), Absence> {
     }
 }
 
-/// The errors put their remedy after the last colon.
+/// Errors end with a colon and their remedy.
 fn explain(error: &Error) -> Absence {
     apart(&error.to_string())
 }

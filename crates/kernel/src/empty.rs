@@ -1,4 +1,4 @@
-//! The floor that the cost of the counters is held against: BPF programs that do nothing, where system calls pass.
+//! Empty BPF programs on the system call path: the lowest cost that any counter there can have.
 
 use crate::bpf::EMPTY;
 use crate::error::Error;
@@ -7,7 +7,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenProgramMut, ProgramAttachType, ProgramType};
 use std::mem::MaybeUninit;
 
-/// The function that every system call of a 64-bit program passes. On arm64 the first may be a part of the second.
+/// The function that every system call of a 64-bit program passes. On arm64 the first may be inlined into the second.
 #[cfg(target_arch = "x86_64")]
 const DISPATCHERS: &[&str] = &["x64_sys_call"];
 #[cfg(target_arch = "aarch64")]
@@ -15,7 +15,7 @@ const DISPATCHERS: &[&str] = &["invoke_syscall", "el0_svc_common"];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const DISPATCHERS: &[&str] = &[];
 
-/// Empty BPF programs at the return from every system call, or at the entry to it, too, as long as this lives.
+/// Empty BPF programs at the return from every system call, and optionally at the entry. Detached on drop.
 #[derive(Debug)]
 pub struct EmptyPrograms {
     _links: Vec<Link>,
@@ -23,11 +23,11 @@ pub struct EmptyPrograms {
 }
 
 impl EmptyPrograms {
-    /// Attaches one, to the tracepoint at the return, and with `entry` another one to that at the entry.
+    /// Attaches to the tracepoint at the return; with `entry`, also to the one at the entry.
     ///
     /// # Errors
     ///
-    /// [`Error::Permission`], [`Error::Load`] or [`Error::Attach`] where this machine does not let them in.
+    /// [`Error::Permission`], [`Error::Load`] or [`Error::Attach`].
     pub fn attach(entry: bool) -> Result<Self, Error> {
         let mut place = MaybeUninit::uninit();
         let skeleton = load(&mut place, |_| Ok(()))?;
@@ -37,12 +37,11 @@ impl EmptyPrograms {
         Ok(Self { _links: tracepoints.map(attach).collect::<Result<_, _>>()?, function: None })
     }
 
-    /// Attaches one, to the return from the function of the kernel that every system call passes (`fexit`), and with
-    /// `entry` another one to the entry to it (`fentry`).
+    /// Attaches to the return from the system call dispatcher (`fexit`); with `entry`, also to its entry (`fentry`).
     ///
     /// # Errors
     ///
-    /// As [`Self::attach`]: many kernels have no such function that can be traced.
+    /// As [`Self::attach`]. Many kernels have no dispatcher that can be traced.
     pub fn attach_to_dispatcher(entry: bool) -> Result<Self, Error> {
         let mut refusals = Vec::new();
         for function in DISPATCHERS {
@@ -54,7 +53,7 @@ impl EmptyPrograms {
         Err(Error::Attach { program: EMPTY.to_owned(), reason: refusals.join("; ") })
     }
 
-    /// The function of the kernel that they are attached to; `None` for the tracepoints.
+    /// The dispatcher they are attached to; `None` for the tracepoints.
     pub fn function(&self) -> Option<&'static str> {
         self.function
     }
@@ -76,7 +75,7 @@ impl EmptyPrograms {
     }
 }
 
-/// Loads the empty program alone, changed as wanted.
+/// Loads only the empty program, after `change`.
 fn load(
     place: &mut MaybeUninit<libbpf_rs::OpenObject>,
     change: impl Fn(&mut OpenProgramMut<'_>) -> libbpf_rs::Result<()>,

@@ -1,9 +1,9 @@
-//! The program at the entry to system calls, which times some: attached for a moment at the beginning and for short windows of
-//! time from then on, or throughout.
+//! Times a sample of the system calls, by a program at the entry to them.
 //!
-//! What is counted is counted at the return. A program at the entry costs every system call of the machine nearly as much
-//! again, so it is there for a sixteenth of the time, and all calls that are entered meanwhile are timed. A short run could
-//! be over before the second window: at the beginning it is there all the time, and times a sixteenth of the calls.
+//! Calls are counted at the return. A program at the entry would cost every system call of the machine nearly as much
+//! again, so it is attached for a sixteenth of the time, in short windows, and times every call that enters
+//! meanwhile. A short run could end before the second window, so at the start it is attached without a break and
+//! times one call in sixteen.
 
 use crate::background::BackgroundThread;
 use crate::clock::monotonic_ns;
@@ -17,23 +17,23 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// One call, or one part of the time, in so many. A power of two.
+/// Calls, or time, per sampled one. A power of two.
 const PARTS: u32 = 16;
-/// How long it is there at the beginning.
+/// How long the program stays attached at the start.
 const AT_FIRST: Duration = Duration::from_millis(100);
-/// From the beginning of one window to that of the next: the bounds, and the part of the time so far. Attaching and detaching
-/// take a third of a millisecond, mostly of waiting.
+/// Bounds of the period between windows, which is an eighth of the time so far. Attaching and detaching take a third
+/// of a millisecond, mostly waiting.
 const SHORTEST: Duration = Duration::from_millis(16);
 const LONGEST: Duration = Duration::from_millis(160);
 const OF_TIME_SO_FAR: u32 = 8;
 
-/// All calls that are entered have the same chance.
+/// Each entered call has the same chance.
 pub(crate) const THROUGHOUT: types::timing_window = types::timing_window { one_in: PARTS, spare: 0, end_ns: u64::MAX };
-/// None has.
+/// No call is timed.
 const NEVER: types::timing_window = types::timing_window { one_in: PARTS, spare: 0, end_ns: 0 };
 
-/// Attaches the program for the beginning, and starts the thread that detaches it and attaches it again. Where it can no longer
-/// be attached later, nothing more is timed.
+/// Attaches the program for the start and starts the thread that detaches and reattaches it. If it cannot be
+/// reattached, no more calls are timed.
 pub(crate) fn start(program: OwnedFd, windows: &MapHandle) -> Result<BackgroundThread, Error> {
     let windows = MapHandle::try_from(windows)?;
     set(&windows, &THROUGHOUT)?;
@@ -50,7 +50,7 @@ pub(crate) fn start(program: OwnedFd, windows: &MapHandle) -> Result<BackgroundT
     Ok(thread)
 }
 
-/// Waits for a window and for its end; false where there are to be no more.
+/// Waits for a window and until it ends. Returns false if there are to be no more.
 fn window(
     program: &OwnedFd,
     windows: &MapHandle,
@@ -63,45 +63,42 @@ fn window(
         return false;
     }
     let Ok(link) = attach(program) else { return false };
-    // Its end is the program's to see: this thread may be late for it.
+    // The BPF program checks the end, because this thread may be late for it.
     let end_ns = monotonic_ns() + at.length.as_nanos() as u64;
     let goes_on = set(windows, &types::timing_window { one_in: 1, end_ns, ..NEVER }).is_ok() && passes(at.length);
     drop(link);
     goes_on && passes(until(at.end_of_period))
 }
 
-/// Says which calls are timed.
 pub(crate) fn set(windows: &MapHandle, window: &types::timing_window) -> Result<(), Error> {
     Ok(windows.update(&0_u32.to_ne_bytes(), bytes_of(window), MapFlags::ANY)?)
 }
 
-/// Attaches a program to the tracepoint that it was loaded for, until the descriptor is closed.
+/// Attaches a program to its tracepoint until the descriptor is closed.
 fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
-    // SAFETY: a program that was loaded for its tracepoint needs no name; the descriptor is open.
+    // SAFETY: the descriptor is open, and a program loaded for its tracepoint needs no name.
     descriptor(unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) })
 }
 
-/// When windows are.
 #[derive(Default)]
 struct TimingSchedule {
     round: u64,
 }
 
-/// One window, in time since the beginning.
+/// Times since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TimingWindow {
     start: Duration,
     length: Duration,
-    /// When the next period begins.
     end_of_period: Duration,
 }
 
 impl TimingSchedule {
-    /// Returns the window of the period that begins now. It lies anywhere in it, so that nothing regular beats with it.
+    /// Returns the window in the period that begins now, at a pseudo-random place against beats.
     fn next(&mut self, now: Duration) -> TimingWindow {
         let period = (now / OF_TIME_SO_FAR).clamp(SHORTEST, LONGEST);
         let length = period / PARTS;
-        // A multiplicative hash of the round (Knuth): spread, and the same in each run.
+        // Knuth's multiplicative hash: spread out, and the same in each run.
         let spread = (self.round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u32;
         self.round += 1;
         let start = now + length * (PARTS - 1) * spread / (1 << 16);

@@ -1,70 +1,51 @@
-//! Why there are no counters.
-
 use crate::privilege;
 use overhead_model::privilege::{BPF, PERFMON, remedy};
 use std::io;
 use std::path::PathBuf;
 
-/// Why counters could not be loaded or read. Each says what would help, as far as that is known.
+/// Why counters could not be loaded or read, and what to do if that is known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel does not describe its types.
     #[error("the kernel has no BTF ({0}): counters need a kernel built with CONFIG_DEBUG_INFO_BTF and /sys mounted")]
     NoBtf(String),
-    /// Loading BPF programs is not allowed.
     #[error("no permission for BPF ({reason}): {}", remedy(&privilege::missing(&[BPF, PERFMON])), reason = .0)]
     Permission(String),
-    /// Process numbers here are not those of the kernel.
     #[error(
         "this process is in a PID namespace of its own, where process numbers are not the kernel's: run on the host, or \
          in a container with the host's PID namespace (--pid=host)"
     )]
     PidNamespace,
-    /// There is no file system of processes.
-    #[error("the processes cannot be told ({0}): mount /proc")]
+    #[error("processes cannot be listed ({0}): mount /proc")]
     NoProc(String),
-    /// The kernel refuses a program that nothing works without.
     #[error("the kernel refuses the BPF programs: {0}")]
     Load(String),
-    /// A tracepoint that nothing works without cannot be used.
     #[error("the BPF program {program} cannot be attached: {reason}")]
     Attach {
-        /// The program, named after its tracepoint.
+        /// Named after its tracepoint.
         program: String,
-        /// What the kernel said.
         reason: String,
     },
-    /// There is no such process.
     #[error("there is no process {0}")]
     NoSuchProcess(u32),
-    /// No process has this command name.
-    #[error("there is no process of the name {0:?} (the kernel keeps the first 15 bytes of a name)")]
+    #[error("there is no process named {0:?} (the kernel keeps the first 15 bytes of a name)")]
     NoSuchCommand(String),
-    /// The folder is no control group, or has no process in it.
     #[error("{} is not a control group with processes in it: {reason}", path.display())]
-    Cgroup {
-        /// The folder.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A table of the kernel could not be read or written.
+    Cgroup { path: PathBuf, reason: String },
     #[error("the BPF tables cannot be used: {0}")]
     Tables(String),
-    /// `/proc` could not be read.
     #[error("/proc cannot be read: {0}")]
     Proc(#[from] procfs::ProcError),
-    /// A window was to be read or finished that was never begun.
+    /// [`crate::KernelCounters::begin`] was not called.
     #[error("the window was not begun")]
     NotBegun,
 }
 
 impl Error {
-    /// Returns an error of the BPF library while loading.
+    /// Converts an error of libbpf while loading.
     pub(crate) fn loading(error: &libbpf_rs::Error) -> Self {
-        // EPERM is a want of privilege; EACCES, of the same kind, is what the verifier says to a program that it refuses.
-        // The library keeps the number to itself, but ends with the system's words for it.
+        // EPERM means missing privileges; EACCES means that the verifier refused the program. libbpf keeps the number
+        // private, but its text ends with the system's message.
         let text = format!("{error:#}");
         if text.ends_with(&io::Error::from_raw_os_error(libc::EPERM).to_string()) {
             Self::Permission(text)

@@ -1,4 +1,4 @@
-//! Who listens on TCP ports, and who is connected to them: from the socket tables of every network namespace.
+//! TCP listeners and connections, from the socket tables of all network namespaces.
 
 use crate::discover::{comm, network_namespace, sockets};
 use crate::error::Error;
@@ -7,25 +7,20 @@ use procfs::process::{Process, all_processes};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-/// Processes that listen on TCP ports.
+/// A family of processes that listens on TCP ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpServer {
-    /// Those that have the sockets open and descend from one another; the first is the one that the others descend from.
+    /// Processes with the sockets open; the first is the ancestor of the others.
     pub pids: Vec<u32>,
-    /// Its command name.
+    /// Command name of the first process.
     pub comm: String,
-    /// Number of the network namespace of the sockets.
+    /// Inode number.
     pub network_namespace: u32,
-    /// Where they listen, in order.
     pub addresses: Vec<SocketAddr>,
 }
 
-/// Returns who listens on TCP ports, in all network namespaces, this process left out: in the order of process numbers. Listeners of
-/// processes that this user may not see are absent.
-///
-/// # Errors
-///
-/// [`Error::Proc`] where `/proc` cannot be read.
+/// Returns all TCP listeners except this process, ordered by process number. Listeners whose process this user may
+/// not inspect are missing.
 pub fn tcp_servers() -> Result<Vec<TcpServer>, Error> {
     let processes: Vec<Process> = all_processes()?.flatten().collect();
     let listening = listening(&processes);
@@ -39,7 +34,7 @@ pub fn tcp_servers() -> Result<Vec<TcpServer>, Error> {
         processes.iter().filter_map(|it| Some((it.pid as u32, it.stat().ok()?.ppid as u32))).collect();
     let mut servers = BTreeMap::<(u32, u32), (BTreeSet<u32>, BTreeSet<SocketAddr>)>::new();
     for (inode, mut pids) in owners {
-        // Process 1 may hold a socket for a service that it starts.
+        // systemd may hold a socket for a service that it activates.
         if pids.len() > 1 {
             pids.remove(&1);
         }
@@ -61,7 +56,7 @@ pub fn tcp_servers() -> Result<Vec<TcpServer>, Error> {
 
 fn descends(pid: u32, top: u32, parents: &HashMap<u32, u32>) -> bool {
     let mut at = pid;
-    // A process is no descendant of its own, but what `/proc` says is of several moments.
+    // Bounded: `/proc` is not read atomically, so it may show a cycle.
     for _ in 0..parents.len() {
         if at == top {
             return true;
@@ -72,7 +67,7 @@ fn descends(pid: u32, top: u32, parents: &HashMap<u32, u32>) -> bool {
     false
 }
 
-/// Listening sockets by inode, over the network namespaces of all processes, with the number of theirs.
+/// Returns the listening sockets of all network namespaces by inode, with their namespace.
 fn listening(processes: &[Process]) -> HashMap<u64, (u32, SocketAddr)> {
     let (mut seen, mut found) = (HashSet::new(), HashMap::new());
     for process in processes {
@@ -88,32 +83,30 @@ fn listening(processes: &[Process]) -> HashMap<u64, (u32, SocketAddr)> {
     found
 }
 
-/// Returns the sockets of a process's network namespace; `None` where they cannot be read.
+/// Returns the sockets in a process's network namespace; `None` if unreadable.
 fn table(process: &Process) -> Option<impl Iterator<Item = TcpNetEntry> + use<>> {
     let (v4, v6) = (process.tcp().ok()?, process.tcp6().unwrap_or_default());
     Some(v4.into_iter().chain(v6))
 }
 
-/// An IPv4 address as such, wherever it comes from. `[::]` stays what it is.
+/// Maps IPv4-mapped addresses to IPv4. `[::]` remains.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// A connection on some ports, as the network namespace of one of its ends has it.
+/// A connection as one network namespace shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpConnection {
-    /// The end that is here.
     pub local: SocketAddr,
-    /// The other one.
     pub remote: SocketAddr,
 }
 
-/// Returns the connections with one end on these ports in the network namespace of a process; of one that is on loopback, both ends
-/// are here.
+/// Returns the connections on these ports in a process's network namespace. A loopback connection appears from both
+/// ends.
 ///
 /// # Errors
 ///
-/// [`Error::NoSuchProcess`], also where its sockets may not be seen.
+/// [`Error::NoSuchProcess`], also if its sockets cannot be inspected.
 pub fn tcp_connections(pid: u32, ports: &[u16]) -> Result<Vec<TcpConnection>, Error> {
     let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
     let table = process.as_ref().and_then(table).ok_or(Error::NoSuchProcess(pid))?;
@@ -129,7 +122,7 @@ pub fn tcp_connections(pid: u32, ports: &[u16]) -> Result<Vec<TcpConnection>, Er
 }
 
 impl TcpServer {
-    /// Returns whether somebody on another host, or in another network namespace, can reach one of these addresses.
+    /// Returns whether any of the addresses is reachable from another host or network namespace.
     pub fn is_reachable(&self) -> bool {
         !self.addresses.iter().all(|address| match address.ip() {
             IpAddr::V4(ip) => ip.is_loopback(),

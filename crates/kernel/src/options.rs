@@ -1,23 +1,22 @@
-//! What to count, for whom.
+//! What to count, and for whom.
 
 use crate::discover::own_network_namespace;
 use crate::skeleton::types;
 use std::path::PathBuf;
 
-/// Whose processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProcessRole {
-    /// Those that serve the captured ports.
+    /// Serves the captured ports.
     Server,
-    /// Those that connect to them.
+    /// Connects to them.
     Client,
 }
 
 impl ProcessRole {
-    /// Both, in the order in which tables are kept.
+    /// In the order of the tables.
     pub(crate) const ALL: [Self; 2] = [Self::Server, Self::Client];
 
-    /// The slot for families of this role that have none of their own. The role's other slots follow at every second number.
+    /// Returns the role's slot for families without one. Its other slots are every second number from there.
     pub(crate) fn shared_slot(self) -> u32 {
         match self {
             Self::Server => types::slot::SLOT_SERVERS.0,
@@ -25,92 +24,78 @@ impl ProcessRole {
         }
     }
 
-    /// Returns the role that a slot is for.
     pub(crate) fn of_slot(slot: u32) -> Option<Self> {
         (slot > 0).then_some(if slot % 2 == 1 { Self::Server } else { Self::Client })
     }
 }
 
-/// How the processes of a role are found. Their forks and threads, present and future, always belong to it too.
+/// How to find the processes of a role. Their threads and forks, present and future, belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessSelection {
-    /// By the ports of [`CounterOptions::ports`]: of the server, who listens on one now or later; of the client, who is connected
-    /// to one now or connects later. In all network namespaces: [`crate::KernelCounters::attribute`] tells those apart that have
-    /// to do with what was captured.
+    /// By [`CounterOptions::ports`], now or later and in all network namespaces: servers listen on one, clients are
+    /// connected to one. [`crate::KernelCounters::attribute`] selects those with captured connections.
     Ports,
-    /// These processes.
     Pids(Vec<u32>),
-    /// The processes of a control group and of those below it: a folder with a `cgroup.procs`.
+    /// The control group with this folder (it has a `cgroup.procs`), and its descendants.
     Cgroup(PathBuf),
-    /// The processes of this command name.
     Comm(String),
-    /// Only those that [`crate::KernelCounters::add_process`] names; while there are none, the role is absent for this reason.
+    /// Only processes given to [`crate::KernelCounters::add_process`]. Without one, this is why the role is absent.
     Named(String),
 }
 
-/// Where cycles are to come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CycleChoice {
-    /// The CPU's counter where there is one, else the time-stamp counter.
+    /// The CPU's counter if there is one, else the time-stamp counter.
     #[default]
     Best,
     /// The time-stamp counter: no work at context switches.
     Reference,
-    /// The time-stamp counter through the machinery for the CPU's counter: for testing it where there is none.
+    /// The time-stamp counter read like the CPU's counter, for tests without a PMU.
     TscAsHardware,
 }
 
-/// What to count, for whom.
 #[derive(Clone, Debug)]
 pub struct CounterOptions {
-    /// The captured ports. When there are any, only sockets on them are counted; without any, all TCP sockets of the roles.
+    /// The captured ports. If there are any, only sockets on them are counted; else all TCP sockets of the roles.
     pub ports: Vec<u16>,
-    /// Which sockets are counted.
     pub sockets: SocketKinds,
-    /// Who the server is.
     pub server: ProcessSelection,
-    /// Who the client is.
     pub client: ProcessSelection,
-    /// Where cycles come from.
     pub cycles: CycleChoice,
-    /// How [`crate::KernelCounters::bpf_ns`] is come by.
+    /// How to measure [`crate::KernelCounters::bpf_ns`].
     pub own_cost: OwnCost,
-    /// Time the network softirqs of the machine, which reads a clock twice for each of them.
+    /// Time the machine's network softirqs. Reads a clock twice per softirq.
     pub softirq: bool,
-    /// Count children of this process as clients, from the `exec` by which they become another program.
+    /// Count this process's children as clients, from their `exec`.
     pub adopt_children: bool,
     /// Sample work by operation: [`crate::KernelCounters::sampling`].
     pub by_operation: bool,
-    /// Number of the network namespace that is captured in: which of several loopbacks a captured connection is on.
+    /// The captured network namespace: tells which loopback a connection is on.
     pub network_namespace: u32,
 }
 
-/// Sockets of which kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SocketKinds {
-    /// Those of TCP, on the captured ports.
+    /// TCP, on the captured ports.
     #[default]
     Tcp,
     /// UNIX stream sockets.
     Unix,
-    /// Both.
     Both,
 }
 
-/// How the programs' own cost is measured.
+/// How to measure the programs' own cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnCost {
-    /// Not at all.
     #[default]
     Untimed,
-    /// By timing every run of them. That costs about 50 ns more per run, of every BPF program on the machine.
+    /// Time every run. Costs about 50 ns more per run of every BPF program on the machine.
     Timed,
-    /// By timing every run for a fortieth of the time, at regular intervals.
+    /// Time every run for a fortieth of the time, at regular intervals.
     Sampled,
 }
 
 impl CounterOptions {
-    /// Server and client of these ports.
     pub fn for_ports(ports: impl Into<Vec<u16>>) -> Self {
         Self {
             ports: ports.into(),

@@ -1,7 +1,7 @@
-//! Which families of processes the captured connections belong to.
+//! Decides which process families own the captured connections.
 //!
-//! A port tells little: a process in another network namespace, or on another interface, may use the same one. The kernel
-//! side notes both ends of each socket that the followed processes use; what was captured is looked up among them.
+//! A port is not enough: a process in another network namespace, or on another interface, may use the same one. The
+//! BPF programs record both ends of the followed processes' sockets, among which captured connections are looked up.
 
 use crate::options::ProcessRole;
 use crate::skeleton::types;
@@ -9,39 +9,35 @@ use overhead_model::Protocol;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// A connection as a capture saw it, or many connections of one client's address.
+/// A captured connection, or the sum of one client address's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedConnection {
-    /// The client's end; its port is 0 where connections of this address are added up.
+    /// Port 0 if the connections of this address were summed.
     pub client: SocketAddr,
-    /// The server's end.
     pub server: SocketAddr,
-    /// What it was decoded as.
     pub protocol: Protocol,
     /// TCP payload of both directions, each byte once.
     pub payload_bytes: u64,
 }
 
-/// What families of one role own of one protocol.
+/// What the families of one role own of one protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnedTraffic {
     pub(crate) slots: BTreeSet<u32>,
     pub(crate) payload_bytes: u64,
 }
 
-/// Who owns what was captured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ownership {
     owned: BTreeMap<(ProcessRole, Protocol), OwnedTraffic>,
-    /// All payload that was captured.
+    /// All captured payload.
     payload_bytes: BTreeMap<Protocol, u64>,
-    /// Families with sockets whose bytes are not those of TCP.
+    /// Slots whose sockets have kernel TLS: their byte counts are not TCP's.
     layered: BTreeSet<u32>,
 }
 
 impl Ownership {
-    /// Looks `captured` up among the sockets of `table`, which has room for `most`, as captured in the network namespace
-    /// `own_netns`.
+    /// Looks up what was captured in network namespace `own_netns` in `table`, which has room for `most` sockets.
     pub(crate) fn of(
         captured: &[CapturedConnection],
         table: &[(types::connection_key, types::connection)],
@@ -74,7 +70,7 @@ impl Ownership {
             owned.payload_bytes += connection.payload_bytes;
             places.insert(place(role, connection));
         }
-        // Sockets that had to make room in the table belong to who has others of the same place.
+        // Sockets evicted from the table go to the owner of other sockets at the same place.
         for connection in rest {
             let unknown = connection.client.port() == 0 || sockets.full;
             if unknown && places.contains(&place(role, connection)) {
@@ -83,12 +79,11 @@ impl Ownership {
         }
     }
 
-    /// Returns the protocols with connections that anyone here owns.
     pub(crate) fn protocols(&self) -> BTreeSet<Protocol> {
         self.owned.keys().map(|(_, protocol)| *protocol).collect()
     }
 
-    /// Returns what a role owns, of one protocol or of all.
+    /// Returns the share of a role, of one protocol or of all.
     pub(crate) fn owned(&self, role: ProcessRole, protocol: Option<Protocol>) -> OwnedTraffic {
         let mut sum = OwnedTraffic::default();
         for ((_, _), owned) in
@@ -100,43 +95,41 @@ impl Ownership {
         sum
     }
 
-    /// Payload captured, of one protocol or of all.
     pub(crate) fn captured(&self, protocol: Option<Protocol>) -> u64 {
         let wanted = |what: &Protocol| protocol.is_none_or(|protocol| protocol == *what);
         self.payload_bytes.iter().filter(|(what, _)| wanted(what)).map(|(_, bytes)| bytes).sum()
     }
 
-    /// Returns whether a protocol in the kernel lies between one of these families and TCP.
+    /// Returns whether kernel TLS lies between one of these families and TCP.
     pub(crate) fn is_layered(&self, slots: &BTreeSet<u32>) -> bool {
         !self.layered.is_disjoint(slots)
     }
 }
 
-/// Returns where connections go that are alike: of a server its end, of a client its address and the server's end.
+/// Key under which similar connections share an owner: for servers the server's end, for clients the client's address
+/// and the server's end.
 fn place(role: ProcessRole, connection: &CapturedConnection) -> (Option<IpAddr>, SocketAddr) {
     ((role == ProcessRole::Client).then(|| connection.client.ip().to_canonical()), canonical(connection.server))
 }
 
-/// The sockets of one role.
 struct RoleSockets {
     /// By local and remote end.
     exact: HashMap<(SocketAddr, SocketAddr), u32>,
-    /// By what address translation leaves as it is: of a server's socket the remote end, of a client's its port and the
-    /// remote end.
+    /// By what address translation preserves: a server socket's remote end; a client socket's port and remote end.
     translated: HashMap<(u16, SocketAddr), u32>,
-    /// Sockets may be missing.
+    /// The table is nearly full, so sockets may be missing.
     full: bool,
 }
 
 impl RoleSockets {
     fn new(role: ProcessRole, table: &[(types::connection_key, types::connection)], own_netns: u32) -> Self {
         let (mut exact, mut translated) = (HashMap::new(), HashMap::new());
-        // Those of the captured network namespace come last, and prevail.
+        // Inserted last, sockets of the captured network namespace take precedence.
         for own in [false, true] {
             let here = table.iter().filter(|(key, _)| (key.netns == own_netns) == own);
             for (key, socket) in here.filter(|(_, socket)| ProcessRole::of_slot(socket.slot) == Some(role)) {
                 let (local, remote) = (end(key.local, key.local_port), end(key.remote, key.remote_port));
-                // What is on another namespace's loopback cannot be captured here.
+                // Another namespace's loopback cannot be captured here.
                 if !own && (local.ip().is_loopback() || remote.ip().is_loopback()) {
                     continue;
                 }
@@ -166,7 +159,7 @@ pub(crate) fn end(address: [u32; 4], port: u16) -> SocketAddr {
     canonical(SocketAddr::new(Ipv6Addr::from(bytes).into(), port))
 }
 
-/// An IPv4 address as such, wherever it comes from, and no scope.
+/// Maps IPv4-mapped addresses to IPv4 and drops the scope.
 pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

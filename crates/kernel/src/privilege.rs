@@ -1,20 +1,20 @@
-//! Which capabilities this process lacks.
+//! This process's capabilities.
 
 use overhead_model::privilege::Privilege;
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::fs;
 
-/// Those of `wanted` that this process does not have; none where the system does not say.
+/// Returns the `wanted` capabilities that this process lacks; none if the system does not say.
 pub(crate) fn missing(wanted: &[Privilege]) -> Vec<Privilege> {
     let Some(set) = permitted() else { return Vec::new() };
     wanted.iter().copied().filter(|privilege| !privilege.is_in(set)).collect()
 }
 
-/// Does the work with what a program file gave in effect, in this thread alone (capabilities(7)). Work that opens what a user has
-/// named does not belong here. Nothing changes for root.
+/// Runs `work` with the program file's capabilities in effect, in this thread only (capabilities(7)). Don't open
+/// user-named files in it. Changes nothing for root.
 pub fn raised<T>(work: impl FnOnce() -> T) -> T {
-    /// Puts the sets back, whatever becomes of the work.
+    /// Restores the sets, even on a panic.
     struct Before(CapabilitySets);
 
     impl Drop for Before {
@@ -30,24 +30,24 @@ pub fn raised<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Takes what a program file gave out of effect in this thread, which was started while it was in effect.
+/// Clears the capabilities in effect in this thread, which inherited them when it was started.
 pub(crate) fn lower() {
     if let Some(sets) = of_a_user() {
         put(CapabilitySets { effective: CapabilitySet::empty(), ..sets });
     }
 }
 
-/// Returns the sets of this thread if it is not root's.
+/// Returns this thread's sets; `None` for root.
 fn of_a_user() -> Option<CapabilitySets> {
     (!geteuid().is_root()).then(|| capabilities(None).ok()).flatten()
 }
 
-/// Sets them: what is permitted may always be in effect.
+/// Cannot fail: permitted capabilities may always be in effect.
 fn put(sets: CapabilitySets) {
     let _ = set_capabilities(None, sets);
 }
 
-/// The permitted set, as `/proc/self/status` has it: what is not in effect may be raised.
+/// The permitted set from `/proc/self/status`: all that can be put into effect.
 fn permitted() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let set = status.lines().find_map(|line| line.strip_prefix("CapPrm:"))?;

@@ -1,4 +1,4 @@
-//! One reading of all tables, and the difference of two.
+//! Snapshots of all BPF maps, and their differences.
 
 use crate::bpf::CounterPrograms;
 use crate::clock::ClockStamp;
@@ -10,56 +10,54 @@ use overhead_model::record::Softirq;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-/// Readings of the threads are repeated while threads end meanwhile, this often at most.
+/// Threads are read again if one ends meanwhile, at most this often.
 const ATTEMPTS: u32 = 8;
 
-/// Types of `bpf/overhead.h`, which are nothing but numbers and arrays of numbers.
+/// Types of the headers in `bpf/` that are made of integers only.
 ///
 /// # Safety
 ///
-/// Every bit pattern must be a value of the type.
+/// Every bit pattern must be a valid value of the type.
 pub(crate) unsafe trait Plain: Copy {}
 
-// SAFETY: integers and arrays of integers; an enum of the header is a wrapped integer here.
-unsafe impl Plain for types::totals {}
-// SAFETY: as above.
-unsafe impl Plain for types::cpu {}
-// SAFETY: as above.
-unsafe impl Plain for types::process {}
-// SAFETY: as above.
-unsafe impl Plain for types::reading {}
-// SAFETY: as above.
-unsafe impl Plain for types::call {}
-// SAFETY: as above.
-unsafe impl Plain for types::compat_key {}
-// SAFETY: as above.
-unsafe impl Plain for types::connection_key {}
-// SAFETY: as above.
-unsafe impl Plain for types::connection {}
-// SAFETY: as above.
-unsafe impl Plain for types::slice {}
-// SAFETY: as above.
-unsafe impl Plain for types::sampling_window {}
-// SAFETY: as above.
-unsafe impl Plain for types::timing_window {}
+macro_rules! plain_types {
+    ($($type:ty),+ $(,)?) => {$(
+        // SAFETY: integers and arrays of integers; the headers' enums are wrapped integers here.
+        unsafe impl $crate::snapshot::Plain for $type {}
+    )+};
+}
+pub(crate) use plain_types;
 
-/// Returns the value at the front of `bytes`; `None` when there are too few.
+plain_types!(
+    types::totals,
+    types::cpu,
+    types::process,
+    types::reading,
+    types::call,
+    types::compat_key,
+    types::connection_key,
+    types::connection,
+    types::slice,
+    types::sampling_window,
+    types::timing_window,
+);
+
+/// Reads a value from the start of `bytes`; `None` if there are too few.
 pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
     // SAFETY: the length was checked, the read need not be aligned, and any bytes are a `T`.
     (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// Returns the bytes of a value, for a table.
 pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
-    // SAFETY: the value is `size_of::<T>()` bytes long, and types of the header have no padding between their members.
+    // SAFETY: the value is `size_of::<T>()` bytes long, and the header's types have no padding.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// Sums of one slot since the programs were loaded.
+/// Sums since the programs were loaded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlotSums {
     pub(crate) calls: Vec<types::call>,
-    /// Calls by 32-bit programs, by their numbers.
+    /// Calls by 32-bit programs, by number.
     pub(crate) compat: BTreeMap<u32, types::call>,
     pub(crate) used: types::usage,
     pub(crate) wakeups: u64,
@@ -71,20 +69,18 @@ pub(crate) struct SlotSums {
     settlements: u64,
 }
 
-/// Everything at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct CounterSnapshot {
     pub(crate) at: ClockStamp,
     pub(crate) slots: BTreeMap<u32, SlotSums>,
     pub(crate) softirq: Softirq,
     pub(crate) threads: Vec<types::reading>,
-    /// Processes in the kernel's table, in order of appearance.
+    /// In order of appearance.
     pub(crate) processes: Vec<(u32, types::process)>,
 }
 
 impl CounterSnapshot {
-    /// Reads everything of `slots`, and of those that processes have now. Threads of processes that were given a slot since
-    /// get it here.
+    /// Reads `slots` and all known processes' slots. This also gives new processes' existing threads their slot.
     pub(crate) fn take(programs: &CounterPrograms, slots: &BTreeSet<u32>) -> Result<Self, Error> {
         let at = ClockStamp::now();
         let processes = processes(programs);
@@ -101,7 +97,6 @@ impl CounterSnapshot {
         Ok(Self { at, slots, softirq: softirq(&cpus), threads, processes })
     }
 
-    /// Returns what happened to these slots since an earlier reading.
     pub(crate) fn since(&self, start: &Self, slots: &BTreeSet<u32>) -> SlotSums {
         let (mut sums, none) = (SlotSums::default(), SlotSums::default());
         for slot in slots {
@@ -111,7 +106,7 @@ impl CounterSnapshot {
         sums
     }
 
-    /// Returns what happened to the machine since an earlier reading.
+    /// Returns the machine's network softirqs since an earlier snapshot.
     pub(crate) fn softirq_since(&self, start: &Self) -> Softirq {
         let (now, then) = (&self.softirq, &start.softirq);
         Softirq {
@@ -125,7 +120,7 @@ impl CounterSnapshot {
 
 type SlotTable = BTreeMap<u32, SlotSums>;
 
-/// The sums of slots without the live threads, and the live threads, of one moment.
+/// Reads the slots, which lack their live threads, and these threads, consistently.
 fn read_slots(programs: &CounterPrograms, slots: &BTreeSet<u32>) -> Result<(SlotTable, Vec<types::reading>), Error> {
     let read =
         || slots.iter().map(|slot| Ok((*slot, read_slot(programs, *slot)?))).collect::<Result<SlotTable, Error>>();
@@ -156,7 +151,7 @@ fn read_slot(programs: &CounterPrograms, slot: u32) -> Result<SlotSums, Error> {
     Ok(sums)
 }
 
-/// Calls by 32-bit programs, a copy for each CPU.
+/// Returns one entry per call and CPU.
 fn compat_calls(programs: &CounterPrograms) -> Result<Vec<(types::compat_key, types::call)>, Error> {
     let mut calls = Vec::new();
     for key in programs.compat_calls.keys() {
@@ -168,27 +163,26 @@ fn compat_calls(programs: &CounterPrograms) -> Result<Vec<(types::compat_key, ty
     Ok(calls)
 }
 
-/// Returns the connections whose owners are known.
 pub(crate) fn connections(programs: &CounterPrograms) -> Vec<(types::connection_key, types::connection)> {
     let table = &programs.connections;
     let owner = |key: &[u8]| plain(&table.lookup(key, MapFlags::ANY).ok()??);
     table.keys().filter_map(|key| Some((plain(&key)?, owner(&key)?))).collect()
 }
 
-/// The live threads that have a slot.
+/// Returns the live threads that have a slot.
 pub(crate) fn read_threads(programs: &CounterPrograms) -> Result<Vec<types::reading>, Error> {
     let mut bytes = Vec::new();
     Iter::new(&programs.threads)?.read_to_end(&mut bytes)?;
     Ok(bytes.chunks_exact(size_of::<types::reading>()).filter_map(plain).collect())
 }
 
-/// The copies that the CPUs have of one entry.
+/// Reads all CPUs' copies of an entry.
 fn per_cpu<T: Plain>(table: &MapHandle, key: u32) -> Result<Vec<T>, Error> {
     let copies = table.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
     Ok(copies.iter().filter_map(|bytes| plain(bytes)).collect())
 }
 
-/// Returns the processes that have or had a slot, in order of appearance.
+/// Returns all processes that have or had a slot, in order of appearance.
 pub(crate) fn processes(programs: &CounterPrograms) -> Vec<(u32, types::process)> {
     let mut list: Vec<(u32, types::process)> = programs
         .processes
@@ -203,7 +197,7 @@ pub(crate) fn processes(programs: &CounterPrograms) -> Vec<(u32, types::process)
     list
 }
 
-/// Gives a process a slot, unless it has one.
+/// Gives a process a slot unless it has one.
 pub(crate) fn enlist(programs: &CounterPrograms, pid: u32, process: &types::process) -> Result<bool, Error> {
     let known = programs.processes.lookup(&pid.to_ne_bytes(), MapFlags::ANY)?;
     if known.and_then(|bytes| plain::<types::process>(&bytes)).is_some_and(|known| known.alive != 0) {
@@ -213,9 +207,8 @@ pub(crate) fn enlist(programs: &CounterPrograms, pid: u32, process: &types::proc
     Ok(true)
 }
 
-/// Forgets a process that has ended.
 pub(crate) fn forget(programs: &CounterPrograms, pid: u32) {
-    // It may be gone, which is what was wanted.
+    // It may be gone already.
     let _ = programs.processes.delete(&pid.to_ne_bytes());
 }
 
@@ -237,7 +230,6 @@ impl SlotSums {
         self.calls.iter_mut().zip(calls).for_each(|(sum, call)| add_call(sum, call));
     }
 
-    /// Takes in another slot.
     fn merge(&mut self, other: &Self) {
         self.add_calls(&other.calls);
         for (number, call) in &other.compat {
@@ -271,12 +263,11 @@ impl SlotSums {
         }
     }
 
-    /// System calls of both kinds.
+    /// Iterates over native and 32-bit calls.
     pub(crate) fn all_calls(&self) -> impl Iterator<Item = &types::call> {
         self.calls.iter().chain(self.compat.values())
     }
 
-    /// Bytes at the socket layer, both ways.
     pub(crate) fn socket_bytes(&self) -> u64 {
         self.socket.send_bytes + self.socket.recv_bytes
     }
@@ -354,7 +345,7 @@ fn cycles_since(now: &types::cycle_use, then: &types::cycle_use) -> types::cycle
     }
 }
 
-/// Adds the cycles of the slices that are not over.
+/// Adds the cycles since the last context switch of running threads.
 fn add_running_cycles(slots: &mut SlotTable, cpus: &[types::cpu], events: &CycleEvents) -> Result<(), Error> {
     for (number, cpu) in cpus.iter().enumerate() {
         if cpu.cycles_tid != 0 && cpu.cycles_slot != 0 {

@@ -1,33 +1,28 @@
-//! User against kernel time: two estimates of different kinds, and the choice between them.
+//! Splits CPU time into user and kernel time by the better of two estimates.
 
 use overhead_model::record::{OnCpu, Split};
 
-/// What is known about a role's time in a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SplitEvidence {
-    /// Time on a CPU, exact.
+    /// Exact.
     pub(crate) cpu_ns: u64,
-    /// The scheduler's account of user time, in whole ticks on most kernels.
+    /// The scheduler's user time, in whole ticks on most kernels.
     pub(crate) user_ns: u64,
-    /// Likewise of system time.
     pub(crate) system_ns: u64,
-    /// Length of a tick.
     pub(crate) tick_ns: u64,
-    /// System calls.
     pub(crate) calls: u64,
-    /// Of these, timed.
+    /// How many of these were timed.
     pub(crate) timed: u64,
     /// Page faults, which no system call shows.
     pub(crate) faults: u64,
-    /// Time in all system calls, from the timed ones.
+    /// Time in all system calls, extrapolated from the timed ones.
     pub(crate) calls_ns: u64,
 }
 
-/// What the entry to and the return from a system call take before and after the clock is read at it: time in the kernel
-/// that timed calls do not show. Measured; see `docs/adr/0002-kernel-counters.md`.
+/// Kernel time per call outside the two clock readings, as measured (`docs/adr/0002-kernel-counters.md`).
 const UNSEEN_PER_CALL_NS: f64 = 100.0;
 
-/// What a page fault takes, in the order of magnitude: the handler and a cleared or copied page.
+/// Order of magnitude of a page fault: the handler and a cleared or copied page.
 const UNSEEN_PER_FAULT_NS: f64 = 1_500.0;
 
 impl SplitEvidence {
@@ -41,14 +36,14 @@ impl SplitEvidence {
         }
     }
 
-    /// Standard error of the kernel's share by ticks, each of which is one draw (with Laplace's two draws added).
+    /// Standard error of the kernel's share by ticks: each tick is one draw, and Laplace adds two.
     fn tick_error(&self, ticks: u64) -> f64 {
         let draws = ticks as f64 + 2.0;
         let system = (self.system_ns.checked_div(self.tick_ns).unwrap_or(0) as f64 + 1.0) / draws;
         (system * (1.0 - system) / draws).sqrt()
     }
 
-    /// Returns what the kernel's share by timing may miss.
+    /// Returns the part of the kernel's share that timing may miss.
     fn timing_error(&self) -> f64 {
         if self.cpu_ns == 0 {
             return 0.0;

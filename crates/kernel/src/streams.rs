@@ -1,7 +1,7 @@
-//! The bytes that go through UNIX stream sockets, each once, from the calls that write them.
+//! Captures the bytes of UNIX stream sockets, once each, from the calls that write them.
 //!
-//! The programs in `bpf/streams.bpf.c` copy them; see there for how. A call that wrote before its bytes were read, and
-//! returned after they were answered, is put in order again here: each piece says what its writer had read before.
+//! The programs in `bpf/streams.bpf.c` copy them. A writing call may return after its bytes were read and answered,
+//! so pieces come out of order; [`order`] restores it from what each writer had read before.
 
 mod order;
 
@@ -10,7 +10,7 @@ use crate::discover::check_pid_namespace;
 use crate::error::Error;
 use crate::object::{has_tracepoint, map, ring_size};
 use crate::skeleton::stream_types as types;
-use crate::snapshot::{Plain, plain};
+use crate::snapshot::{plain, plain_types};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut, RingBuffer, RingBufferBuilder};
 use order::{OrderedPiece, StreamOrder};
@@ -22,111 +22,97 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The programs of `bpf/streams.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/streams.bpf.o"));
 
-// SAFETY: integers and arrays of integers.
-unsafe impl Plain for types::piece {}
-// SAFETY: as above.
-unsafe impl Plain for types::stream_sums {}
-// SAFETY: as above.
-unsafe impl Plain for types::stream_alive {}
+plain_types!(types::piece, types::stream_sums, types::stream_alive);
 
-/// Bytes of the list of connections that are asked for at once. Where a read ends, the kernel goes on by counting from the start
-/// of its bucket of sockets, and passes over some where others were closed meanwhile: the fewer reads, the better.
+/// Read size for the list of connections. Between reads the kernel counts from the start of its hash bucket and skips
+/// sockets if others closed meanwhile, so few reads are better.
 const AT_A_READ: usize = 1 << 18;
-/// Records that are taken out of the ring at once.
+/// Records per poll.
 const AT_ONCE: usize = 4096;
-/// A piece waits so long for what its writer had read of the other direction: a call whose bytes were read returns once its thread
-/// runs again, which on a loaded machine can take long.
+/// How long a piece waits for earlier bytes of the other direction. Their writing call returns once its thread runs
+/// again, which can take long on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// It waits no longer than so where a piece was lost.
+/// The same once a piece was lost.
 const PATIENCE_AFTER_LOSS: Duration = Duration::from_millis(100);
-/// It is looked so often what has waited too long.
+/// Interval of the search for pieces that have waited too long.
 const LOOK: Duration = Duration::from_millis(50);
-/// Bytes of a record before those of the call.
+/// Bytes before the payload in a record.
 const HEADER: usize = size_of::<types::piece>();
 
-/// Which sockets, and how much of what goes through them.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
-    /// What the server is bound to: a path, or `@` and the name of an abstract socket.
+    /// Paths of the servers' sockets, or `@` and an abstract name.
     pub sockets: Vec<String>,
-    /// Size of the kernel's buffer in bytes, rounded up to a power of two.
+    /// Size of the BPF ring buffer, rounded up to a power of two.
     pub ring_bytes: u32,
-    /// Bytes that are kept of each call, at most; lengths are exact in any case.
+    /// Bytes kept per call. Lengths are exact regardless.
     pub limit: Option<u32>,
 }
 
-/// Bytes that a call wrote, or a part of them.
+/// All or some of the bytes that one call wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamBytes {
-    /// When they were written, Unix nanoseconds: when the call returned, or when the other end read them, where that came first.
+    /// Unix nanoseconds: when the call returned, or when the other end read the bytes if that was earlier.
     pub time_ns: u64,
     /// Number of the connection, from 1.
     pub id: u64,
-    /// Written by the client.
     pub to_server: bool,
     /// Bytes of the direction before these, since the connection began or was first seen.
     pub offset: u64,
-    /// The connection was there before the capture.
+    /// The connection began before the capture.
     pub is_old: bool,
     /// Process that connected.
     pub client_pid: u32,
-    /// Index of the server's socket in [`StreamOptions::sockets`].
+    /// Index in [`StreamOptions::sockets`].
     pub socket: usize,
-    /// How many they are.
+    /// Number of bytes written; `bytes` may hold fewer.
     pub length: u32,
-    /// Those that were copied, from the first on.
     pub bytes: Vec<u8>,
-    /// Why the others were not; `None` where all were.
+    /// Why bytes are missing; `None` if all are there.
     pub absent: Option<AbsentBytes>,
     /// Bytes of the other direction that the writer had read.
     seen: u64,
 }
 
 impl StreamBytes {
-    /// Returns what says that a connection has ended: a piece of no bytes from its client, after so many.
+    /// Returns the end of a connection: an empty piece from its client.
     pub fn end(time_ns: u64, id: u64, socket: usize, client_pid: u32, offset: u64, is_old: bool) -> Self {
         let (bytes, absent) = (Vec::new(), None);
         Self { time_ns, id, to_server: true, offset, is_old, client_pid, socket, length: 0, bytes, absent, seen: 0 }
     }
 }
 
-/// Why bytes were not copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AbsentBytes {
     /// Beyond [`StreamOptions::limit`].
     Limit,
     /// No longer in memory.
     Fault,
-    /// The call has no buffer that could be read (`sendfile`, `splice`, `io_uring`, calls of 32-bit programs): its number.
+    /// The call with this number has no readable buffer: `sendfile`, `splice`, `io_uring`, calls of 32-bit programs.
     Call(i32),
 }
 
-/// What went through the sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounts {
     /// Calls that wrote at least one byte.
     pub calls: u64,
-    /// Bytes that they wrote.
     pub bytes: u64,
-    /// Of these, those that were copied.
     pub copied: u64,
-    /// Records that found no room.
+    /// Records that found no room in the ring.
     pub lost: u64,
-    /// Their bytes.
     pub lost_bytes: u64,
 }
 
-/// Programs that run, and their ring. All stops when it is dropped.
+/// Running programs and their ring. Dropping it detaches them.
 pub struct UnixStreams {
     object: Object,
     ring: RingBuffer<'static>,
-    /// What came out of the ring and was not looked at yet.
+    /// Taken from the ring, not yet ordered.
     taken: Arc<Mutex<Vec<StreamBytes>>>,
     order: StreamOrder,
-    /// When it was looked last what has waited too long, and how many pieces had.
+    /// Last search for pieces that have waited too long, and how many were released early.
     looked: Instant,
     early: u64,
     clock: ClockStamp,
@@ -141,12 +127,12 @@ impl fmt::Debug for UnixStreams {
 }
 
 impl UnixStreams {
-    /// Loads the programs; from here on, all that is written is taken.
+    /// Loads the programs and begins capturing.
     ///
     /// # Errors
     ///
-    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or [`Error::Attach`] where this
-    /// machine cannot do it; [`Error::Tables`] where a name is longer than a socket's can be.
+    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
+    /// [`Error::Attach`] if this machine cannot do it; [`Error::Tables`] if a socket name is too long.
     pub fn start(options: &StreamOptions) -> Result<Self, Error> {
         libbpf_rs::set_print(None);
         check_pid_namespace()?;
@@ -167,33 +153,24 @@ impl UnixStreams {
             match link.map_err(|error| Error::Attach { program: name.clone(), reason: format!("{error:#}") }) {
                 Ok(link) if name == "read_connections" => connections = Some(link),
                 Ok(link) => links.push(link),
-                // Without it, connections from before are not told from later ones: nothing is to be guessed there.
+                // All are required; without the iterator, old connections would look like new ones.
                 Err(error) => return Err(error),
             }
         }
         let (order, looked) = (StreamOrder::default(), Instant::now());
         let streams = Self { object, ring, taken, order, looked, early: 0, clock, connections, links };
-        // The kernel notes which connections are there already.
+        // The BPF programs mark the connections that already exist.
         streams.read_connections()?;
         set(&streams.object, limit, true)?;
         Ok(streams)
     }
 
-    /// Returns the processes that had connected before the capture began and are connected still.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Tables`] where the kernel does not tell.
+    /// Returns the processes whose connections began before the capture and are still open.
     pub fn client_pids(&self) -> Result<BTreeSet<u32>, Error> {
         Ok(self.alive()?.into_iter().map(|alive| alive.client_pid as u32).filter(|pid| *pid > 0).collect())
     }
 
-    /// Returns the numbers of the connections that are open. Where others are opened and closed meanwhile, the kernel may leave some
-    /// out.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Tables`] where the kernel does not tell.
+    /// Returns the numbers of the open connections. Some may be missing if others open and close meanwhile.
     pub fn open_connections(&self) -> Result<BTreeSet<u64>, Error> {
         Ok(self.alive()?.into_iter().map(|alive| alive.id).collect())
     }
@@ -215,12 +192,8 @@ impl UnixStreams {
         }
     }
 
-    /// Hands what was written since the last time to `take`: of each connection in the order in which it can have been
-    /// written. What waits for something that was read before it waits until the next time, `all` of it excepted.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Tables`] where the ring cannot be read.
+    /// Hands new bytes to `take`, each connection's in an order in which they can have been written. Pieces that must
+    /// wait for earlier ones are kept, except with `all`.
     pub fn poll(&mut self, all: bool, mut take: impl FnMut(StreamBytes)) -> Result<usize, Error> {
         let read = self.ring.consume_raw_n(AT_ONCE);
         if read < 0 {
@@ -232,7 +205,7 @@ impl UnixStreams {
         for bytes in taken.drain(..) {
             self.order.push(bytes, now, &mut take);
         }
-        // The vector's room is used again.
+        // Reuses the allocation.
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = taken;
         if all && count == 0 {
             self.early += self.order.release(None, &mut take);
@@ -246,31 +219,26 @@ impl UnixStreams {
         Ok(count)
     }
 
-    /// Returns whether anything that was written by this time, Unix nanoseconds, waits for a call that has not returned.
+    /// Returns whether a piece written up to `time_ns` waits for a call that has not returned.
     pub fn waits_from(&self, time_ns: u64) -> bool {
         self.order.waits_from(time_ns)
     }
 
-    /// Returns how many pieces were handed on although something that their writers had read before had not come.
+    /// Returns how many pieces were handed on before what their writers had read.
     pub fn early(&self) -> u64 {
         self.early
     }
 
-    /// Takes nothing more; what was taken can still be polled.
+    /// Detaches the programs. What was captured can still be polled.
     pub fn stop(&mut self) {
         self.links.clear();
     }
 
-    /// A connection has ended, and all of it was taken.
+    /// Frees the state of a connection that has ended.
     pub fn forget(&mut self, id: u64) {
         self.order.forget(id);
     }
 
-    /// Returns what went through the sockets so far.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Tables`] where the table cannot be read.
     pub fn counts(&self) -> Result<StreamCounts, Error> {
         let copies = map(&self.object, "sums")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
         let mut counts = StreamCounts::default();
@@ -284,13 +252,13 @@ impl UnixStreams {
         Ok(counts)
     }
 
-    /// Returns the moment in Unix nanoseconds that pieces of now are given.
+    /// Returns the current time by the clock of the pieces, in Unix nanoseconds.
     pub fn now_ns(&self) -> u64 {
         self.clock.unix_ns_at(crate::clock::monotonic_ns())
     }
 }
 
-/// Kernels before 6.3 do not say who writes to a socket.
+/// Kernels before 6.3 have no tracepoints that say who writes to a socket.
 fn check_tracepoints() -> Result<(), Error> {
     let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
     for tracepoint in ["sock_send_length", "sock_recv_length"] {
@@ -313,7 +281,7 @@ fn load(options: &StreamOptions) -> Result<Object, Error> {
     let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        // A kernel without io_uring has nothing to write by it.
+        // A kernel without io_uring has no such writes.
         if name.starts_with("io_uring") && !has_tracepoint(&btf, &name) {
             program.set_autoload(false);
         }
@@ -324,7 +292,6 @@ fn load(options: &StreamOptions) -> Result<Object, Error> {
     open.load().map_err(failed)
 }
 
-/// Gives the tables their sizes, and the programs their constants.
 fn size(map: &mut OpenMapMut<'_>, options: &StreamOptions) -> libbpf_rs::Result<()> {
     let name = map.name().to_string_lossy().into_owned();
     match name.as_str() {
@@ -334,7 +301,7 @@ fn size(map: &mut OpenMapMut<'_>, options: &StreamOptions) -> libbpf_rs::Result<
     }
 }
 
-/// Has the programs take what goes through a socket: by its name, and by the file that the name leads to.
+/// Registers a socket with the programs, by its name and by the inode of its path.
 fn want(object: &Object, index: u32, socket: &str) -> Result<(), Error> {
     let (names, files) = (map(object, "names")?, map(object, "files")?);
     let mut name = [0; size_of::<types::stream_name>()];
@@ -356,12 +323,11 @@ fn want(object: &Object, index: u32, socket: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a device number as the kernel has it (`MKDEV`): 12 bits of major number, 20 of minor.
+/// Converts a device number to the kernel's `MKDEV`: 12 bits major, 20 bits minor.
 fn kernel_device(device: u64) -> u64 {
     u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device))
 }
 
-/// A ring that adds what comes out to `taken`.
 fn ring(
     ring: &MapHandle,
     taken: Arc<Mutex<Vec<StreamBytes>>>,
@@ -424,7 +390,7 @@ impl OrderedPiece for StreamBytes {
     }
 }
 
-/// Returns how a system call is called, by its number.
+/// Returns the name of a system call.
 pub fn call_name(number: i32) -> String {
     let name = usize::try_from(number).ok().and_then(syscalls::Sysno::new);
     name.map_or_else(|| format!("system call {number}"), |name| name.name().to_owned())

@@ -1,7 +1,7 @@
-//! What the programs themselves cost: the kernel times their runs while it is asked to.
+//! Measures what the BPF programs cost, by the kernel's own timing of their runs.
 //!
-//! Asking costs two clock readings a run, of every BPF program on the machine, which is about as much as the programs cost.
-//! So it is asked for a moment, again and again, and what was timed stands for the whole.
+//! While that is on, every BPF program on the machine reads two clocks per run, which costs about as much as our
+//! programs. So it is on for short moments, and the rest is extrapolated.
 
 use crate::background::BackgroundThread;
 use crate::options::OwnCost;
@@ -13,11 +13,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long runs are timed, and how long they are not: one part in forty.
+/// Timing is on for one part in forty.
 const MOMENT: Duration = Duration::from_millis(5);
 const PAUSE: Duration = Duration::from_millis(195);
 
-/// The programs' own costs, timed as long as this lives.
+/// Stops on drop.
 #[derive(Debug)]
 pub(crate) struct OwnCostTimer {
     programs: Arc<TimedPrograms>,
@@ -35,16 +35,15 @@ enum OwnCostMethod {
     Sampled {
         _thread: BackgroundThread,
     },
-    /// The kernel does not time them for us, for this reason.
+    /// The reason why the kernel does not time them.
     Refused(String),
 }
 
-/// Runs of the empty program by which the meter itself is measured, each time: so many, so often. One that is interrupted can take
-/// longer than all others together, so the runs in the middle count.
+/// Runs of the empty program that measure the meter. Interrupts can prolong a run, so the median round counts.
 const EMPTY_RUNS: u32 = 8;
 const EMPTY_ROUNDS: usize = 9;
 
-/// Time in the programs by the kernel's meter, what that shows of a program that does nothing, and how long it was looked at.
+/// Kernel-timed runs of our programs and of the empty one, and how long timing was on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimedRuns {
     pub(crate) programs: ProgramRuns,
@@ -52,7 +51,6 @@ pub(crate) struct TimedRuns {
     pub(crate) looked_ns: u64,
 }
 
-/// Runs of programs, and the time in them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProgramRuns {
     pub(crate) count: u64,
@@ -79,7 +77,7 @@ impl TimedRuns {
         }
     }
 
-    /// Time in the programs without what the meter shows of one that does nothing: that is its own two clock readings.
+    /// Subtracts the meter's two clock readings, as measured on the empty program.
     pub(crate) fn net_ns(&self) -> u64 {
         let meter = u128::from(self.empty.ns) * u128::from(self.programs.count);
         let meter_ns = meter.checked_div(u128::from(self.empty.count)).unwrap_or(0);
@@ -88,10 +86,10 @@ impl TimedRuns {
 }
 
 impl OwnCostTimer {
-    /// Times these programs, where the kernel lets us: what they count does not depend on it.
+    /// Starts timing if the kernel permits. Counting does not depend on it.
     pub(crate) fn start(counting: Vec<OwnedFd>, empty: Option<OwnedFd>, how: OwnCost) -> Self {
         let (programs, timed) = (Arc::new(TimedPrograms { counting, empty }), Arc::<Mutex<TimedRuns>>::default());
-        // Says now whether it is allowed.
+        // Tests now whether it is permitted.
         let allowed = if how == OwnCost::Untimed { None } else { Some(enable_statistics()) };
         let how = match (how, allowed) {
             (_, Some(Err(error))) => OwnCostMethod::Refused(refusal(&error)),
@@ -118,12 +116,11 @@ impl OwnCostTimer {
         Self { programs, timed, how }
     }
 
-    /// Why the kernel does not time them; `None` where it does, and where it was not asked to.
+    /// Returns why the kernel does not time them; `None` if it does or was not asked to.
     pub(crate) fn refused(&self) -> Option<&str> {
         if let OwnCostMethod::Refused(reason) = &self.how { Some(reason) } else { None }
     }
 
-    /// What was timed so far.
     pub(crate) fn timed(&self) -> io::Result<TimedRuns> {
         match &self.how {
             OwnCostMethod::Never | OwnCostMethod::Refused(_) | OwnCostMethod::Sampled { .. } => {
@@ -139,13 +136,13 @@ impl OwnCostTimer {
         }
     }
 
-    /// Events lost because a program was already running on the CPU.
+    /// Returns the number of events lost because a program was already running on the CPU.
     pub(crate) fn missed(&self) -> io::Result<u64> {
         self.programs.counting.iter().map(|program| Ok(information(program)?.recursion_misses)).sum()
     }
 }
 
-/// Times one moment; false when it is over with timing, or the kernel does not tell.
+/// Times one moment. Returns false if timing is to end or fails.
 fn sample(programs: &TimedPrograms, timed: &Mutex<TimedRuns>, passes: &dyn Fn(Duration) -> bool) -> bool {
     let moment = || -> io::Result<(TimedRuns, bool)> {
         let statistics = enable_statistics()?;
@@ -164,7 +161,6 @@ fn sample(programs: &TimedPrograms, timed: &Mutex<TimedRuns>, passes: &dyn Fn(Du
     goes_on
 }
 
-/// The programs that count, and the one that does nothing.
 #[derive(Debug)]
 struct TimedPrograms {
     counting: Vec<OwnedFd>,
@@ -172,7 +168,6 @@ struct TimedPrograms {
 }
 
 impl TimedPrograms {
-    /// What the kernel has timed of those that count.
     fn runs(&self) -> io::Result<ProgramRuns> {
         let mut sum = ProgramRuns::default();
         for program in &self.counting {
@@ -181,7 +176,7 @@ impl TimedPrograms {
         Ok(sum)
     }
 
-    /// Runs the empty program some times, and gives what the kernel timed of it.
+    /// Runs the empty program and returns the median round's timing.
     fn run_empty(&self) -> io::Result<ProgramRuns> {
         let Some(program) = &self.empty else { return Ok(ProgramRuns::default()) };
         let mut rounds = [ProgramRuns::default(); EMPTY_ROUNDS];
@@ -208,27 +203,27 @@ fn run(program: &OwnedFd) -> io::Result<()> {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
         ..Default::default()
     };
-    // SAFETY: the options say their own size, and name no memory of ours.
+    // SAFETY: the options hold their own size and point to none of our memory.
     let failed = raised(|| unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) });
     if failed != 0 { Err(io::Error::from_raw_os_error(failed.abs())) } else { Ok(()) }
 }
 
-/// Makes the kernel time every run of every BPF program, until the descriptor is closed.
+/// Lets the kernel time all BPF programs until the descriptor is closed.
 fn enable_statistics() -> io::Result<OwnedFd> {
     // SAFETY: the call takes a plain number and returns a descriptor or a negative error.
     raised(|| descriptor(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) }))
 }
 
-/// Takes a new descriptor, or the negative error, that a call of libbpf has returned.
+/// Converts a result of libbpf: a new descriptor, or a negative error.
 pub(crate) fn descriptor(returned: i32) -> io::Result<OwnedFd> {
     if returned < 0 {
         return Err(io::Error::from_raw_os_error(-returned));
     }
-    // SAFETY: the descriptor is new, and owned by what is returned alone.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(returned) })
 }
 
-/// Says whether the kernel would time BPF programs.
+/// Tests whether the kernel can time BPF programs.
 pub(crate) fn try_statistics() -> Result<(), String> {
     enable_statistics().map(drop).map_err(|error| refusal(&error))
 }
@@ -246,7 +241,7 @@ fn refusal(error: &io::Error) -> String {
 fn information(program: &OwnedFd) -> io::Result<bpf_prog_info> {
     let mut info = bpf_prog_info::default();
     let mut length = size_of::<bpf_prog_info>() as u32;
-    // SAFETY: the kernel writes at most `length` bytes to `info`, whose type is plain numbers.
+    // SAFETY: the kernel writes at most `length` bytes to `info`, which is plain numbers.
     let failed =
         unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut length) };
     if failed != 0 { Err(io::Error::from_raw_os_error(failed.abs())) } else { Ok(info) }

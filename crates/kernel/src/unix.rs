@@ -1,4 +1,4 @@
-//! Who listens on UNIX stream sockets: from the socket tables of every network namespace, and the files of processes.
+//! Listeners on UNIX stream sockets, from the socket tables of all network namespaces.
 
 use crate::discover::{comm, sockets};
 use crate::error::Error;
@@ -7,28 +7,23 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// `__SO_ACCEPTCON` in the column of flags: the socket listens.
+/// `__SO_ACCEPTCON` in the flags column: the socket listens.
 const LISTENS: u64 = 0x10000;
-/// `SOCK_STREAM` in the column of types.
+/// `SOCK_STREAM` in the type column.
 const STREAM: u64 = 1;
 
-/// A UNIX stream socket that somebody listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixServer {
-    /// What it is bound to: a path, or `@` and the name of an abstract socket.
+    /// A path, or `@` and the name of an abstract socket.
     pub socket: String,
-    /// Processes that have it open, in order of their numbers.
+    /// In ascending order.
     pub pids: Vec<u32>,
-    /// Command name of the first of them.
+    /// Command name of the first process.
     pub comm: String,
 }
 
-/// Returns the sockets that processes listen on, this process left out, in order of their names. Those of processes that this user may
-/// not see are absent.
-///
-/// # Errors
-///
-/// [`Error::Proc`] where `/proc` cannot be read.
+/// Returns all listening UNIX stream sockets by name, except this process's. Sockets of processes that this user may
+/// not inspect are missing.
 pub fn unix_servers() -> Result<Vec<UnixServer>, Error> {
     let processes: Vec<Process> = all_processes()?.flatten().collect();
     let names = listeners(&processes);
@@ -46,7 +41,7 @@ pub fn unix_servers() -> Result<Vec<UnixServer>, Error> {
         }
     }
     let server = |(socket, mut pids): (&str, Vec<u32>)| {
-        // Process 1 may hold a socket for a service that it starts.
+        // systemd may hold a socket for a service that it activates.
         if pids.len() > 1 {
             pids.retain(|pid| *pid != 1);
         }
@@ -57,7 +52,7 @@ pub fn unix_servers() -> Result<Vec<UnixServer>, Error> {
     Ok(servers.into_iter().map(server).collect())
 }
 
-/// Listening stream sockets with a name, by inode, over the network namespaces of all processes.
+/// Returns the named listening stream sockets of all network namespaces, by inode.
 fn listeners(processes: &[Process]) -> HashMap<u64, String> {
     let mut seen = HashSet::new();
     let mut found = HashMap::new();
@@ -72,7 +67,7 @@ fn listeners(processes: &[Process]) -> HashMap<u64, String> {
     found
 }
 
-/// Inode and name of a line of `/proc/net/unix`, if the socket listens: `Num RefCount Protocol Flags Type St Inode Path`.
+/// Parses a line of `/proc/net/unix`: `Num RefCount Protocol Flags Type St Inode Path`. `None` unless it listens.
 fn listener(line: &str) -> Option<(u64, String)> {
     let mut columns = line.split_ascii_whitespace();
     let number = |text: &str| u64::from_str_radix(text, 16).ok();

@@ -1,4 +1,4 @@
-//! The counters against loads whose counts are known. Needs root and a kernel with BTF; says so and passes elsewhere.
+//! Checks the counters against loads with known counts. Skips without root or a kernel with BTF.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Loads counters for processes that are named later; `None`, with a line that says why, where there can be none.
+/// Loads counters for processes that are added later; `None` if this machine cannot count.
 fn counters(options: &CounterOptions) -> Option<KernelCounters> {
     match KernelCounters::load(options) {
         Ok(counters) => Some(counters),
@@ -121,7 +121,7 @@ fn forks_are_followed_to_the_grandchildren() {
     assert_eq!(clones(role), 6);
 }
 
-/// Returns how many calls that make a thread or a process there were.
+/// Returns the number of calls that created a thread or process.
 fn clones(role: &record::Role) -> u64 {
     ["clone", "clone3", "fork", "vfork"].into_iter().map(|name| calls(role, name)).sum()
 }
@@ -247,7 +247,7 @@ fn the_slice_that_is_not_over_counts() {
     child.kill();
     let on_cpu = server(&record).on_cpu_ns.value().unwrap().clone();
     let counted = on_cpu.user + on_cpu.kernel;
-    // The child runs on while a reading is taken, and the file is brought up to date at ticks: it may lag by one at either end.
+    // The child runs on during a reading, and its CPU time is updated at ticks, so each end may lag by one.
     let expected = before_read - begun - 10_000_000..=read - before_begin + 10_000_000;
     assert!(expected.contains(&counted), "{on_cpu:?} {expected:?}");
 }
@@ -298,7 +298,7 @@ fn waiting_is_not_time_inside_a_call() {
     assert_eq!(sleep.count, 200);
     assert!(*sleep.ns.value().unwrap() < 40_000_000, "{sleep:?}");
     assert!(role.context_switches.value().unwrap().voluntary >= 200, "{role:?}");
-    // A wake-up from an interrupt that comes while another is being counted on the same processor is not seen.
+    // A wake-up from an interrupt during another one on the same CPU is not seen.
     assert!(*role.wakeups.value().unwrap() >= 190, "{role:?}");
 }
 
@@ -475,7 +475,7 @@ fn without_a_client_here_the_client_is_absent_not_zero() {
     let port = child::free_port();
     let _listener = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), drop);
     let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
-    // Ours is not a client that counts.
+    // This process is no client.
     let _ours = TcpStream::connect(("127.0.0.1", port)).unwrap();
     counters.begin().unwrap();
     let record = counters.record_so_far().unwrap();
@@ -526,7 +526,7 @@ fn cycles_come_through_perf_events_by_the_same_way_as_on_hardware() {
         return;
     }
     let on_cpu = role.on_cpu_ns.value().unwrap();
-    // The same counter twice. Switches that the tracepoint does not show may cost some of it.
+    // Both are the same counter. Switches that the tracepoint misses may cost some of it.
     assert!(within(cycles.user, cycles.kernel, 0.01), "{cycles:?}");
     let rate = cycles.user as f64 / (on_cpu.user + on_cpu.kernel) as f64;
     assert!(rate > 0.5 && rate < 10.0, "{rate} ticks per ns: {cycles:?}");

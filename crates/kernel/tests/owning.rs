@@ -1,4 +1,4 @@
-//! Whose counters belong to what was captured. Needs root and a kernel with BTF; says so and passes elsewhere.
+//! Checks whose counters are attributed to captured connections. Skips without root or a kernel with BTF.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use overhead_model::record::{self, Measured};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-/// Loads counters; `None`, with a line that says why, where there can be none.
+/// Loads counters; `None` if this machine cannot count.
 fn counters(options: &CounterOptions) -> Option<KernelCounters> {
     match KernelCounters::load(options) {
         Ok(counters) => Some(counters),
@@ -28,7 +28,7 @@ fn counters(options: &CounterOptions) -> Option<KernelCounters> {
     }
 }
 
-/// False, with a line that says so, where sockets cannot be seen.
+/// Returns false if sockets cannot be observed.
 fn sees_sockets(record: &record::Counters) -> bool {
     let reason = record.server.value().and_then(|server| server.socket.reason());
     if let Some(reason) = reason {
@@ -41,7 +41,7 @@ fn calls(role: &record::Role, name: &str) -> u64 {
     role.syscalls.get(name).map_or(0, |call| call.count)
 }
 
-/// A server that answers each message of 100 bytes, on one connection, with `getppid` in between.
+/// A server that calls `getppid` and answers, for each message of 100 bytes on one connection.
 #[expect(clippy::needless_pass_by_value, reason = "it is what a child works with")]
 fn echo(listener: TcpListener) {
     let (mut stream, _) = listener.accept().unwrap();
@@ -52,7 +52,6 @@ fn echo(listener: TcpListener) {
     }
 }
 
-/// Sends 100 bytes this many times.
 fn ask(stream: &mut TcpStream, times: usize) {
     let mut buffer = [0; 100];
     for _ in 0..times {
@@ -61,7 +60,7 @@ fn ask(stream: &mut TcpStream, times: usize) {
     }
 }
 
-/// A client that is a process of its own: its port is fixed, so that what it sends can be said to have been captured.
+/// A client process with a fixed port, which the tests name as captured.
 fn asking(from: u16, to: u16, times: usize) -> Child {
     let local: SocketAddr = ([127, 0, 0, 1], from).into();
     Child::waiting(move || {
@@ -238,7 +237,7 @@ fn a_command_of_ours_is_a_client_from_its_exec_on() {
     command.wait().unwrap();
     let record = counters.record_so_far().unwrap();
     let client = record.client.value().unwrap();
-    // Tests beside this one have children, too.
+    // Concurrent tests have children, too.
     assert!(client.pids.contains(&pid), "{client:?}");
     assert!(calls(client, "execve") >= 3 && calls(client, "exit_group") >= 2, "{:?}", client.syscalls);
 }
@@ -252,7 +251,7 @@ fn programs_that_a_command_starts_are_clients_apart_from_it() {
     let Some(mut counters) = counters(&options) else { return };
     counters.begin().unwrap();
     let server = server.let_go();
-    // The shell is the command; what it starts sends 100 bytes and reads them back, and the shell itself does nothing of it.
+    // The shell is the command. Its child sends 100 bytes and reads them back; the shell sends nothing.
     let talk = format!(
         "import socket; s = socket.socket(); s.bind(('127.0.0.1', {from})); s.connect(('127.0.0.1', {port})); s.send(b'x' * 100); s.recv(100)"
     );

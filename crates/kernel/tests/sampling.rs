@@ -1,4 +1,4 @@
-//! Work by operation on one connection. Needs root and a kernel with BTF; says so and passes elsewhere.
+//! Samples work by operation on one connection. Skips without root or a kernel with BTF.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const BYTES: usize = 100;
-/// Calls that the server makes for a message, by its kind.
+/// The server's calls per message, by kind.
 const CALLS: [u64; 2] = [1, 5];
 const NAMES: [&str; 2] = ["SMALL", "LARGE"];
 
@@ -27,22 +27,22 @@ fn answer(listener: &TcpListener) {
     }
 }
 
-/// Sequence number of the next byte of a queue of a socket (2: to be sent, 1: received), as its repair mode tells.
+/// Returns the sequence number of the next byte in a socket's queue (2: to send, 1: received), by TCP repair mode.
 fn sequence(stream: &TcpStream, queue: i32) -> u32 {
     let fd = stream.as_raw_fd();
     let set = |name: i32, value: i32| {
-        // SAFETY: the value outlives the call, which is told its size.
+        // SAFETY: the value outlives the call, which gets its size.
         let done = unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, name, (&raw const value).cast(), 4) };
         assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
     };
     set(libc::TCP_REPAIR, 1);
     set(libc::TCP_REPAIR_QUEUE, queue);
     let (mut value, mut len) = (0_u32, 4);
-    // SAFETY: both places outlive the call and have room for what is written.
+    // SAFETY: both places outlive the call and are large enough.
     let done =
         unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ, (&raw mut value).cast(), &raw mut len) };
     assert_eq!(done, 0);
-    // Off without the window probe that 0 would send.
+    // Ends repair mode without the window probe that 0 would send.
     set(libc::TCP_REPAIR, -1);
     value
 }
@@ -51,7 +51,7 @@ fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
 }
 
-/// Both frames of an operation, as the dissector tells of them.
+/// Reports both frames of an operation as the dissector does.
 fn tell(listener: &mut dyn Listener, number: u64, kind: usize, ends: [SocketAddr; 2], starts: [u32; 2]) {
     for side in Side::BOTH {
         let at = side as usize;

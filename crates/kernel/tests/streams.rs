@@ -1,6 +1,5 @@
-//! What goes through UNIX stream sockets is taken: whole, once, in an order in which it can have been written.
-//!
-//! Needs the right to load BPF programs; without it, that is said, and nothing is shown.
+//! Captures UNIX stream sockets: every byte once, in an order in which it can have been written. Skips without the
+//! privilege to load BPF programs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -16,7 +15,7 @@ fn streams(sockets: &[&str], limit: Option<u32>) -> Option<UnixStreams> {
     let sockets = sockets.iter().map(|socket| (*socket).to_owned()).collect();
     match UnixStreams::start(&StreamOptions { sockets, ring_bytes: 64 << 20, limit }) {
         Ok(streams) => Some(streams),
-        // What the machine does not let in is one thing, what the kernel finds wrong with the programs another.
+        // A machine that refuses BPF is a skip; programs that the kernel rejects are a failure.
         Err(error @ (Error::Permission(_) | Error::NoBtf(_) | Error::PidNamespace | Error::Attach { .. })) => {
             println!("skipped: {error}");
             None
@@ -30,7 +29,7 @@ fn listen(dir: &Path, name: &str) -> (String, UnixListener) {
     (path.display().to_string(), UnixListener::bind(&path).unwrap())
 }
 
-/// Takes what there is until it is so many bytes, or time is up.
+/// Polls until there are this many bytes or time is up.
 fn take(streams: &mut UnixStreams, bytes: u64) -> Vec<StreamBytes> {
     let (mut found, began) = (Vec::<StreamBytes>::new(), Instant::now());
     while found.iter().map(|piece| u64::from(piece.length)).sum::<u64>() < bytes {
@@ -42,7 +41,7 @@ fn take(streams: &mut UnixStreams, bytes: u64) -> Vec<StreamBytes> {
     found
 }
 
-/// Joins the bytes of each direction of each connection, and checks that nothing is missing.
+/// Joins each direction's bytes and checks that none is missing.
 fn joined(pieces: &[StreamBytes]) -> BTreeMap<(u64, bool), Vec<u8>> {
     let mut streams = BTreeMap::<(u64, bool), Vec<u8>>::new();
     for piece in pieces {
@@ -157,7 +156,7 @@ fn bytes_out_of_a_file_are_counted_and_named() {
     std::fs::write(&file, [b'f'; 5_000]).unwrap();
     let mut client = UnixStream::connect(&path).unwrap();
     let (_served, _) = listener.accept().unwrap();
-    // Of a file to a socket: by `sendfile` or `splice`.
+    // The kernel copies a file to a socket by `sendfile` or `splice`.
     std::io::copy(&mut std::fs::File::open(&file).unwrap(), &mut client).unwrap();
     let pieces = take(&mut streams, 5_000);
     assert!(pieces.iter().all(|piece| matches!(piece.absent, Some(AbsentBytes::Call(_)) | None)), "{pieces:?}");

@@ -1,5 +1,4 @@
-//! The calls of a TLS library against what a process says that it has sent. Needs root, a kernel with BTF, `openssl` and Python;
-//! says so and passes elsewhere.
+//! Compares captured TLS calls with what a process says it sent. Skips without root, BTF, `openssl` or Python.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -10,8 +9,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A client and a server in one process, or the server in a fork; begins at a line on standard input, and says then which port it
-/// has used.
+/// A client and a server, in a fork or not. Begins at a line on standard input and prints its ports.
 const TALK: &str = r#"
 import os, socket, ssl, sys, threading
 folder, version, forks = sys.argv[1], sys.argv[2], sys.argv[3] == "forks"
@@ -55,7 +53,6 @@ sys.stdin.readline()
 
 const SIZES: [usize; 8] = [1, 100, 300, 2048, 5000, 16_384, 16_385, 100_000];
 
-/// A process that waits for a line.
 struct Talker {
     child: Child,
     input: ChildStdin,
@@ -63,7 +60,7 @@ struct Talker {
 }
 
 impl Talker {
-    /// `None`, with a line that says why, where there is no Python with `ssl`.
+    /// `None` without a Python with `ssl`.
     fn new(folder: &Path, version: &str, forks: bool) -> Option<Self> {
         let child = Command::new("python3")
             .args(["-c", TALK, folder.to_str().unwrap(), version, if forks { "forks" } else { "threads" }])
@@ -90,7 +87,7 @@ impl Talker {
         line.trim_end().to_owned()
     }
 
-    /// Lets it talk, and gives the ports of server and client.
+    /// Starts the conversation. Returns the ports of server and client.
     fn talk(&mut self) -> [u16; 2] {
         self.input.write_all(b"\n").unwrap();
         let line = self.line();
@@ -133,15 +130,14 @@ fn start(options: &TlsOptions) -> Option<TlsCalls> {
     }
 }
 
-/// What one end of a connection has moved in one direction.
 #[derive(Debug, Default)]
 struct Moved {
     bytes: Vec<u8>,
-    /// Beginning and end in TCP, of each call.
+    /// TCP sequence numbers at the beginning and end of each call.
     sequences: Vec<[u32; 2]>,
 }
 
-/// By the process's end of the connection, and whether it has sent.
+/// By the process's end of the connection, and whether it sent.
 type Transfers = BTreeMap<(SocketAddr, bool), Moved>;
 
 fn collect(calls: &mut TlsCalls) -> Transfers {
@@ -171,7 +167,7 @@ fn expected() -> (Vec<u8>, Vec<u8>) {
     (asked, answered)
 }
 
-/// With the kernel's functions in place of its tracepoints, too: where it has none, both are the same.
+/// Runs with tracepoints and with functions; without tracepoints both are the same.
 fn talk(version: &str, forks: bool) {
     for by_functions in [false, true] {
         talk_once(version, forks, by_functions);
@@ -199,7 +195,7 @@ fn talk_once(version: &str, forks: bool, by_functions: bool) {
             assert!(pair[1][0].wrapping_sub(pair[0][1]) < 1 << 30, "{version} {end} {sent}: {pair:?}");
         }
     }
-    // One call of Python's is one call of the library; what one end sends in it, the other receives in one or more.
+    // One Python call is one library call, whose bytes the other end may receive in several.
     let of = |end, sent| streams[&(end, sent)].sequences.iter();
     assert_eq!(of(client, true).count(), SIZES.len());
     assert_eq!(of(client, true).next_back().map(|call| call[1]), of(server, false).next_back().map(|call| call[1]));

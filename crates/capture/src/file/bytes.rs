@@ -1,6 +1,4 @@
-//! Integers at an offset in a slice, in the byte order of the file.
-
-/// Byte order of a file or of a pcapng section.
+/// Byte order of a file or a pcapng section, which reads integers at an offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     #[default]

@@ -1,13 +1,11 @@
-//! Time stamps of a pcapng interface: ticks to Unix nanoseconds, in integers throughout.
+//! Converts time stamps of a pcapng interface to Unix nanoseconds, in integers.
 //!
-//! draft-ietf-opsawg-pcapng, section 4.2: `if_tsresol` is one byte; with the top bit clear the rest is a negative power
-//! of ten, with the top bit set a negative power of two (in seconds). `if_tsoffset` is added, in seconds.
+//! draft-ietf-opsawg-pcapng, section 4.2: `if_tsresol` is one byte; with the top bit clear the rest is a negative
+//! power of ten, with the top bit set a negative power of two (in seconds). `if_tsoffset` is added, in seconds.
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
-/// Power of ten of a nanosecond.
 const NANO: u32 = 9;
 
-/// How an interface counts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InterfaceClock {
     scale: TickScale,
@@ -16,16 +14,16 @@ pub(super) struct InterfaceClock {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TickScale {
-    /// A tick is this many nanoseconds.
+    /// Nanoseconds per tick.
     Multiply(u64),
-    /// A nanosecond is this many ticks; 0 when that exceeds 64 bits, so that every time stamp is below one nanosecond.
+    /// Ticks per nanosecond; 0 if that exceeds 64 bits, which makes every time stamp 0.
     Divide(u64),
-    /// A second is 2 to this power ticks.
+    /// Log2 of the ticks per second.
     Shift(u32),
 }
 
 impl InterfaceClock {
-    /// `resolution` and `offset_s` as the options hold them; 6 and 0 are the defaults.
+    /// Takes the values of the options; 6 and 0 are the defaults.
     pub(super) fn new(resolution: u8, offset_s: i64) -> Self {
         let power = u32::from(resolution & 0x7f);
         let scale = match resolution & 0x80 {
@@ -36,7 +34,7 @@ impl InterfaceClock {
         Self { scale, offset_ns: i128::from(offset_s) * i128::from(NS_PER_SECOND) }
     }
 
-    /// Unix nanoseconds, rounded down; clamped to what 64 bits hold (the years 1970 to 2554).
+    /// Returns Unix nanoseconds, rounded down and clamped to 64 bits (the years 1970 to 2554).
     pub(super) fn ns(self, ticks: u64) -> u64 {
         if let (TickScale::Multiply(factor), 0) = (self.scale, self.offset_ns)
             && let Some(ns) = ticks.checked_mul(factor)
@@ -48,7 +46,7 @@ impl InterfaceClock {
             TickScale::Divide(divisor) => u128::from(ticks.checked_div(divisor).unwrap_or(0)),
             TickScale::Shift(bits) => (u128::from(ticks) * u128::from(NS_PER_SECOND)).checked_shr(bits).unwrap_or(0),
         };
-        // At most 2^94, so the sum of the two cannot overflow.
+        // At most 2^94, so the sum cannot overflow.
         let shifted = i128::try_from(ns).unwrap_or(i128::MAX).saturating_add(self.offset_ns);
         u64::try_from(shifted.max(0)).unwrap_or(u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! Bytes of a capture: a file, standard input or any reader, decompressed if its first bytes say so.
+//! The bytes of a capture file or pipe, decompressed if its first bytes say so.
 
 use crate::SourceError;
 use flate2::bufread::MultiGzDecoder;
@@ -7,11 +7,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, IsTerminal, Read};
 use std::path::Path;
 
-/// Bytes that tell one format from another.
 pub(super) const MAGIC_BYTES: usize = 4;
-/// Bytes read to recognise an input; the longest magic known here is 8 bytes.
+/// The longest known magic is 8 bytes.
 const SNIFF_BYTES: usize = 8;
-/// Compressed bytes read at a time.
 const COMPRESSED_READ_BYTES: usize = 128 << 10;
 
 type BoxedReader = Box<dyn Read + Send>;
@@ -19,16 +17,15 @@ type BoxedReader = Box<dyn Read + Send>;
 /// Compression around a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileCompression {
-    /// gzip (RFC 1952), any number of members.
+    /// RFC 1952, any number of members.
     Gzip,
-    /// Zstandard (RFC 8878), any number of frames.
+    /// RFC 8878, any number of frames.
     Zstd,
     /// LZ4 frame format, any number of frames.
     Lz4,
 }
 
 impl FileCompression {
-    /// Its common name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
@@ -47,7 +44,6 @@ impl FileCompression {
     }
 }
 
-/// An open input.
 pub(super) struct CaptureInput {
     pub(super) reader: BoxedReader,
     pub(super) compression: Option<FileCompression>,
@@ -70,7 +66,7 @@ impl CaptureInput {
         if stdin.is_terminal() { Err(SourceError::Terminal) } else { Self::new("standard input", Box::new(stdin)) }
     }
 
-    /// Looks at the first bytes and puts the right decompressor around the reader.
+    /// Detects compression by the first bytes.
     pub(super) fn new(name: &str, mut reader: BoxedReader) -> Result<Self, SourceError> {
         let failed = |source| SourceError::Read { input: name.to_owned(), source };
         let mut head = Vec::with_capacity(SNIFF_BYTES);
@@ -95,11 +91,11 @@ fn decompress(compression: Option<FileCompression>, raw: BoxedReader) -> io::Res
     })
 }
 
-/// All frames of an LZ4 input. The decoder answers 0 at the end of each frame, and also where the input breaks off
-/// between two blocks; the bytes it took to say so tell the two apart.
+/// Reads all frames of an LZ4 input. The decoder returns 0 at the end of each frame, but also if the input ends
+/// between two blocks. The number of bytes consumed tells them apart.
 struct Lz4Frames<R: Read> {
     decoder: FrameDecoder<CountingReader<R>>,
-    /// Data came since the last end mark.
+    /// There was data since the last end mark.
     in_frame: bool,
 }
 
@@ -134,7 +130,6 @@ impl<R: Read> Read for Lz4Frames<R> {
     }
 }
 
-/// A reader that counts.
 struct CountingReader<R> {
     reader: R,
     bytes: u64,
@@ -159,7 +154,7 @@ fn open_error(name: &str, source: io::Error) -> SourceError {
 
 const EDITCAP: &str = "convert it with `editcap -F pcapng`";
 
-/// Files that people take for captures, by their first bytes.
+/// Files that people mistake for captures, by their first bytes.
 const FOREIGN: [(&[u8], &str, &str); 10] = [
     (b"\xfd7zX", "xz-compressed", "decompress it first, as in `xz -dc FILE | overhead analyze -`"),
     (b"BZh", "bzip2-compressed", "decompress it first, as in `bzip2 -dc FILE | overhead analyze -`"),
@@ -173,7 +168,7 @@ const FOREIGN: [(&[u8], &str, &str); 10] = [
     (b"\xac\x01\x00\x1c", "an IXIA variant of pcap", EDITCAP),
 ];
 
-/// Returns the error for an input that starts with neither magic.
+/// Returns the error for an unknown magic number.
 pub(super) fn foreign(name: &str, head: &[u8]) -> SourceError {
     let input = name.to_owned();
     match FOREIGN.iter().find(|(magic, ..)| head.starts_with(magic)) {
@@ -186,7 +181,7 @@ pub(super) fn foreign(name: &str, head: &[u8]) -> SourceError {
     }
 }
 
-/// Returns whether these first bytes, fewer than a header, start one.
+/// Returns whether these bytes may be the start of a header.
 pub(super) fn may_be_header(head: &[u8]) -> bool {
     let magics = super::legacy::MAGICS.iter().chain([&super::pcapng::MAGIC]);
     magics.into_iter().any(|magic| head.iter().zip(magic).all(|(a, b)| a == b))

@@ -5,8 +5,8 @@
 //! record: seconds u32, fraction u32, captured length u32, original length u32, the bytes
 //! ```
 //!
-//! The magic number gives the byte order and the unit of the fraction. The modified format of A. Kuznetsov has eight
-//! more bytes in each record header. Field decoding is pcap-parser's.
+//! The magic number gives the byte order and the unit of the fraction. A. Kuznetsov's modified format has eight more
+//! bytes in each record header. pcap-parser decodes the fields.
 
 use super::window::InputWindow;
 use super::{FileInterface, FrameRecord, ReadOutcome};
@@ -17,9 +17,8 @@ use pcap_parser::pcap::{parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_
 use pcap_parser::{LegacyPcapBlock, PcapError};
 use std::io;
 
-/// Length of the file header.
 pub(super) const HEADER_BYTES: usize = 24;
-/// The magic numbers as they stand in files.
+/// In file order.
 pub(super) const MAGICS: [[u8; 4]; 5] = [
     [0xd4, 0xc3, 0xb2, 0xa1],
     [0xa1, 0xb2, 0xc3, 0xd4],
@@ -27,13 +26,13 @@ pub(super) const MAGICS: [[u8; 4]; 5] = [
     [0xa1, 0xb2, 0x3c, 0x4d],
     [0x34, 0xcd, 0xb2, 0xa1],
 ];
-/// Earlier versions order the fields of a record differently. Later ones do not exist, but writers that get the byte
-/// order of this field wrong do, so it is not held against a file.
+/// Earlier versions order a record's fields differently. There are no later ones, but some writers get this field's
+/// byte order wrong, so larger values are accepted.
 const FIRST_MAJOR: u16 = 2;
-/// The link type; above it stand the length of the frame check sequence and reserved bits.
+/// The bits above are reserved or describe the frame check sequence.
 const LINK_TYPE_MASK: u32 = 0xffff;
 
-/// Length of a record's header but in the modified format.
+/// The modified format's is longer.
 const USUAL_HEADER: usize = 16;
 
 type RecordResult<'a> = nom::IResult<&'a [u8], LegacyPcapBlock<'a>, PcapError<&'a [u8]>>;
@@ -78,8 +77,7 @@ impl LegacyReader {
         &self.interface
     }
 
-    /// Returns the frame at the beginning of these bytes, and what is behind it, where they hold all of its record and that has the
-    /// usual header, which is the rule.
+    /// Returns the first frame in `bytes` and the rest after it; `None` if the record is incomplete or unusual.
     #[inline]
     pub(super) fn buffered<'a>(&self, bytes: &'a [u8]) -> Option<(Frame<'a>, &'a [u8])> {
         let (header, behind) = bytes.split_first_chunk::<USUAL_HEADER>()?;

@@ -1,8 +1,7 @@
-//! Capture files: pcap and pcapng, plain or compressed, read front to back in bounded memory.
+//! Reads pcap and pcapng files, plain or compressed, from front to back in bounded memory.
 //!
-//! A file is read until its end or until the first record that cannot be read. Frames before that point are delivered;
-//! what is wrong with the rest is a value ([`FileEnd::cut`]), for the frames are worth having all the same. Errors are
-//! left for inputs that yield nothing and for failing disks.
+//! Reading stops at the end or at the first unreadable record. Frames before that are delivered, and [`FileEnd::cut`]
+//! describes the rest. Errors remain for inputs that yield nothing and for failing disks.
 
 mod bytes;
 mod clock;
@@ -35,35 +34,32 @@ pub struct FileSource {
     window: InputWindow,
     format: FormatReader,
     delivered: usize,
-    /// The frame that was read last, as long as it is not delivered.
+    /// Read but not delivered yet.
     next: Option<FrameRecord>,
     end: Option<FileEnd>,
 }
 
-/// Container format of a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureFormat {
     /// The tcpdump format, micro- or nanosecond, either byte order.
     Pcap,
-    /// The block format of Wireshark.
+    /// Wireshark's block format.
     Pcapng,
 }
 
-/// How a file ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileEnd {
-    /// What is missing at the end; `None` when the file was read to its end.
+    /// `None` if the file was read to its end.
     pub cut: Option<CutTail>,
 }
 
-/// The part of a file, from some record to its end, that could not be read.
+/// The unreadable rest of a file, from some record on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutTail {
-    /// Where the first unreadable record starts, in bytes from the start (of the decompressed data).
+    /// Start of the first unreadable record, in bytes of the decompressed data.
     pub offset: u64,
-    /// Bytes from there to the end of the input; `None` when the rest was not looked at.
+    /// Bytes from there to the end; `None` if the rest was not read.
     pub bytes: Option<u64>,
-    /// Why the record cannot be read.
     pub reason: CutReason,
 }
 
@@ -72,7 +68,7 @@ pub struct CutTail {
 pub enum CutReason {
     /// The input ends inside a record.
     Incomplete {
-        /// Bytes the record needs, as far as that can be told from what is there.
+        /// Bytes the record needs, as far as known.
         wanted: u64,
     },
     /// The record contradicts itself, the format or the limits.
@@ -82,7 +78,7 @@ pub enum CutReason {
 }
 
 impl fmt::Display for CutTail {
-    /// A phrase to follow the name of the file.
+    /// Writes a phrase to follow the file's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.reason, self.bytes) {
             (CutReason::Incomplete { wanted }, Some(bytes)) => {
@@ -101,14 +97,12 @@ impl fmt::Display for CutTail {
     }
 }
 
-/// An interface that a capture file describes.
+/// An interface described in a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInterface {
-    /// Its name, where the file has one.
     pub name: Option<String>,
-    /// Its link type.
     pub link: LinkType,
-    /// Frames were cut to this many bytes; 0 where the file does not say.
+    /// Longest captured frame in bytes; 0 if unknown.
     pub snaplen: u32,
 }
 
@@ -117,7 +111,7 @@ enum FormatReader {
     Pcapng(PcapngReader),
 }
 
-/// What a format reader found next. Positions are relative to the start of the window.
+/// Result of a format reader. Positions are relative to the start of the window.
 enum ReadOutcome {
     Frame(FrameRecord),
     End(Option<CutTail>),
@@ -130,13 +124,12 @@ struct FrameRecord {
     interface: u32,
     original_len: u32,
     data: Range<usize>,
-    /// Length of the whole record, to be consumed once the frame was delivered.
+    /// Length of the whole record, consumed after delivery.
     record: usize,
 }
 
 impl FrameRecord {
-    /// Returns the frame, of the bytes from the record on. One that was recorded as longer than it was is as long as what
-    /// was captured of it.
+    /// Returns the frame; `bytes` begin with its record. An original length below the captured one is raised to it.
     #[inline]
     fn frame(self, bytes: &[u8]) -> Frame<'_> {
         let Self { time_ns, link, interface, original_len, data, .. } = self;
@@ -150,7 +143,7 @@ impl FileSource {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when there is no such file, it cannot be read, or is no capture.
+    /// [`SourceError`] if it does not exist, cannot be read, or is no capture.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SourceError> {
         let path = path.as_ref();
         if path.as_os_str() == "-" {
@@ -160,11 +153,7 @@ impl FileSource {
         }
     }
 
-    /// Reads a capture from any reader; `name` is what errors call it.
-    ///
-    /// # Errors
-    ///
-    /// As [`FileSource::open`].
+    /// Reads a capture from any reader, which errors call `name`.
     pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Result<Self, SourceError> {
         Self::from_input(name, CaptureInput::new(name, Box::new(reader))?)
     }
@@ -177,12 +166,11 @@ impl FileSource {
         Ok(Self { name, compression, window, format, delivered: 0, next: None, end: None })
     }
 
-    /// Returns what errors call this input: its path, or `standard input`.
+    /// Returns the name in errors: the path, or `standard input`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its container format.
     pub fn format(&self) -> CaptureFormat {
         match self.format {
             FormatReader::Legacy(_) => CaptureFormat::Pcap,
@@ -190,12 +178,11 @@ impl FileSource {
         }
     }
 
-    /// Its compression, if any.
     pub fn compression(&self) -> Option<FileCompression> {
         self.compression
     }
 
-    /// Returns the interfaces described so far, in the order of [`Frame::interface`]; pcap files have exactly one.
+    /// Returns the interfaces described so far, indexed by [`Frame::interface`]; pcap files have exactly one.
     pub fn interfaces(&self) -> &[FileInterface] {
         match &self.format {
             FormatReader::Legacy(reader) => reader.interfaces(),
@@ -203,7 +190,7 @@ impl FileSource {
         }
     }
 
-    /// Packets dropped while the file was captured, where it says so (pcapng interface statistics read so far).
+    /// Returns the packets dropped while the file was captured, by the pcapng interface statistics read so far.
     pub fn recorded_drops(&self) -> Option<u64> {
         match &self.format {
             FormatReader::Legacy(_) => None,
@@ -211,7 +198,7 @@ impl FileSource {
         }
     }
 
-    /// Returns what the first section of the file says of itself; pcap files say nothing.
+    /// Returns the comment of the first section; pcap files have none.
     pub fn comment(&self) -> Option<&str> {
         match &self.format {
             FormatReader::Legacy(_) => None,
@@ -219,7 +206,7 @@ impl FileSource {
         }
     }
 
-    /// Returns where the secrets of TLS come out that the file carries; pcap files carry none.
+    /// Returns a handle to the file's TLS secrets; pcap files carry none.
     pub fn secrets(&self) -> DecryptionSecrets {
         match &self.format {
             FormatReader::Legacy(_) => DecryptionSecrets::default(),
@@ -227,21 +214,17 @@ impl FileSource {
         }
     }
 
-    /// How the file ended; `None` until [`NextFrame::End`] was returned.
+    /// `None` until [`NextFrame::End`] was returned.
     pub fn end(&self) -> Option<&FileEnd> {
         self.end.as_ref()
     }
 
-    /// Bytes delivered or skipped so far (of the decompressed data).
+    /// Returns the bytes delivered or skipped so far, of the decompressed data.
     pub fn position_bytes(&self) -> u64 {
         self.window.offset() + self.delivered as u64
     }
 
-    /// Reads on, as far as it takes, to the next frame; false where there is none. What is delivered next is that frame.
-    ///
-    /// # Errors
-    ///
-    /// As [`FrameSource::next_frame`].
+    /// Reads the next frame without delivering it. Returns false if there is none.
     pub fn fill(&mut self) -> Result<bool, SourceError> {
         if self.end.is_some() || self.next.is_some() {
             return Ok(self.next.is_some());
@@ -255,8 +238,8 @@ impl FileSource {
         Ok(self.next.is_some())
     }
 
-    /// Delivers the frames that are in the buffer, in order, until `take` breaks off. What is not one of these - the end, a
-    /// frame that has to be read first, a block of another kind - is for [`FileSource::fill`].
+    /// Delivers buffered frames until `take` breaks. Anything else (the end, an incomplete frame, another block) is
+    /// left to [`FileSource::fill`].
     #[inline]
     pub fn buffered_frames(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
         self.window.consume(std::mem::take(&mut self.delivered));
@@ -303,7 +286,7 @@ impl fmt::Debug for FileSource {
 }
 
 impl FormatReader {
-    /// Tells the format by its magic number and reads the header.
+    /// Detects the format by its magic number and reads the header.
     fn open(name: &str, window: &mut InputWindow) -> Result<Self, SourceError> {
         let read = |source| SourceError::Read { input: name.to_owned(), source };
         if !window.need(input::MAGIC_BYTES).map_err(read)? {
@@ -326,7 +309,7 @@ impl FormatReader {
         }
     }
 
-    /// Returns the frame at the beginning of these bytes, and what is behind its record, where they hold all of it.
+    /// Returns the first frame in `bytes` and the rest after its record; `None` if that is incomplete.
     #[inline]
     fn buffered<'a>(&mut self, bytes: &'a [u8]) -> Option<(Frame<'a>, &'a [u8])> {
         match self {
@@ -343,7 +326,6 @@ impl FormatReader {
     }
 }
 
-/// Returns the error for an input that ends inside its header.
 fn short_header(name: &str, window: &InputWindow) -> SourceError {
     let (input, bytes) = (name.to_owned(), window.bytes().len() as u64);
     match window.failure() {

@@ -1,8 +1,8 @@
 //! The pcapng format (draft-ietf-opsawg-pcapng): blocks of `type u32, length u32, body, length u32`.
 //!
-//! A section header block sets the byte order and forgets the interfaces before it; interface description blocks set
-//! link type and clock; packet blocks refer to them by number. The rare description blocks are decoded by pcap-parser.
-//! Packet blocks and clocks are decoded here, for the reasons in `docs/adr/0001-capture-file-reader.md`.
+//! A section header sets the byte order and drops earlier interfaces; interface descriptions set link type and clock;
+//! packets refer to them by number. pcap-parser decodes the rare description blocks. Why not the rest:
+//! `docs/adr/0001-capture-file-reader.md`.
 
 use super::bytes::ByteOrder;
 use super::clock::InterfaceClock;
@@ -33,14 +33,14 @@ const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
 
-/// "TLSK": the secrets are a key log of TLS.
+/// "TLSK": a TLS key log.
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const MAJOR: u16 = 1;
 /// Block type and both lengths.
 const SMALLEST_BLOCK: u32 = 12;
-/// Microseconds, where the file does not say.
+/// Microseconds, the format's default.
 const DEFAULT_RESOLUTION: u8 = 6;
 
 #[derive(Default)]
@@ -50,16 +50,15 @@ pub(super) struct PcapngReader {
     clocks: Vec<InterfaceClock>,
     /// Index of the current section's first interface.
     section: usize,
-    /// Last drop count of each interface that has one.
+    /// Latest drop count, by interface.
     drops: BTreeMap<usize, u64>,
     secrets: DecryptionSecrets,
-    /// Comment of the first section.
+    /// Of the first section.
     comment: Option<String>,
-    /// Time of the last frame, for frames without.
+    /// Time of the last frame, for frames without one.
     time_ns: u64,
 }
 
-/// A block's type and length.
 #[derive(Clone, Copy)]
 struct BlockHeader {
     kind: u32,
@@ -83,7 +82,7 @@ impl PcapngReader {
         self.secrets.clone()
     }
 
-    /// Reads the first section header; says what is wrong if it cannot be read.
+    /// Reads the first section header. Returns what is wrong if it cannot be read.
     pub(super) fn open(&mut self, window: &mut InputWindow) -> io::Result<Option<CutTail>> {
         Ok(match self.block(window)? {
             Some(ReadOutcome::End(cut)) => cut,
@@ -91,8 +90,8 @@ impl PcapngReader {
         })
     }
 
-    /// Returns the frame at the beginning of these bytes, and what is behind it, where they hold all of an enhanced packet block,
-    /// which is the rule. What is odd about it is for [`PcapngReader::step`] to say.
+    /// Returns the first frame in `bytes` and the rest after it, if it is a complete enhanced packet block. Anything
+    /// else, and any damage, is left to [`PcapngReader::step`].
     #[inline]
     pub(super) fn buffered<'a>(&mut self, bytes: &'a [u8]) -> Option<(Frame<'a>, &'a [u8])> {
         if self.order.u32(bytes, 0)? != ENHANCED_PACKET {
@@ -119,7 +118,7 @@ impl PcapngReader {
         }
     }
 
-    /// Reads one block; `None` when it was not a packet.
+    /// Reads one block; `None` if it was no packet.
     fn block(&mut self, window: &mut InputWindow) -> io::Result<Option<ReadOutcome>> {
         if !window.need(SMALLEST_BLOCK as usize)? {
             return Ok(Some(window.end(u64::from(SMALLEST_BLOCK))));
@@ -144,7 +143,7 @@ impl PcapngReader {
         Ok(self.whole_block(window, head))
     }
 
-    /// Reads a block that the window holds as a whole.
+    /// Reads a block that is completely in the window.
     fn whole_block(&mut self, window: &mut InputWindow, head: BlockHeader) -> Option<ReadOutcome> {
         let block = window.bytes().get(..head.bytes as usize).unwrap_or_default();
         if self.order.u32(block, block.len() - 4) != Some(head.bytes) {
@@ -175,7 +174,7 @@ impl PcapngReader {
         }
     }
 
-    /// Type and length of the block that starts here. A section header brings its own byte order.
+    /// Reads a block's type and length. A section header brings its own byte order.
     fn head(&mut self, bytes: &[u8]) -> Result<BlockHeader, String> {
         if bytes.starts_with(&MAGIC) {
             self.order = [ByteOrder::Little, ByteOrder::Big]
@@ -191,7 +190,7 @@ impl PcapngReader {
         Ok(BlockHeader { kind, bytes })
     }
 
-    /// Moves past a block of a type that holds no packets, of whatever length.
+    /// Skips a block of a type without packets, whatever its length.
     fn skip(&mut self, window: &mut InputWindow, head: BlockHeader) -> io::Result<Option<ReadOutcome>> {
         let offset = window.offset();
         if !window.skip(u64::from(head.bytes) - 4)? || !window.need(4)? {
@@ -236,15 +235,15 @@ impl PcapngReader {
         Ok(())
     }
 
-    /// Returns the clock that the options describe. pcap-parser decodes `if_tsoffset` as little-endian in every section and
-    /// has no powers of two, so its own fields are not used.
+    /// Returns the clock that the options describe. pcap-parser's fields are not used: it decodes `if_tsoffset` as
+    /// little-endian in every section and has no powers of two.
     fn clock(&self, interface: &InterfaceDescriptionBlock<'_>) -> InterfaceClock {
         let resolution = option(&interface.options, OptionCode::IfTsresol).and_then(|value| value.first().copied());
         let offset_s = option(&interface.options, OptionCode::IfTsoffset).and_then(|value| self.order.u64(value, 0));
         InterfaceClock::new(resolution.unwrap_or(DEFAULT_RESOLUTION), offset_s.unwrap_or(0).cast_signed())
     }
 
-    /// Section 4.6. The counts run from the start of the capture, so the last block of an interface stands.
+    /// Section 4.6. The counts run from the start of the capture, so an interface's last block counts.
     fn interface_statistics(&mut self, block: &[u8]) -> Result<(), String> {
         let parse = match self.order {
             ByteOrder::Little => parse_interfacestatisticsblock_le,
@@ -260,8 +259,7 @@ impl PcapngReader {
         Ok(())
     }
 
-    /// Section 4.7: type of the secrets u32, length u32, secrets, options. Frames do not depend on it, so that what is
-    /// wrong with it is no damage.
+    /// Section 4.7: type of the secrets u32, length u32, secrets, options. Ignores errors: frames do not need it.
     fn decryption_secrets(&self, block: &[u8]) {
         let length = self.order.u32(block, 12).unwrap_or(u32::MAX) as usize;
         let body = block.get(16..block.len() - 4).unwrap_or_default();
@@ -299,7 +297,7 @@ impl PcapngReader {
         self.frame(block, interface, 28, field(20), field(24)).map(|frame| FrameRecord { time_ns, ..frame })
     }
 
-    /// Section 4.4: original u32, data; the captured length is what interface 0 lets through.
+    /// Section 4.4: original u32, data; interface 0's snap length gives the captured length.
     fn simple_packet(&self, block: &[u8]) -> Option<Result<FrameRecord, String>> {
         let original = self.order.u32(block, 8)?;
         let interface = match self.interface(0) {
@@ -312,7 +310,7 @@ impl PcapngReader {
         Some(self.frame(block, interface, 12, captured, original))
     }
 
-    /// A frame whose data starts at `data` of the block.
+    /// Returns a frame whose data starts at offset `data` of the block.
     fn frame(
         &self,
         block: &[u8],
@@ -336,7 +334,7 @@ impl PcapngReader {
         })
     }
 
-    /// Index over all sections of an interface of the current one.
+    /// Converts an interface number of the current section to an index over all sections.
     fn interface(&self, number: u32) -> Result<usize, String> {
         let index = self.section.saturating_add(number as usize);
         if index < self.interfaces.len() {
@@ -347,7 +345,6 @@ impl PcapngReader {
     }
 }
 
-/// The result of a pcap-parser function on a block that the window holds as a whole.
 fn parsed<'a, T>(result: IResult<&'a [u8], T, PcapError<&'a [u8]>>, what: &str) -> Result<T, String> {
     match result {
         Ok((_, block)) => Ok(block),
@@ -368,7 +365,7 @@ fn name(value: &[u8]) -> String {
     String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()
 }
 
-/// An end found while skipping, told from where the skipped block started.
+/// Relocates an end found while skipping to the start of the skipped block.
 fn moved_back(end: ReadOutcome, offset: u64, there: u64, wanted: u32) -> ReadOutcome {
     use super::CutReason;
     let reason = match end {

@@ -1,24 +1,22 @@
-//! Secrets of TLS that a capture file carries.
-
 use crate::limits::MAX_SECRETS_BLOCK_BYTES;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Key logs that a file carries (pcapng decryption secrets), as far as it was read. A handle of its own, so that the
-/// secrets before a frame can be had while the frame is borrowed.
+/// TLS key logs that a file carries (pcapng decryption secrets), as far as it was read. A separate handle, because
+/// the secrets before a frame are needed while the frame is borrowed.
 #[derive(Clone, Default)]
 pub struct DecryptionSecrets(Arc<PendingSecrets>);
 
 #[derive(Default)]
 struct PendingSecrets {
-    /// There is something: asked for before each frame.
+    /// Checked before each frame, without the lock.
     any: AtomicBool,
     text: Mutex<Vec<u8>>,
 }
 
 impl DecryptionSecrets {
-    /// Returns what was read and not taken before: whole lines, empty where there is nothing new.
+    /// Returns the whole lines read since the last call.
     #[inline]
     pub fn take(&self) -> Vec<u8> {
         if !self.0.any.load(Ordering::Acquire) {
@@ -29,7 +27,7 @@ impl DecryptionSecrets {
         std::mem::take(&mut text)
     }
 
-    /// Adds a key log, unless too many wait already.
+    /// Adds a key log, unless too many are pending.
     pub(super) fn add(&self, text: &[u8]) {
         let mut held = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
         if held.len() + text.len() <= MAX_SECRETS_BLOCK_BYTES as usize {
@@ -41,7 +39,7 @@ impl DecryptionSecrets {
 }
 
 impl fmt::Debug for DecryptionSecrets {
-    /// Secrets are not to get into logs.
+    /// Keeps secrets out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")
     }

@@ -1,11 +1,11 @@
-//! A stretch of the input in one piece, moving forward.
+//! A read buffer that moves through the input.
 
 use super::input::CaptureInput;
 use super::{CutReason, CutTail, FileCompression, ReadOutcome};
 use crate::limits::WINDOW_BYTES;
 use std::io::{self, Read};
 
-/// The bytes from the current record on, as far as they were read.
+/// Holds the bytes from the current record on, as far as they were read.
 pub(super) struct InputWindow {
     input: CaptureInput,
     buffer: Vec<u8>,
@@ -14,7 +14,7 @@ pub(super) struct InputWindow {
     /// Position of `start` in the input.
     offset: u64,
     ended: bool,
-    /// Why the decompressor gave up, if it did.
+    /// Why the decompressor failed, if it did.
     failure: Option<String>,
 }
 
@@ -23,23 +23,22 @@ impl InputWindow {
         Self { input, buffer: vec![0; WINDOW_BYTES], start: 0, end: 0, offset: 0, ended: false, failure: None }
     }
 
-    /// Returns the bytes that were read and not passed.
+    /// Returns the bytes that were read but not consumed.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Position in the input of the first byte that it holds.
+    /// Returns the input position of the first byte in the window.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Why decompression failed, if it did.
     pub(super) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// Reads until the window holds `bytes`; false when the input ends before.
+    /// Reads until the window holds `bytes`. Returns false if the input ends before.
     pub(super) fn need(&mut self, bytes: usize) -> io::Result<bool> {
         if self.end - self.start >= bytes { Ok(true) } else { self.fill(bytes) }
     }
@@ -52,7 +51,7 @@ impl InputWindow {
                 (self.start, self.end) = (0, self.end - self.start);
             }
             if self.end == self.buffer.len() {
-                // Full of data, and not enough: so the input really has that much.
+                // The buffer is full and not enough, so the input really is that long.
                 self.buffer.resize(self.buffer.len().saturating_mul(2), 0);
             }
             self.read_some()?;
@@ -71,7 +70,7 @@ impl InputWindow {
         Ok(())
     }
 
-    /// A decompressor's own complaint ends the input; an error of the system is passed on.
+    /// Ends the input at a decompressor's error; passes on a system error.
     fn fail(&mut self, error: io::Error) -> io::Result<()> {
         match self.input.compression {
             Some(compression) if error.raw_os_error().is_none() => {
@@ -83,7 +82,7 @@ impl InputWindow {
         }
     }
 
-    /// Moves past `bytes` that it holds.
+    /// Moves past `bytes` in the window.
     #[inline]
     pub(super) fn consume(&mut self, bytes: usize) {
         let bytes = bytes.min(self.end - self.start);
@@ -91,7 +90,7 @@ impl InputWindow {
         self.offset += bytes as u64;
     }
 
-    /// Moves past `bytes`, read or not; false when the input ends before.
+    /// Moves past `bytes`, read or not. Returns false if the input ends before.
     pub(super) fn skip(&mut self, mut bytes: u64) -> io::Result<bool> {
         while bytes > 0 {
             if !self.need(1)? {
@@ -104,7 +103,7 @@ impl InputWindow {
         Ok(true)
     }
 
-    /// The end of the input, reached where a record of at least `wanted` bytes was to start.
+    /// Returns the end of the input, reached before a record of at least `wanted` bytes.
     pub(super) fn end(&self, wanted: u64) -> ReadOutcome {
         let bytes = self.bytes().len() as u64;
         let reason = match &self.failure {
@@ -115,7 +114,7 @@ impl InputWindow {
         ReadOutcome::End(Some(CutTail { offset: self.offset, bytes: Some(bytes), reason }))
     }
 
-    /// The end of what can be read, because the current record makes no sense.
+    /// Returns the end at the current record, which is invalid.
     pub(super) fn damaged(&self, why: impl Into<String>) -> ReadOutcome {
         ReadOutcome::End(Some(CutTail { offset: self.offset, bytes: None, reason: CutReason::Damaged(why.into()) }))
     }

@@ -1,8 +1,8 @@
-//! libpcap's errors, which come as text, as ours.
+//! Converts libpcap's errors, which are text.
 
 use crate::SourceError;
 
-/// libpcap's reason without the crate's prefix.
+/// Returns libpcap's text without the crate's prefix.
 pub(super) fn reason(error: &pcap::Error) -> String {
     match error {
         pcap::Error::PcapError(text) => text.trim().to_owned(),
@@ -10,7 +10,7 @@ pub(super) fn reason(error: &pcap::Error) -> String {
     }
 }
 
-/// Tells the situations that have a remedy by the words libpcap 1.9 and later use for them.
+/// Recognises errors that have a remedy by their wording in libpcap 1.9 and later.
 pub(super) fn live(interface: &str, error: &pcap::Error) -> SourceError {
     let (interface, reason) = (interface.to_owned(), reason(error));
     let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));

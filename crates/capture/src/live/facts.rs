@@ -1,52 +1,48 @@
-//! What the kernel says about an interface, as far as it matters to what a capture shows: with segmentation offload
-//! on, frames are captured before the NIC cuts them and after it joins them, larger than the MTU.
+//! Facts about an interface that affect a capture: with segmentation offload, frames are captured before the NIC
+//! splits them or after it joins them, larger than the MTU.
 
 use super::NetworkNamespace;
 use overhead_model::record::Interface;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// `ethtool` commands of `linux/ethtool.h`: who drives it, and those that answer with one integer.
+/// `linux/ethtool.h`: one command for the driver, others that return one integer.
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GTSO: u32 = 0x1e;
 const ETHTOOL_GGSO: u32 = 0x23;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GGRO: u32 = 0x2b;
-/// Large receive offload in the answer to `ETHTOOL_GFLAGS`.
+/// Large receive offload in the result of `ETHTOOL_GFLAGS`.
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
-/// MTU, driver and offloads of an interface, in a network namespace or in that of this process. What the system does not say stays empty,
-/// as it does for `any`. Sockets are asked, not `/sys`, which shows the interfaces of whoever mounted it.
+/// Returns MTU, driver and offloads of an interface in a namespace (or this process's); empty if unknown, as for
+/// `any`. Uses sockets, because `/sys` shows the interfaces of the namespace that mounted it.
 pub fn interface_facts(name: &str, namespace: Option<&NetworkNamespace>) -> Interface {
     let facts = super::namespace::inside(namespace, || facts_here(name));
     facts.ok().flatten().unwrap_or_else(|| Interface { name: name.to_owned(), ..Interface::default() })
 }
 
-/// The same in the namespace that this thread is in; `None` without such an interface.
+/// Looks in this thread's namespace; `None` without such an interface.
 fn facts_here(name: &str) -> Option<Interface> {
     let asked = InterfaceQuery::of(name)?;
     Some(Interface { name: name.to_owned(), mtu: asked.mtu(), driver: asked.driver(), offloads: asked.offloads() })
 }
 
-/// Returns whether the kernel has a network interface of this name.
 pub(super) fn is_network(name: &str) -> bool {
     InterfaceQuery::of(name).is_some_and(|asked| asked.kind().is_some())
 }
 
-/// Returns whether all that an interface sends comes back in by it.
 pub(super) fn is_loopback(name: &str) -> bool {
     InterfaceQuery::of(name).and_then(|asked| asked.kind()) == Some(libc::ARPHRD_LOOPBACK)
 }
 
-/// Leaves what goes out to the kernel: on loopback the same comes in, which is the copy that libpcap hands on. It drops the
-/// other one itself, but not before the kernel has filtered it and copied it to the ring.
-///
-/// Returns whether the kernel does so.
+/// Makes the kernel ignore outgoing frames on loopback, where the same frames come in. libpcap would drop them too,
+/// but only after the kernel has filtered and copied them to the ring. Returns false if the kernel refuses.
 pub(super) fn ignore_outgoing(socket: &impl AsRawFd) -> bool {
     let on: libc::c_int = 1;
     let size = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is open, and the option's value is a C int that outlives the call. Kernels before 4.20 refuse
-    // it, which leaves everything as it was.
+    // SAFETY: the descriptor is open, and the option's value is a C int that outlives the call. Kernels before 4.20
+    // refuse it, without effect.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, (&raw const on).cast(), size)
     };
@@ -71,14 +67,14 @@ struct EthtoolDriver {
     rest: [u8; 160],
 }
 
-/// An interface, and the socket by which the kernel is asked about it (netdevice(7)).
+/// An interface, and a socket for requests about it (netdevice(7)).
 struct InterfaceQuery {
     socket: OwnedFd,
     name: [libc::c_char; libc::IFNAMSIZ],
 }
 
 impl InterfaceQuery {
-    /// `None` for what cannot be a name, and without a socket.
+    /// `None` for an invalid name or without a socket.
     fn of(interface: &str) -> Option<Self> {
         let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).ok()?.into();
         let mut name = [0; libc::IFNAMSIZ];
@@ -93,19 +89,19 @@ impl InterfaceQuery {
 
     fn mtu(&self) -> Option<u32> {
         let answer = self.ask(libc::SIOCGIFMTU, libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 })?;
-        // SAFETY: the kernel has answered with an MTU, and any integer is one.
+        // SAFETY: the kernel has returned an MTU, and any integer is one.
         u32::try_from(unsafe { answer.ifru_mtu }).ok()
     }
 
-    /// Its type, as `linux/if_arp.h` numbers them.
+    /// `ARPHRD_*` of `linux/if_arp.h`.
     fn kind(&self) -> Option<libc::c_ushort> {
         let nothing = libc::sockaddr { sa_family: 0, sa_data: [0; 14] };
         let answer = self.ask(libc::SIOCGIFHWADDR, libc::__c_anonymous_ifr_ifru { ifru_hwaddr: nothing })?;
-        // SAFETY: the kernel has answered with an address, whose family is the type of the interface.
+        // SAFETY: the kernel has returned an address, whose family is the interface's type.
         Some(unsafe { answer.ifru_hwaddr }.sa_family)
     }
 
-    /// Interfaces without a device, such as `lo`, have no driver.
+    /// `None` for virtual interfaces such as `lo`.
     fn driver(&self) -> Option<String> {
         let mut about = EthtoolDriver { command: ETHTOOL_GDRVINFO, driver: [0; 32], rest: [0; 160] };
         self.ethtool(&raw mut about)?;
@@ -128,21 +124,20 @@ impl InterfaceQuery {
         queries.into_iter().filter_map(answer).collect()
     }
 
-    /// Asks a driver; what `about` points to is as long as its command wants it.
+    /// Sends a request to the driver. `about` must be the structure of its command.
     fn ethtool<T>(&self, about: *mut T) -> Option<()> {
         self.ask(libc::SIOCETHTOOL, libc::__c_anonymous_ifr_ifru { ifru_data: about.cast() }).map(|_| ())
     }
 
-    /// `None` where the kernel does not answer.
     fn ask(
         &self,
         question: libc::c_ulong,
         ifr_ifru: libc::__c_anonymous_ifr_ifru,
     ) -> Option<libc::__c_anonymous_ifr_ifru> {
         let mut request = libc::ifreq { ifr_name: self.name, ifr_ifru };
-        // SAFETY: the descriptor is open; `request` is a `struct ifreq` with a terminated name. Of the questions asked here, those of
-        // ethtool read and write the structure that the data points to, whose kind is that of the command in it, and the others the
-        // request itself. All outlive the call.
+        // SAFETY: the descriptor is open; `request` is a `struct ifreq` with a terminated name. Ethtool requests
+        // access the structure that the data points to, whose type fits the command in it; others access only the
+        // request. All outlive the call.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), question as libc::Ioctl, &raw mut request) };
         (result == 0).then_some(request.ifr_ifru)
     }

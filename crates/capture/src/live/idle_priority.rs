@@ -1,25 +1,23 @@
-//! Work that is done in what time is left on the processors.
-
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Lets one thread run in what time the others leave (`SCHED_IDLE`, sched(7)), or like the others again.
+/// Lets one thread run only on otherwise idle CPUs (`SCHED_IDLE`, sched(7)), or normally again.
 ///
-/// A thread that runs in the background never keeps another from running, and may not run at all while there are enough of
-/// them: whoever waits for it calls [`IdlePriority::hurry`].
+/// At idle priority it never delays other threads, but may not run at all while there are enough of them. Call
+/// [`IdlePriority::hurry`] before waiting for it.
 #[derive(Clone, Debug, Default)]
 pub struct IdlePriority(Arc<Mutex<IdleState>>);
 
 #[derive(Debug, Default)]
 struct IdleState {
-    /// The thread's number; `None` while there is none, and where it could not come back from the background.
+    /// `None` before [`IdlePriority::enter`], or if it could not return to normal priority.
     thread: Option<libc::pid_t>,
     behind: bool,
 }
 
 impl IdlePriority {
-    /// The calling thread is the one. Where the system would not let it return from the background it stays what it is.
+    /// Makes this the calling thread, if the system allows it to return from idle priority.
     pub fn enter(&self) {
-        // Tried by a thread of its own, which would have to stay there.
+        // Tested on another thread, which might have to stay there.
         let probe = std::thread::spawn(|| {
             let thread = this_thread();
             schedule(thread, libc::SCHED_IDLE) && schedule(thread, libc::SCHED_OTHER)
@@ -29,18 +27,16 @@ impl IdlePriority {
         }
     }
 
-    /// From now on the thread runs in the background.
     pub fn relax(&self) {
         self.set(true, libc::SCHED_IDLE);
     }
 
-    /// From now on the thread runs like any other.
     pub fn hurry(&self) {
         self.set(false, libc::SCHED_OTHER);
     }
 
     fn set(&self, behind: bool, policy: libc::c_int) {
-        // Held until it is done: whoever says so last is to have the last word.
+        // Locked until done, so that the last caller wins.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = state.thread.filter(|_| state.behind != behind) {
             state.behind = behind;
@@ -53,11 +49,11 @@ fn this_thread() -> libc::pid_t {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// Returns whether the thread has this policy now.
+/// Sets the policy. Returns whether that succeeded.
 fn schedule(thread: libc::pid_t, policy: libc::c_int) -> bool {
     let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `parameters` is a `struct sched_param` that outlives the call, which only reads it. A number that is no
-    // thread's is refused.
+    // SAFETY: `parameters` is a `struct sched_param` that outlives the call, which only reads it. Unknown threads are
+    // refused.
     unsafe { libc::sched_setscheduler(thread, policy, &raw const parameters) == 0 }
 }
 

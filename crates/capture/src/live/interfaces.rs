@@ -1,5 +1,3 @@
-//! The network interfaces that can be captured on.
-
 use super::NetworkNamespace;
 use crate::SourceError;
 use pcap::{Device, IfFlags};
@@ -8,26 +6,20 @@ use std::net::IpAddr;
 /// A network interface as `--list-interfaces` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveInterface {
-    /// Its name, as `-i` takes it.
+    /// As `-i` takes it.
     pub name: String,
-    /// What it is, where libpcap knows.
+    /// From libpcap, if known.
     pub description: Option<String>,
-    /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// What holds for it.
     pub flags: Vec<InterfaceFlag>,
 }
 
-/// A property of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterfaceFlag {
-    /// It is switched on.
     Up,
     /// It has a carrier.
     Running,
-    /// It leads back to this machine.
     Loopback,
-    /// It is a radio.
     Wireless,
 }
 
@@ -39,7 +31,7 @@ impl InterfaceFlag {
         (Self::Wireless, IfFlags::WIRELESS),
     ];
 
-    /// Its name, as tcpdump prints it, in lower case.
+    /// Returns tcpdump's name for it, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -50,11 +42,7 @@ impl InterfaceFlag {
     }
 }
 
-/// All interfaces that libpcap can open in a network namespace, or in that of this process: the ones most likely wanted first.
-///
-/// # Errors
-///
-/// [`SourceError::Live`] when the system does not say; [`SourceError::Namespace`] when the namespace may not be entered.
+/// Lists the interfaces that libpcap can open in a namespace (or this process's), likely ones first.
 pub fn list_interfaces(namespace: Option<&NetworkNamespace>) -> Result<Vec<LiveInterface>, SourceError> {
     let devices = super::namespace::inside(namespace, Device::list)?;
     let devices = devices.map_err(|error| super::error::live("any interface", &error))?;
@@ -73,14 +61,14 @@ impl From<Device> for LiveInterface {
     }
 }
 
-/// Returns the names of network interfaces, as an error lists them: without libpcap's other sources (USB, Bluetooth, netlink).
+/// Returns the names of network interfaces for an error, without libpcap's other sources (USB, Bluetooth, netlink).
 pub(super) fn available() -> String {
     let names: Vec<String> = Device::list().unwrap_or_default().into_iter().map(|device| device.name).collect();
     let network = |name: &&str| *name == super::ANY || super::facts::is_network(name);
     names.iter().map(String::as_str).filter(network).collect::<Vec<_>>().join(", ")
 }
 
-/// Says that an interface does not exist before libpcap complains of a missing privilege to look.
+/// Reports a missing interface before libpcap complains about a missing privilege.
 pub(super) fn check_exists(name: &str) -> Result<(), SourceError> {
     let known = name == super::ANY || super::facts::is_network(name);
     if known || Device::list().is_ok_and(|list| list.iter().any(|device| device.name == name)) {

@@ -1,22 +1,22 @@
-//! An interface that goes down, comes up again, or is removed while it is captured on.
+//! Detects whether an interface goes down, comes up, or is removed during a capture.
 //!
-//! The kernel unhooks a packet socket from an interface that goes down, and hooks it on again by itself when that comes up: a
-//! capture need not end. A socket whose interface was removed is bound to none, whatever interfaces of that name come later
+//! The kernel unhooks a packet socket from an interface that goes down, and rehooks it when the interface comes up,
+//! so the capture need not end. After a removal, the socket stays unbound even if the interface is recreated
 //! (`packet_notifier` in `net/packet/af_packet.c`).
 
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// Whether the interface is up, as far as the socket was told.
+/// The interface's state, as reported to the socket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinkState {
-    /// Since when there was no frame.
+    /// The interface was reported down, and no frame came since.
     down_since: Option<Instant>,
     times_down: u32,
 }
 
 impl LinkState {
-    /// The socket was told that its interface is down, or removed.
+    /// Records that the interface went down or was removed.
     #[cold]
     pub fn went_down(&mut self) {
         if self.down_since.is_none() {
@@ -25,26 +25,25 @@ impl LinkState {
         }
     }
 
-    /// There was a frame.
+    /// Records a frame.
     #[inline]
     pub fn is_up(&mut self) {
         self.down_since = None;
     }
 
-    /// Returns whether no frame came for so long since it went down.
+    /// Returns whether it has been down without a frame for this long.
     pub fn is_down_for(self, time: Duration) -> bool {
         self.down_since.is_some_and(|since| since.elapsed() >= time)
     }
 
-    /// Returns how often it went down.
     pub fn times_down(self) -> u32 {
         self.times_down
     }
 }
 
-/// Returns the number of the interface that a packet socket is bound to; `None` once that was removed.
+/// Returns the index of the interface that a packet socket is bound to; `None` once it was removed.
 pub(super) fn bound_interface(socket: &impl AsRawFd) -> Option<i32> {
-    // SAFETY: a `sockaddr_ll` is integers and bytes, of which any value is valid.
+    // SAFETY: a `sockaddr_ll` is integers and bytes, so any value is valid.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the descriptor is open, the address is as long as `size` says, and both outlive the call.

@@ -1,15 +1,13 @@
-//! What the allocator does with memory that is freed.
-
-/// Has large blocks go back to the system when they are freed, for all of this process.
+/// Makes the allocator return freed large blocks to the system, for the whole process.
 ///
-/// The GNU C library counts a block as large from 128 kB on, until the first such block is freed: from then on only what is larger than that
-/// one. Buffers of packet files and batches of frames would be cut out of its heap after that, between small blocks that outlive them, and a
-/// capture that goes on for long would grow although it holds no more than before. Other libraries keep no such account.
+/// By default glibc raises its threshold for large blocks (128 kB) whenever one is freed. Later packet buffers and
+/// frame batches would then come from the heap, between small blocks that outlive them, and a long capture would
+/// grow. Other libraries have no such threshold.
 pub fn return_large_blocks() {
     #[cfg(target_env = "gnu")]
     {
         const LARGE: libc::c_int = 128 << 10;
-        // SAFETY: it sets a number of the allocator, under the allocator's own lock.
+        // SAFETY: sets a number in the allocator, under the allocator's lock.
         unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
     }
 }
@@ -19,7 +17,7 @@ pub fn return_large_blocks() {
 mod tests {
     use super::*;
 
-    /// Bytes of the address space that hold data.
+    /// Returns the bytes of data in the address space (`VmData`).
     fn data_bytes() -> usize {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
@@ -29,7 +27,7 @@ mod tests {
     #[test]
     fn a_freed_block_is_given_back_whatever_lies_behind_it() {
         return_large_blocks();
-        // Without that, freeing this one would have the next ones lie in the heap.
+        // Without the setting, freeing this block would put the next ones into the heap.
         drop(vec![1_u8; 8 << 20]);
         let before = data_bytes();
         let mut small = Vec::new();

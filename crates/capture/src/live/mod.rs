@@ -1,9 +1,10 @@
-//! Capturing from a network interface, opened by libpcap.
+//! Captures on a network interface that libpcap has opened.
 //!
-//! On Linux libpcap makes a ring shared with the kernel (`TPACKET_V3`), whose blocks are handed over when full or ten
-//! milliseconds after their first packet. On Ethernet it is read here, otherwise by libpcap. That bounds the delay of a lone packet without a system call per packet,
-//! which immediate mode (`TPACKET_V2`) would cost. libpcap's own timeout does not end a wait on an idle interface, so
-//! waiting is done here: the capture does not block, and `poll` waits for the ring or for a [`StopHandle`].
+//! On Linux libpcap shares a ring with the kernel (`TPACKET_V3`), whose blocks are handed over when full or ten
+//! milliseconds after their first packet. That bounds a lone packet's delay without a system call per packet, the
+//! cost of immediate mode (`TPACKET_V2`). On Ethernet, `ring` reads it; otherwise libpcap does. libpcap's timeout
+//! does not end a wait on an idle interface, so the capture does not block, and `poll` waits for the ring or a
+//! [`StopHandle`].
 
 mod error;
 mod facts;
@@ -36,43 +37,41 @@ use std::io;
 use std::time::{Duration, Instant};
 use stop::now_ns;
 
-/// A ring block is handed over this long after its first packet at the latest, in milliseconds.
+/// Longest time from a ring block's first packet to its handover, in milliseconds.
 const RETIRE_MS: i32 = 10;
 /// Longest wait for a frame before [`NextFrame::Idle`] is returned.
 const WAIT: Duration = Duration::from_millis(100);
-/// After a stop, frames from before it may still come in for this long: several times [`RETIRE_MS`].
+/// How long frames from before a stop may still arrive: several times [`RETIRE_MS`].
 const DRAIN: Duration = Duration::from_millis(50);
-/// Looks at the kernel's counters that are remembered. Looks are four a second, and a frame is read well within this.
+/// Remembered readings of the kernel's counters. At four a second, a frame is read long before they are full.
 const MOST_LOOKS: usize = 1024;
 /// The pseudo-interface that captures on all others.
 const ANY: &str = "any";
-/// A filter that no frame passes, and that libpcap does not refuse for that.
+/// A filter that matches no frame and that libpcap accepts.
 const NO_FRAME: &str = "less 0";
-/// libpcap numbers raw IP otherwise than files do.
+/// libpcap's number for raw IP, which differs from files'.
 const DLT_RAW: i32 = 12;
 
 /// What to capture, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveOptions {
-    /// Name of the interface; `any` for all.
+    /// `any` for all interfaces.
     pub interface: String,
     /// Longest part of a frame that is kept, in bytes.
     pub snaplen: u32,
     /// Size of the kernel's ring, in bytes.
     pub buffer_bytes: u32,
-    /// The kernel filter.
     pub filter: KernelFilter,
-    /// Whether the interface takes in frames for other machines as well. tcpdump does by default; here it is off
-    /// unless asked for: this tool measures what this machine sends and receives, and switching the mode is an
-    /// intervention that shows in the system log and that virtual networks may refuse. Set it on a mirror port.
-    /// Without effect on `any`.
+    /// Whether to capture frames for other machines. Off by default, unlike in tcpdump: this tool measures this
+    /// machine's traffic, and the mode appears in the system log and may be refused by virtual networks. Set it on a
+    /// mirror port. Without effect on `any`.
     pub promiscuous: bool,
-    /// Where the interface is; `None` for the network namespace of this process.
+    /// `None` for this process's network namespace.
     pub namespace: Option<NetworkNamespace>,
 }
 
 impl LiveOptions {
-    /// Whole frames, the default buffer, no filter, not promiscuous.
+    /// Returns options for whole frames, with the default buffer, no filter, not promiscuous.
     pub fn new(interface: impl Into<String>) -> Self {
         Self {
             interface: interface.into(),
@@ -85,39 +84,36 @@ impl LiveOptions {
     }
 }
 
-/// A network interface being captured.
+/// A capture on a network interface.
 pub struct LiveSource {
     interface: String,
-    /// Read in place of libpcap, where it can be. Before `capture`, whose it is.
+    /// Reads the ring instead of libpcap, if possible. Declared before `capture`, which owns the memory.
     ring: Option<PacketRing>,
     capture: Capture<Active>,
     link: LinkType,
     filter: Option<String>,
     stop: StopSignal,
-    /// When a stop was first seen.
+    /// When a stop was first noticed.
     stopping: Option<Instant>,
     /// The last call found nothing, so the next one waits first.
     waits: bool,
-    /// Whether the interface is up, where the ring is read here: libpcap looks for itself.
+    /// Kept only if the ring is read here; libpcap has its own.
     state: LinkState,
     totals: LiveTotals,
     kernel: KernelStats,
     last_stat: Stat,
-    /// Looks at the kernel's counters since the last frame was captured: when, Unix nanoseconds, and what they were.
+    /// Readings of the kernel's counters since the last frame was captured, with their Unix time in nanoseconds.
     looks: VecDeque<(u64, KernelStats)>,
-    /// The kernel's counters at the end of the window, once it has ended: the kernel goes on to capture, and to drop.
+    /// The kernel's counters at the end of the window. The kernel goes on capturing and dropping.
     at_end: Option<KernelStats>,
 }
 
 impl LiveSource {
-    /// Starts capturing.
-    ///
-    /// `any` is captured with the second version of the Linux cooked header, which names the interface of each frame.
+    /// Starts capturing. On `any` it uses version 2 of the Linux cooked header, which names each frame's interface.
     ///
     /// # Errors
     ///
-    /// [`SourceError`] when there is no such interface, it is down, capturing is not permitted, the filter is not
-    /// valid, or the network namespace may not be entered.
+    /// [`SourceError`] if the interface does not exist or is down, the filter is invalid, or a permission is missing.
     pub fn open(options: &LiveOptions) -> Result<Self, SourceError> {
         namespace::inside(options.namespace.as_ref(), || Self::open_here(options))?
     }
@@ -130,7 +126,7 @@ impl LiveSource {
         }
         let link = link_type(capture.get_datalink());
         let filter = set_filter(&mut capture, &options.filter, link)?;
-        // libpcap leaves out what goes out by loopback.
+        // libpcap drops outgoing frames on loopback.
         let is_once = !facts::is_loopback(name) || facts::ignore_outgoing(&capture);
         let capture = capture.setnonblock().map_err(|error| error::live(name, &error))?;
         let is_plain = is_once && link == LinkType::ETHERNET && name != ANY;
@@ -155,12 +151,11 @@ impl LiveSource {
         })
     }
 
-    /// Returns what was delivered so far.
+    /// Returns the totals of the frames delivered.
     pub fn totals(&self) -> &LiveTotals {
         &self.totals
     }
 
-    /// Link type of all its frames.
     pub fn link_type(&self) -> LinkType {
         self.link
     }
@@ -170,46 +165,42 @@ impl LiveSource {
         self.filter.as_deref()
     }
 
-    /// Has the kernel leave all frames out, so that they cost nothing, until [`LiveSource::resume`].
+    /// Makes the kernel drop all frames, so that they cost nothing, until [`LiveSource::resume`].
     pub fn pause(&mut self) {
-        // Where it does not, they are delivered, and whoever paused leaves them out.
+        // On failure, frames are delivered, and the caller drops them.
         let _ = self.capture.filter(NO_FRAME, true);
     }
 
-    /// Has the kernel deliver frames again.
-    ///
-    /// # Errors
-    ///
-    /// [`SourceError`] when the filter is refused.
+    /// Makes the kernel deliver frames again.
     pub fn resume(&mut self) -> Result<(), SourceError> {
         let filter = self.filter.as_deref().unwrap_or_default();
         self.capture.filter(filter, true).map_err(|error| error::live(&self.interface, &error))
     }
 
-    /// Returns a handle that ends the capture from another thread or from a signal handler.
+    /// Returns a handle that ends the capture from another thread or a signal handler.
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.handle()
     }
 
-    /// Returns whether the ring is read directly, not by libpcap.
+    /// Returns whether the ring is read directly, without libpcap.
     pub fn reads_ring(&self) -> bool {
         self.ring.is_some()
     }
 
-    /// Waits for the ring, a stop, or `WAIT` to pass.
+    /// Waits for the ring, a stop, or `WAIT`.
     fn wait(&mut self) -> io::Result<()> {
         let longest = self.stopping.map_or(WAIT, |since| DRAIN.saturating_sub(since.elapsed()));
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(longest.subsec_nanos()) };
         let mut ready =
             [PollFd::new(&self.capture, PollFlags::IN), PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN)];
-        // The stop handle stays readable once used, so it is waited for only until it was seen.
+        // The stop handle stays readable, so it is not polled again once noticed.
         let watched = if self.stopping.is_some() { &mut ready[..1] } else { &mut ready[..] };
         match poll(watched, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let failed = ready[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
-        // libpcap looks for itself.
+        // libpcap checks this itself.
         if failed && self.ring.is_some() {
             match ring::socket_error(&self.capture) {
                 Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => self.state.went_down(),
@@ -219,12 +210,12 @@ impl LiveSource {
         Ok(())
     }
 
-    /// How often the interface went down so far, as far as this is known: of loopback and `any` it is not.
+    /// Returns how often the interface went down, if known: not for loopback and `any`.
     pub fn times_down(&self) -> u32 {
         self.state.times_down()
     }
 
-    /// Adds what the kernel counted since the last look; its counters are 32 bits wide and wrap.
+    /// Adds the kernel's counts since the last reading. Its counters are 32 bits wide and wrap.
     fn count(&mut self) -> Result<(), pcap::Error> {
         let now = self.capture.stats()?;
         let last = std::mem::replace(&mut self.last_stat, now);
@@ -241,15 +232,14 @@ impl LiveSource {
         Ok(())
     }
 
-    /// Ends the window with the last frame that was delivered: what the kernel drops from here on is none of its frames.
+    /// Ends the window at the last delivered frame, so that later drops do not count.
     ///
-    /// Frames are dropped when they come, and read later: of the drops since that frame was captured those count that had
-    /// happened at the first look behind it.
+    /// Frames are dropped on arrival but read later: drops count up to the first reading after that frame's capture.
     pub fn end_window(&mut self) {
         self.close_window(self.totals.last_ns.unwrap_or(0));
     }
 
-    /// Keeps the counters of the first look at or behind `end_ns`. Where they cannot be read, [`FrameSource::kernel`] says why.
+    /// Keeps the first reading at or after `end_ns`. On failure, [`FrameSource::kernel`] reports the reason.
     fn close_window(&mut self, end_ns: u64) {
         if self.at_end.is_none() && self.count().is_ok() {
             let look = self.looks.iter().find(|(at_ns, _)| *at_ns >= end_ns);
@@ -259,11 +249,11 @@ impl LiveSource {
 }
 
 impl FrameSource for LiveSource {
-    /// Returns [`NextFrame::Idle`] at once when the ring has run empty, then after every tenth of a second without a frame.
-    /// After a stop, frames from before it are still delivered; the end comes within a twentieth of a second.
+    /// Returns [`NextFrame::Idle`] at once when the ring becomes empty, then every tenth of a second without a frame.
+    /// After a stop, earlier frames are still delivered; the end comes within a twentieth of a second.
     ///
-    /// An interface that goes down has no frames, and has them again when it is up. One that was removed is
-    /// [`SourceError::InterfaceRemoved`], after all frames from before.
+    /// An interface may go down and come up again meanwhile. If it is removed, returns
+    /// [`SourceError::InterfaceRemoved`] after its last frame.
     fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError> {
         if self.waits {
             self.wait().map_err(|error| error::live(&self.interface, &pcap::Error::PcapError(error.to_string())))?;
@@ -273,7 +263,7 @@ impl FrameSource for LiveSource {
             self.stopping = Some(Instant::now());
             self.close_window(stopped_ns);
         }
-        // What was captured before it went down is in the ring by now.
+        // Frames from before it went down are in the ring by now.
         let is_removed = self.state.is_down_for(DRAIN) && bound_interface(&self.capture).is_none();
         let ahead = self.ring.as_mut().map(PacketRing::advance);
         if ahead == Some(RingAdvance::Unreadable) {
@@ -295,7 +285,7 @@ impl FrameSource for LiveSource {
         };
         match next {
             Some(RingFrame { time_ns, original_len, bytes }) => {
-                // Frames from before it went down are read after it.
+                // Frames from before it went down are read later.
                 if self.waits && self.state.is_down_for(DRAIN) {
                     self.state.is_up();
                 }
@@ -319,7 +309,7 @@ impl FrameSource for LiveSource {
         }
     }
 
-    /// After a stop, or [`LiveSource::end_window`], the counters as they were then.
+    /// Returns the counters as of the stop or [`LiveSource::end_window`], if there was one.
     fn kernel(&mut self) -> Measured<KernelStats> {
         if let Some(at_end) = self.at_end {
             return Measured::Value(at_end);
@@ -353,20 +343,20 @@ fn activate(options: &LiveOptions) -> Result<Capture<Active>, SourceError> {
     interfaces::check_exists(name)?;
     let capture = Capture::from_device(name.as_str())
         .and_then(|capture| {
-            // Promiscuous mode on `any` is a warning to libpcap, which the pcap crate takes for an error.
+            // On `any`, libpcap warns about promiscuous mode, which the pcap crate treats as an error.
             let promiscuous = options.promiscuous && name != ANY;
             let capture = capture.snaplen(snaplen).buffer_size(buffer).promisc(promiscuous);
             capture.timeout(RETIRE_MS).precision(Precision::Nano).open()
         })
         .map_err(|error| error::live(name, &error))?;
-    // libpcap's socket would pass to every command started from here on, which could read the traffic of others.
+    // Commands started later must not inherit the socket, by which they could read others' traffic.
     fcntl_setfd(&capture, FdFlags::CLOEXEC)
         .map_err(|error| error::live(name, &pcap::Error::from(io::Error::from(error))))?;
     Ok(capture)
 }
 
-/// Compiles and sets the filter. The user's part is compiled alone first: so errors quote what the user wrote, and an
-/// unbalanced parenthesis cannot change the meaning of the rest.
+/// Compiles and sets the filter. The user's part is also compiled separately, so that errors quote what the user
+/// wrote and an unbalanced parenthesis cannot change the rest.
 fn set_filter(
     capture: &mut Capture<Active>,
     filter: &KernelFilter,
@@ -384,7 +374,7 @@ fn set_filter(
     Ok(expression)
 }
 
-/// Returns the number that files use for what libpcap calls a data link.
+/// Converts libpcap's data link number to files'.
 fn link_type(data_link: Linktype) -> LinkType {
     match data_link.0 {
         DLT_RAW => LinkType::RAW,
@@ -392,7 +382,7 @@ fn link_type(data_link: Linktype) -> LinkType {
     }
 }
 
-/// The capture was opened for nanoseconds, so the field for microseconds holds those.
+/// The capture was opened for nanoseconds, so the microseconds field holds those.
 fn time_ns(time: &libc::timeval) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_usec).unwrap_or(0))

@@ -1,5 +1,3 @@
-//! The network namespace that a capture takes place in.
-
 use crate::SourceError;
 use overhead_model::privilege::{SYS_ADMIN, SYS_PTRACE};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -9,10 +7,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// A network namespace (`network_namespaces(7)`), kept open: it lasts as long as this, whatever becomes of its processes.
+/// A network namespace (`network_namespaces(7)`), kept open even if its processes end.
 ///
-/// A socket stays in the namespace that its thread was in when it was opened. So what opens one, or asks for interfaces, is run by a
-/// thread that has moved there; all else stays where it is.
+/// A socket belongs to the namespace its thread was in when it was opened. So only the calls that open sockets or
+/// list interfaces run in a thread that has moved there.
 #[derive(Clone, Debug)]
 pub struct NetworkNamespace {
     file: Arc<File>,
@@ -25,7 +23,7 @@ impl NetworkNamespace {
     ///
     /// # Errors
     ///
-    /// [`SourceError::Namespace`], when there is no such process, or it is not this user's to see.
+    /// [`SourceError::Namespace`] if there is no such process, or it may not be inspected.
     pub fn of_process(pid: u32) -> Result<Self, SourceError> {
         let open = |path: &str| File::open(path).and_then(|file| Ok((file.metadata()?.ino(), file)));
         let place = format!("of process {pid}");
@@ -34,7 +32,7 @@ impl NetworkNamespace {
         Ok(Self { file: Arc::new(file), number, is_own })
     }
 
-    /// Returns its number: the inode of `/proc/PID/ns/net`.
+    /// Returns the inode of `/proc/PID/ns/net`.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -44,12 +42,7 @@ impl NetworkNamespace {
         self.is_own
     }
 
-    /// Does the work in a thread that has moved to this namespace, and ends with it. Where that is the namespace of this process, nothing moves, and
-    /// no privilege is asked for.
-    ///
-    /// # Errors
-    ///
-    /// [`SourceError::Namespace`], when moving there is not permitted.
+    /// Runs `work` in a thread that has moved to this namespace. If this process is in it, just runs it.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, SourceError> {
         if self.is_own {
             return Ok(work());
@@ -80,7 +73,7 @@ fn fault(namespace: String, error: &io::Error, privilege: overhead_model::privil
     SourceError::Namespace { namespace, reason: error.to_string(), missing: vec![privilege] }
 }
 
-/// Does the work in a namespace; here, where none is given.
+/// Runs `work` in a namespace, or directly if there is none.
 pub(super) fn inside<T: Send>(
     namespace: Option<&NetworkNamespace>,
     work: impl FnOnce() -> T + Send,

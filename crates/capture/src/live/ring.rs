@@ -1,7 +1,7 @@
-//! The kernel's ring of captured frames (`TPACKET_V3`), read without libpcap's work for each of them.
+//! Reads the kernel's ring of captured frames (`TPACKET_V3`) without libpcap's cost per frame.
 //!
-//! libpcap opens the socket, sets its filter and makes the ring; here the same ring is mapped once more and read in place of
-//! libpcap, which is not asked for frames then. Where it cannot be, libpcap reads it.
+//! libpcap opens the socket, sets its filter and creates the ring. The ring is mapped a second time here, and libpcap
+//! is not asked for frames. If mapping fails, libpcap reads it.
 //!
 //! ```text
 //! ring:  blocks of the same size
@@ -10,8 +10,8 @@
 //!        offset of the link-layer header u16, …, at 32: VLAN tag u32, VLAN protocol u16, …
 //! ```
 //!
-//! All are in the machine's byte order (`linux/if_packet.h`). A block belongs to the kernel or to the reader, as its status
-//! says; the kernel gives one away when it is full, or some time after its first frame.
+//! All are in native byte order (`linux/if_packet.h`). A block's status says whether it belongs to the kernel or the
+//! reader. The kernel hands it over when full, or some time after its first frame.
 
 use pcap::{Active, Capture};
 use std::io;
@@ -20,11 +20,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a block as libpcap makes them: room for the longest frame that it captures.
+/// libpcap's block size: room for the longest frame that it captures.
 const BLOCK: usize = 256 << 10;
-/// A block with frames from before the filter is handed over within this time: many times what the kernel takes.
+/// A block with unfiltered frames is handed over well within this time.
 const UNFILTERED: Duration = Duration::from_secs(1);
-/// How often the kernel is given time to show that blocks are as long as that.
+/// How often to wait for proof of the block size before giving up.
 const TRIES: u32 = 10_000;
 
 // `linux/if_packet.h`.
@@ -36,28 +36,25 @@ const STATUS_VLAN: u32 = 1 << 4;
 const STATUS_VLAN_PROTOCOL: u32 = 1 << 6;
 /// `ETH_P_8021Q` of `linux/if_ether.h`.
 const VLAN_PROTOCOL: u16 = 0x8100;
-/// Both addresses of an Ethernet header, behind which a VLAN tag stands.
+/// Both addresses of an Ethernet header, which the VLAN tag follows.
 const ADDRESSES: usize = 12;
 const VLAN_TAG: usize = 4;
 
-// Where the words of a block stand.
+// Offsets in a block header.
 const BLOCK_VERSION: usize = 0;
 const BLOCK_STATUS: usize = 8;
 const BLOCK_FRAMES: usize = 12;
 const BLOCK_FIRST: usize = 16;
 
-/// What there is next in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RingAdvance {
-    /// A frame: see [`PacketRing::frame`].
+    /// Available from [`PacketRing::frame`].
     Frame,
-    /// Nothing for now.
     Nothing,
-    /// Blocks of another length than expected; nothing was read yet.
+    /// The block size differs from the expected one. Nothing was read.
     Unreadable,
 }
 
-/// A frame in the ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingFrame<'a> {
     pub time_ns: u64,
@@ -69,25 +66,25 @@ pub(super) struct RingFrame<'a> {
 #[derive(Debug)]
 pub(super) struct PacketRing {
     blocks: RingBlocks,
-    /// The block that is being read, or is to be read next.
+    /// Block being read, or to be read next.
     block: usize,
-    /// It is ours.
+    /// The block is ours.
     is_held: bool,
-    /// Frames in it that are to be read.
+    /// Unread frames in the block.
     left: u32,
-    /// Where the next of them stands.
+    /// Offset of the next one.
     next: usize,
     current: BlockFrame,
-    /// Blocks have been seen to be as long as they should be.
+    /// The block size has been confirmed.
     is_proven: bool,
     tries: u32,
-    /// Frames from before were captured without the filter. It is 0 once there can be none any more, for the clock may be set back.
+    /// Earlier frames were captured unfiltered; 0 once there can be none, because the clock may be set back.
     since_ns: u64,
     opened: Instant,
     snaplen: usize,
 }
 
-/// The frame that was read last, in its block.
+/// The frame read last, as offsets in its block.
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockFrame {
     time_ns: u64,
@@ -97,8 +94,8 @@ struct BlockFrame {
 }
 
 impl PacketRing {
-    /// Maps the ring of a capture on Ethernet that was opened with a buffer of so many bytes, and has had its filter since
-    /// `since_ns`. `None` where the ring is not as expected.
+    /// Maps the ring of an Ethernet capture opened with this buffer size and filtered since `since_ns`. `None` if the
+    /// ring is not as expected.
     pub fn of(capture: &Capture<Active>, buffer_bytes: u32, snaplen: u32, since_ns: u64) -> Option<Self> {
         let socket = capture.as_raw_fd();
         if version(socket) != Some(TPACKET_V3) {
@@ -120,7 +117,6 @@ impl PacketRing {
         })
     }
 
-    /// Moves to the next frame.
     #[inline]
     pub fn advance(&mut self) -> RingAdvance {
         loop {
@@ -145,14 +141,14 @@ impl PacketRing {
         RingFrame { time_ns, original_len, bytes }
     }
 
-    /// Gives the block back, and takes the next one.
+    /// Gives the block back and takes the next one.
     fn turn(&mut self) -> RingAdvance {
         if std::mem::take(&mut self.is_held) {
             self.blocks.give_back(self.block);
             self.block = self.blocks.after(self.block);
         }
         if !self.is_proven && self.blocks.are_readable(self.block) {
-            // The kernel begins the next block as soon as it has given one away.
+            // The kernel begins the next block as soon as it has handed one over.
             if self.blocks.word(self.blocks.after(self.block), BLOCK_VERSION) != TPACKET_V3 {
                 self.tries += 1;
                 return if self.tries > TRIES { RingAdvance::Unreadable } else { RingAdvance::Nothing };
@@ -170,8 +166,7 @@ impl PacketRing {
         RingAdvance::Frame
     }
 
-    /// Reads the headers of the next frame, and puts its VLAN tag back where the kernel took it out. False for a frame that
-    /// is not to be delivered.
+    /// Reads the next frame's headers and restores its VLAN tag. Returns false for an unfiltered frame.
     #[inline]
     fn read(&mut self) -> bool {
         let Some(block) = self.blocks.bytes(self.block) else { return false };
@@ -202,7 +197,7 @@ impl PacketRing {
 }
 
 impl BlockFrame {
-    /// Moves the addresses towards the start of the block and puts the tag behind them; the kernel leaves room for that.
+    /// Moves the addresses four bytes back and inserts the tag; the kernel leaves room for that.
     #[cold]
     fn put_back(&mut self, block: &mut [u8], protocol: u16, tag: u16) {
         let Some(start) = self.start.checked_sub(VLAN_TAG) else { return };
@@ -227,7 +222,7 @@ fn version(socket: RawFd) -> Option<u32> {
     (result == 0).then_some(version)
 }
 
-/// What has happened to a socket since it was asked last, such as its interface going down.
+/// Returns and clears the socket's pending error, such as its interface going down.
 pub(super) fn socket_error(socket: &impl AsRawFd) -> io::Result<()> {
     let (mut error, mut size) = (0, size_of::<libc::c_int>() as libc::socklen_t);
     // SAFETY: the value is as long as `size` says, and both outlive the call.
@@ -245,20 +240,20 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |word| u32::from_ne_bytes(*word))
 }
 
-/// The ring's memory, which the kernel writes to as well.
+/// The ring's memory, which the kernel also writes.
 #[derive(Debug)]
 struct RingBlocks {
     start: NonNull<u8>,
     count: usize,
 }
 
-// SAFETY: the memory is not bound to a thread, and `RingBlocks` is the only way to it here.
+// SAFETY: the memory is not bound to a thread, and `RingBlocks` is the only access to it here.
 unsafe impl Send for RingBlocks {}
 
 impl RingBlocks {
     fn map(socket: RawFd, count: usize) -> io::Result<Self> {
         let (length, access) = (count.max(1) * BLOCK, libc::PROT_READ | libc::PROT_WRITE);
-        // SAFETY: a new mapping, at a place that the kernel chooses. It refuses a length that is not the ring's.
+        // SAFETY: a new mapping at a place that the kernel chooses. It refuses a length that is not the ring's.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, socket, 0) };
         match NonNull::new(start.cast()) {
             Some(start) if start.as_ptr() != libc::MAP_FAILED.cast() => Ok(Self { start, count: count.max(1) }),
@@ -266,35 +261,34 @@ impl RingBlocks {
         }
     }
 
-    /// Returns the number of the block that follows.
     fn after(&self, block: usize) -> usize {
         (block + 1) % self.count
     }
 
-    /// Returns a word at the head of a block, whoever it belongs to.
+    /// Reads a word of a block's header, even if the kernel owns the block.
     fn word(&self, block: usize, at: usize) -> u32 {
         self.head(block, at).load(Ordering::Relaxed)
     }
 
-    /// Returns whether a block is ours.
+    /// Returns whether the block is ours.
     #[inline]
     fn are_readable(&self, block: usize) -> bool {
         self.head(block, BLOCK_STATUS).load(Ordering::Acquire) & STATUS_USER != 0
     }
 
-    /// Returns a block, if it is ours.
+    /// Returns the block if it is ours.
     #[inline]
     fn bytes(&mut self, block: usize) -> Option<&mut [u8]> {
         if block >= self.count || !self.are_readable(block) {
             return None;
         }
-        // SAFETY: the block lies within the mapping, which lives as long as `self`, and is aligned as bytes are. It is ours:
-        // the kernel does not touch it until its status changes, which takes `&mut self` too. libpcap has the same memory
-        // mapped, and touches it when it is asked for a frame, which nobody does while there is a `PacketRing`.
+        // SAFETY: the block lies within the mapping, which lives as long as `self`, and bytes need no alignment. It
+        // is ours: the kernel leaves it alone until its status changes, which takes `&mut self` too. libpcap has
+        // mapped the same memory, but accesses it only when asked for a frame, which nobody does while there is a
+        // `PacketRing`.
         Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(block * BLOCK), BLOCK) })
     }
 
-    /// Lets the kernel have a block.
     fn give_back(&mut self, block: usize) {
         self.head(block, BLOCK_STATUS).store(STATUS_KERNEL, Ordering::Release);
     }
@@ -302,8 +296,8 @@ impl RingBlocks {
     #[inline]
     fn head(&self, block: usize, at: usize) -> &AtomicU32 {
         debug_assert!(block < self.count && at < BLOCK_FIRST);
-        // SAFETY: the word lies within the mapping, for `block` is one of its blocks and `at` one of the constants above; it
-        // is aligned, for blocks are aligned to pages. The kernel reads and writes it atomically.
+        // SAFETY: the word lies within the mapping, since `block` is one of its blocks and `at` one of the constants
+        // above; it is aligned, since blocks are aligned to pages. The kernel accesses it atomically.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(block * BLOCK + at).cast()) }
     }
 }

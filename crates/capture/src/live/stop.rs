@@ -1,5 +1,3 @@
-//! Ending a capture from elsewhere, at a point in time.
-
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -12,29 +10,28 @@ pub struct StopHandle(Arc<StopState>);
 
 #[derive(Debug)]
 struct StopState {
-    /// Unix nanoseconds of the stop; 0 while there was none.
+    /// Unix nanoseconds of the stop; 0 before it.
     at_ns: AtomicU64,
     wake: OwnedFd,
 }
 
 impl StopHandle {
-    /// Ends the capture as of now: frames captured before are still delivered, later ones are not. A second call
-    /// changes nothing. This reads a clock, stores an integer and writes to a file descriptor, all of which a signal
-    /// handler may do.
+    /// Ends the capture as of now: earlier frames are still delivered, later ones are not. Further calls have no
+    /// effect. Safe in a signal handler: it reads a clock, stores an integer and writes to a file descriptor.
     pub fn stop(&self) {
         if self.0.at_ns.compare_exchange(0, now_ns(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            // Fails only when the counter is full, and then the reader has been woken already.
+            // Fails only if the counter is full, and then the reader has been woken already.
             let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
         }
     }
 
-    /// When a stop was asked for, Unix nanoseconds.
+    /// Returns the time of the stop, Unix nanoseconds.
     pub fn requested_ns(&self) -> Option<u64> {
         Some(self.0.at_ns.load(Ordering::Acquire)).filter(|ns| *ns > 0)
     }
 }
 
-/// Unix nanoseconds of now, at least 1.
+/// Returns the current Unix time in nanoseconds, at least 1.
 pub(super) fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64).max(1)
 }
@@ -44,27 +41,21 @@ pub(super) fn now_ns() -> u64 {
 pub struct StopSignal(StopHandle);
 
 impl StopSignal {
-    /// Returns one that nobody has used yet.
-    ///
-    /// # Errors
-    ///
-    /// The system's, where it has no room for another file.
     pub fn new() -> std::io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self(StopHandle(Arc::new(StopState { at_ns: AtomicU64::new(0), wake }))))
     }
 
-    /// Returns a handle for others.
     pub fn handle(&self) -> StopHandle {
         self.0.clone()
     }
 
-    /// When a stop was asked for, Unix nanoseconds.
+    /// Returns the time of the stop, Unix nanoseconds.
     pub fn requested_ns(&self) -> Option<u64> {
         self.0.requested_ns()
     }
 
-    /// Readable once a stop was asked for.
+    /// Readable after a stop.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.0.wake.as_fd()
     }

@@ -1,8 +1,8 @@
-//! Captures built byte by byte, and the frames of a source as owned values.
+//! Builds captures byte by byte, and collects a source's frames.
 
-// Each test program uses its own part of this module.
+// Each test program uses only a part of this module.
 #![allow(dead_code)]
-// Helpers of tests, which fail by panicking.
+// Test helpers fail by panicking.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use overhead_capture::{FileEnd, FileSource, FrameSource, NextFrame, SourceError};
@@ -10,7 +10,6 @@ use overhead_model::Frame;
 use std::io::Cursor;
 use std::ops::ControlFlow;
 
-/// Byte order to build in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Little,
@@ -120,14 +119,14 @@ fn kept(frame: &Frame<'_>) -> Owned {
     owned(frame.time_ns, frame.link.0, frame.original_len, frame.interface, frame.bytes)
 }
 
-/// All frames, those that are buffered in one go, and how the input ended.
+/// Returns all frames, buffered ones in batches, and how the input ended.
 pub fn drain_buffered(mut source: FileSource) -> (Vec<Owned>, FileEnd) {
     let mut frames = Vec::new();
     while source.fill().unwrap() {
         assert!(source.fill().unwrap(), "nothing is passed over");
         let mut take = |frame: &Frame<'_>| {
             frames.push(kept(frame));
-            // Breaking off loses nothing.
+            // Breaking must lose nothing.
             if frames.len() % 3 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         while source.buffered_frames(&mut take).is_break() {}
@@ -135,7 +134,7 @@ pub fn drain_buffered(mut source: FileSource) -> (Vec<Owned>, FileEnd) {
     (frames, source.end().unwrap().clone())
 }
 
-/// All frames, read one by one, how the input ended, and the source.
+/// Returns all frames, read one by one, how the input ended, and the source.
 pub fn drain(mut source: FileSource) -> (Vec<Owned>, FileEnd, FileSource) {
     let mut frames = Vec::new();
     loop {
@@ -150,7 +149,6 @@ pub fn drain(mut source: FileSource) -> (Vec<Owned>, FileEnd, FileSource) {
     (frames, end, source)
 }
 
-/// The frames of bytes that are read to their end.
 pub fn frames(bytes: &[u8]) -> Vec<Owned> {
     let (frames, end, _) = drain(open(bytes).unwrap());
     assert_eq!(end.cut, None);

@@ -1,4 +1,4 @@
-//! The record of a window, of the processes that what was captured belongs to.
+//! Makes the record of a window from the processes that own the captured connections.
 
 use super::{KernelCounters, text};
 use crate::convert::{CountedProcesses, RecordContext, SOCKET, SOFTIRQ};
@@ -12,32 +12,27 @@ use overhead_model::record::{self, ProtocolCounters};
 use overhead_model::{Measured, Protocol};
 use std::collections::BTreeSet;
 
-/// By how much the bytes of a capture and those of the sockets may differ without a word: what is under way at both ends of
-/// a window.
+/// Unreported relative difference between captured and socket bytes, which may be in flight at a window's ends.
 const TOLERANCE: f64 = 0.01;
-/// By how much they may differ until figures per operation mislead.
+/// Difference from which figures per operation are withheld.
 const LIMIT: f64 = 0.1;
 /// Processes named in one sentence.
 const NAMED: usize = 3;
 
-/// A window that has ended, and all that is known of it.
+/// The window between two snapshots.
 struct MeasuredWindow<'counters> {
     counters: &'counters KernelCounters,
     context: RecordContext<'counters>,
     start: &'counters CounterSnapshot,
     last: &'counters CounterSnapshot,
-    /// What was captured is of several protocols: what there is to say is said of each.
+    /// Several protocols were captured; remarks are made for each.
     several: bool,
     remarks: Vec<String>,
 }
 
 impl KernelCounters {
-    /// The record of the window that [`KernelCounters::mark_end`] ended, of the processes that own what was captured in it. Others that
-    /// use the same ports are left out; [`KernelCounters::warnings`] names them.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotBegun`] without a window.
+    /// Returns the record of the window, of the processes that own the captured connections. Other users of the same
+    /// ports are left out, and [`KernelCounters::warnings`] names them. Call [`KernelCounters::mark_end`] first.
     pub fn attribute(&mut self, captured: &[CapturedConnection]) -> Result<record::Counters, Error> {
         let table = snapshot::connections(&self.programs);
         let most = self.programs.connections.max_entries();
@@ -70,12 +65,7 @@ impl KernelCounters {
         Ok(record)
     }
 
-    /// The record of the window that [`KernelCounters::mark_end`] ended, of all processes of both roles, where all that was captured are so many
-    /// bytes that they wrote to UNIX sockets.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotBegun`] without a window.
+    /// Like [`Self::attribute`] for UNIX sockets, to which all processes of both roles wrote `captured` bytes.
     pub fn attribute_streams(&mut self, captured: u64) -> Result<record::Counters, Error> {
         let mut window = self.ended_window()?;
         let record = window.record(|window, role| window.stream_role(role, captured));
@@ -83,11 +73,7 @@ impl KernelCounters {
         Ok(record)
     }
 
-    /// Marks the end and returns the record of the window so far, for all processes of both roles. Cheap enough for once a second.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::mark_end`].
+    /// Marks the end and returns the record so far, of all processes of both roles. Cheap enough for once a second.
     pub fn record_so_far(&mut self) -> Result<record::Counters, Error> {
         self.mark_end()?;
         let mut window = self.ended_window()?;
@@ -119,7 +105,7 @@ impl MeasuredWindow<'_> {
         }
     }
 
-    /// Everything that was counted for a role.
+    /// Returns all counts of a role.
     fn whole_role(&mut self, role: ProcessRole) -> Measured<record::Role> {
         let candidates = self.candidates(role);
         if candidates.is_empty() {
@@ -132,7 +118,7 @@ impl MeasuredWindow<'_> {
             .map(|(_, process)| process.netns)
             .collect();
         if places.len() > 1 {
-            self.remarks.push(format!("{}: processes of {} network namespaces are counted together, since without packets nothing tells them apart: {}", name(role), places.len(), self.in_words(&candidates)));
+            self.remarks.push(format!("{}: processes of {} network namespaces are counted together, because only captured packets could separate them: {}", name(role), places.len(), self.in_words(&candidates)));
         }
         if let Some(reason) = self.unused_reason(role, &candidates, &sums) {
             self.remarks.push(format!("{}: {reason}", name(role)));
@@ -141,7 +127,7 @@ impl MeasuredWindow<'_> {
         Measured::Value(record)
     }
 
-    /// Everything that was counted for a role at one end of UNIX sockets.
+    /// Returns all counts of a role at one end of UNIX sockets.
     fn stream_role(&mut self, role: ProcessRole, captured: u64) -> Measured<record::Role> {
         let candidates = self.candidates(role);
         if candidates.is_empty() {
@@ -159,7 +145,7 @@ impl MeasuredWindow<'_> {
         Measured::Value(record)
     }
 
-    /// Returns what was counted for the families of a role that own what was captured.
+    /// Returns the counts of the families that own captured connections.
     fn owned_role(
         &mut self,
         role: ProcessRole,
@@ -178,7 +164,7 @@ impl MeasuredWindow<'_> {
             (Some(_), _) => self.nearby(&candidates, captured),
             (None, _) => {
                 let owning: BTreeSet<u32> = candidates.intersection(&owned.slots).copied().collect();
-                // Processes that the user named are shown, whatever they did, where no one else is.
+                // Without other owners, show the processes the user named, even if idle.
                 let named = || candidates.intersection(&self.counters.explicit).copied().collect();
                 if owning.is_empty() && protocol.is_none() { named() } else { owning }
             }
@@ -224,7 +210,7 @@ impl MeasuredWindow<'_> {
         });
     }
 
-    /// A server may have clients on other ports, or on UNIX sockets.
+    /// Warns if much of a server's work was for clients on other ports or UNIX sockets.
     fn remark_on_other_sockets(&mut self, who: &str, role: ProcessRole, sums: &SlotSums) {
         let (moved, elsewhere) = (sums.socket_bytes(), sums.elsewhere_bytes);
         let share = elsewhere as f64 / (moved + elsewhere).max(1) as f64;
@@ -238,7 +224,7 @@ impl MeasuredWindow<'_> {
         }
     }
 
-    /// Returns the same for one of several protocols.
+    /// Like [`Self::owned_role`] for one of several protocols.
     fn protocol_role(
         &mut self,
         role: ProcessRole,
@@ -260,7 +246,7 @@ impl MeasuredWindow<'_> {
 
     fn role(&self, role: ProcessRole, slots: &BTreeSet<u32>) -> (record::Role, SlotSums) {
         let mut counted = slots.clone();
-        // A retransmission that no process is known for is counted there.
+        // Retransmissions without a known process are counted in the shared slot.
         if !self.candidates(role).contains(&role.shared_slot()) {
             counted.insert(role.shared_slot());
         }
@@ -268,13 +254,13 @@ impl MeasuredWindow<'_> {
         (self.context.role(self.family(slots), &sums), sums)
     }
 
-    /// Slots of a role with processes in the window.
+    /// Returns the slots of a role that had processes in the window.
     fn candidates(&self, role: ProcessRole) -> BTreeSet<u32> {
         let slots = self.processes().map(|(_, process)| process.slot);
         slots.filter(|slot| ProcessRole::of_slot(*slot) == Some(role)).collect()
     }
 
-    /// Processes that have ended in the window, and those that live.
+    /// Returns the processes that ended in the window, then the live ones.
     fn processes(&self) -> impl Iterator<Item = &(u32, types::process)> {
         let ended = &self.counters.ended;
         let is_ended = |(pid, process): &(u32, types::process)| {
@@ -283,7 +269,7 @@ impl MeasuredWindow<'_> {
         ended.iter().chain(self.last.processes.iter().filter(move |process| !is_ended(process)))
     }
 
-    /// Slots of the network namespace that is captured in, where what was captured is on its loopback; else all.
+    /// If only loopback traffic was captured, returns the slots in the captured network namespace; else all.
     fn nearby(&self, candidates: &BTreeSet<u32>, captured: &[CapturedConnection]) -> BTreeSet<u32> {
         let own = self.counters.options.network_namespace;
         let is_far = |slot: &u32| {
@@ -307,7 +293,7 @@ impl MeasuredWindow<'_> {
         family
     }
 
-    /// Returns what is to be said of named processes that never touched the port.
+    /// Returns the reason to withhold figures of named processes that never used the port.
     fn unused_reason(&self, role: ProcessRole, slots: &BTreeSet<u32>, sums: &SlotSums) -> Option<String> {
         let named = matches!(
             self.counters.selection(role),
@@ -320,7 +306,7 @@ impl MeasuredWindow<'_> {
         })
     }
 
-    /// Says whom the ports alone would have counted.
+    /// Warns about processes that used the ports but no captured connection.
     fn remark_on_left_out(&mut self, role: ProcessRole, left_out: &BTreeSet<u32>) {
         let busy = |slot: &&u32| self.last.since(self.start, &BTreeSet::from([**slot])).socket_bytes() > 0;
         let busy: BTreeSet<u32> = left_out.iter().filter(busy).copied().collect();
@@ -365,13 +351,13 @@ impl MeasuredWindow<'_> {
     }
 }
 
-/// Bytes of the same connections, as sockets and as the capture have them.
+/// Bytes of the same connections at the sockets and in the capture.
 struct SocketShares {
     /// Sent and received by the processes.
     moved: u64,
     /// Captured of their connections.
     owned: u64,
-    /// Captured of all connections.
+    /// Captured in total.
     captured: u64,
     layered: bool,
 }
@@ -430,7 +416,7 @@ impl SocketShares {
 
 fn others(share: f64) -> String {
     format!(
-        "{} of the captured bytes are of these processes: the other connections are of another host's, or of processes that were not followed",
+        "{} of the captured bytes belong to these processes: the other connections belong to other hosts, or to processes that were not followed",
         percent(share)
     )
 }
@@ -447,16 +433,16 @@ const fn name(role: ProcessRole) -> &'static str {
 }
 
 impl KernelCounters {
-    /// No more work is sampled until the next window begins.
+    /// Stops sampling work until the next window.
     pub fn stop_sampling(&mut self) {
         self.sampler = None;
     }
 
-    /// Marks now as the end of the window, for [`Self::attribute`]. A later call moves the end; counting goes on.
+    /// Marks now as the end of the window. A later call moves the end; counting goes on.
     ///
     /// # Errors
     ///
-    /// [`Error::NotBegun`]; [`Error::Tables`] when the kernel's tables cannot be read.
+    /// [`Error::NotBegun`]; [`Error::Tables`] if the maps cannot be read.
     pub fn mark_end(&mut self) -> Result<(), Error> {
         if self.start.is_none() {
             return Err(Error::NotBegun);

@@ -1,4 +1,4 @@
-//! The counters of a run, from loading to the last reading.
+//! The counters of a run.
 
 mod attribute;
 
@@ -22,41 +22,40 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Searches for children born during the search end after this many rounds; the kernel follows from then on.
+/// Rounds of searching for children born during the search. The BPF programs follow later ones.
 const ROUNDS: u32 = 5;
 
 /// Kernel counters of a server and a client.
 ///
-/// A system call is counted when it returns, so one that a thread was waiting in when the window began counts, and one
-/// it is waiting in when the window ends does not; a call that never returns (`exit`) counts when its thread ends.
+/// A system call counts when it returns: one in progress at the window's beginning is included, one in progress at
+/// its end is not. A call that never returns (`exit`) counts when its thread ends.
 #[derive(Debug)]
 pub struct KernelCounters {
     programs: CounterPrograms,
     options: CounterOptions,
-    /// Processes that have ended and were taken from the kernel's table.
+    /// Ended processes, removed from the kernel's table.
     ended: Vec<(u32, types::process)>,
-    /// Slots handed out here.
+    /// Slots assigned here.
     given: RefCell<BTreeSet<u32>>,
     /// Slots of processes that the user named.
     explicit: BTreeSet<u32>,
-    /// Nobody listened on the ports when the programs were loaded.
+    /// At loading, no process listened on the ports.
     awaiting: bool,
-    /// Somebody listened on the ports as the programs were loaded, and this user may not see who.
+    /// At loading, an invisible process of another user listened on the ports.
     hidden: bool,
-    /// What is to be said of the last record.
+    /// Warnings about the last record.
     remarks: Vec<String>,
     start: Option<CounterSnapshot>,
     last: Option<CounterSnapshot>,
-    /// What our own programs had cost at the beginning.
     own_start: OwnCostStart,
-    /// Where sampled work waits for the operations that it was for.
+    /// Holds sampled work until its operations are known.
     exchange: Arc<SliceExchange>,
     sampler: Option<SliceSampler>,
     /// Times system calls.
     entry: Option<BackgroundThread>,
 }
 
-/// The programs' own cost, and the events they had missed, when a window began.
+/// Cost and missed events of our programs at the beginning of a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct OwnCostStart {
     timed: TimedRuns,
@@ -65,14 +64,14 @@ struct OwnCostStart {
 }
 
 impl KernelCounters {
-    /// Loads the programs, finds the processes of both roles, and follows them from here on.
+    /// Loads the programs, and finds and follows the processes of both roles. If nobody listens on the ports yet, a
+    /// later listener is found then; see [`Self::is_awaiting`].
     ///
     /// # Errors
     ///
-    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::Load`] or [`Error::Attach`] when this
-    /// machine cannot count at all; [`Error::NoSuchProcess`] and its like when a selection is of nobody. What is partly
-    /// possible is no error: the figure is absent from the record, with the reason. Where nobody listens on the ports yet,
-    /// who does later is found then; [`Self::is_awaiting`] says so.
+    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::Load`] or [`Error::Attach`] if this
+    /// machine cannot count at all; [`Error::NoSuchProcess`] and its like if a selection matches nothing. If only
+    /// some figures are missing, they are absent from the record, with reasons.
     pub fn load(options: &CounterOptions) -> Result<Self, Error> {
         let mut counters = Self {
             programs: CounterPrograms::start(options)?,
@@ -106,7 +105,7 @@ impl KernelCounters {
         discover::owners(&options.ports)
     }
 
-    /// Returns whether nobody listened on the ports as the programs were loaded: a server is found when it does.
+    /// Returns whether no process listened on the ports at loading. One that does later is still found.
     pub fn is_awaiting(&self) -> bool {
         self.awaiting
     }
@@ -124,8 +123,7 @@ impl KernelCounters {
         Ok(())
     }
 
-    /// Gives processes, their threads and their descendants a role, each family a slot of its own, and lets the kernel follow
-    /// them.
+    /// Lets the BPF programs follow processes, their threads and descendants. Each family gets its own slot.
     fn follow(&self, role: ProcessRole, roots: &BTreeSet<u32>) -> Result<BTreeSet<u32>, Error> {
         let (mut known, mut slots) = (BTreeSet::new(), BTreeMap::new());
         for _ in 0..ROUNDS {
@@ -141,14 +139,14 @@ impl KernelCounters {
             if known.len() == before {
                 break;
             }
-            // The iterator gives the slot to threads that are there already.
+            // Running the iterator gives existing threads their slot.
             snapshot::read_threads(&self.programs)?;
         }
         Ok(slots.into_values().collect())
     }
 
     fn enlist(&self, slot: u32, pid: u32, founder: bool) -> Result<(), Error> {
-        // One that has ended meanwhile has nothing left to count.
+        // It has ended.
         let Some(name) = discover::comm(pid) else { return Ok(()) };
         let mut process = types::process { slot, alive: 1, since_ns: monotonic_ns(), ..types::process::default() };
         process.netns = discover::network_namespace(pid);
@@ -161,13 +159,8 @@ impl KernelCounters {
         Ok(())
     }
 
-    /// Gives a process, its threads and descendants a role, now and in future. A process that has a role keeps it.
-    ///
-    /// The process may be one that is stopped or waits before its `exec`: all it does from here on is counted.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchProcess`] when there is none of this number.
+    /// Gives a process, its threads and descendants a role, unless they have one. Everything it does from now on
+    /// counts, so it may be stopped or waiting before its `exec`.
     pub fn add_process(&mut self, role: ProcessRole, pid: u32) -> Result<(), Error> {
         if discover::comm(pid).is_none() {
             return Err(Error::NoSuchProcess(pid));
@@ -177,11 +170,7 @@ impl KernelCounters {
         Ok(())
     }
 
-    /// Begins the window, or begins it anew. Returns its beginning in Unix nanoseconds.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Tables`] when the kernel's tables cannot be read.
+    /// Begins or restarts the window. Returns its beginning in Unix nanoseconds.
     pub fn begin(&mut self) -> Result<u64, Error> {
         self.collect_ended();
         self.ended.clear();
@@ -206,7 +195,7 @@ impl KernelCounters {
         Ok(window.start_unix_ns)
     }
 
-    /// Returns where work that is sampled from [`Self::begin`] to [`Self::mark_end`] is joined with operations, or the reason why none is.
+    /// Returns the sampled work of the window, to be joined with operations, or why there is none.
     pub fn sampling(&self) -> Measured<WorkSampling> {
         if !self.options.by_operation {
             return Measured::unavailable("not asked for (--sample-kernel)");
@@ -217,14 +206,14 @@ impl KernelCounters {
         }
     }
 
-    /// Returns the slots that were ever in use.
+    /// Returns all slots ever used.
     fn slots(&self) -> BTreeSet<u32> {
         let ended = self.ended.iter().map(|(_, process)| process.slot);
         let shared = ProcessRole::ALL.iter().map(|role| role.shared_slot());
         shared.chain(ended).chain(self.given.borrow().iter().copied()).collect()
     }
 
-    /// Returns a slot for a family found here: the kernel side hands out those of the lower half.
+    /// Returns a free slot. The BPF programs assign those in the lower half.
     fn new_slot(&self, role: ProcessRole) -> u32 {
         let mut given = self.given.borrow_mut();
         let most = self.programs.totals.max_entries();
@@ -235,10 +224,9 @@ impl KernelCounters {
         slot
     }
 
-    /// Returns what to say of a server that is another user's.
     fn hidden_server(&self) -> String {
         let (ports, remedy) = (ports_in_words(&self.options.ports), remedy(&privilege::missing(&TO_SEE)));
-        format!("the process that listens on port {ports} is of another user and cannot be seen: {remedy}")
+        format!("the process that listens on port {ports} belongs to another user and cannot be inspected: {remedy}")
     }
 
     fn no_process_reason(&self, role: ProcessRole) -> String {
@@ -267,7 +255,7 @@ impl KernelCounters {
         }
     }
 
-    /// Makes room in the kernel's table: processes that have ended are remembered here.
+    /// Moves ended processes from the kernel's table to `ended`, to make room.
     fn collect_ended(&mut self) {
         for (pid, process) in snapshot::processes(&self.programs).into_iter().filter(|(_, process)| process.alive == 0)
         {
@@ -276,21 +264,20 @@ impl KernelCounters {
         }
     }
 
-    /// Returns the window from [`Self::begin`] to the last reading.
+    /// Returns the window from [`Self::begin`] to the last snapshot.
     pub fn window(&self) -> Option<ClockWindow> {
         Some(self.last.as_ref()?.at.since(&self.start.as_ref()?.at))
     }
 
-    /// Returns the processes of both roles that were followed in the window, ended ones too, each with the number of its network namespace; 0
-    /// where that was not seen.
+    /// Returns the network namespaces of all processes followed in the window; 0 if unknown.
     pub fn network_namespaces(&self) -> BTreeMap<u32, u32> {
         let live = self.last.iter().flat_map(|last| &last.processes);
         self.ended.iter().chain(live).map(|(pid, process)| (*pid, process.netns)).collect()
     }
 
-    /// Time in our own programs since [`Self::begin`], over all processes of the machine: what was timed of it, as
-    /// [`CounterOptions::own_cost`] says, and the same rate for the rest. The kernel's meter reads two clocks for each run of a
-    /// program; what it shows of an empty program at the same time is taken off.
+    /// Returns the CPU time of our BPF programs since [`Self::begin`], over the whole machine, extrapolated if
+    /// [`CounterOptions::own_cost`] samples it. The kernel's meter itself reads two clocks per run; its cost,
+    /// measured on an empty program, is subtracted.
     pub fn bpf_ns(&self) -> Measured<u64> {
         if self.options.own_cost == OwnCost::Untimed {
             return Measured::unavailable(
@@ -302,7 +289,7 @@ impl KernelCounters {
         }
         let timed = match self.programs.timing.timed() {
             Ok(timed) => timed,
-            Err(error) => return Measured::unavailable(format!("the kernel does not tell: {error}")),
+            Err(error) => return Measured::unavailable(format!("the kernel did not report it: {error}")),
         };
         let timed = timed.since(&self.own_start.timed);
         let window_ns = monotonic_ns().saturating_sub(self.own_start.monotonic_ns);
@@ -313,7 +300,7 @@ impl KernelCounters {
         }
     }
 
-    /// Warnings about what was counted since [`Self::begin`], in whole sentences.
+    /// Returns warnings about the window, in whole sentences.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.remarks.clone();
         let missed = self.programs.timing.missed().map_or(0, |now| now.saturating_sub(self.own_start.missed));
@@ -330,7 +317,7 @@ impl KernelCounters {
     }
 }
 
-/// A name as the kernel has it: up to the first NUL.
+/// Returns a NUL-terminated name.
 fn text(name: &[u8]) -> String {
     let bytes = name.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()

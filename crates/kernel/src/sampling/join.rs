@@ -1,4 +1,4 @@
-//! Slices and operations joined by connection and sequence numbers.
+//! Joins slices with operations by connection and sequence numbers.
 
 use super::record::SampledWork;
 use super::{CpuWork, SamplingWindow, SliceExchange, SliceKind, WorkSlice};
@@ -9,23 +9,22 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Operations are heard of from this long before a window, for what was sent before it is read in it, and until this long after.
+/// Operations are recorded from this long before a window, in which earlier requests may be read, until after it.
 const BEFORE_NS: u64 = 5_000_000;
 const AFTER_NS: u64 = 5_000_000;
-/// Where no window is planned yet, it is asked again after this time.
+/// When to ask again if no window is planned yet.
 const AGAIN_NS: u64 = 1_000_000;
-/// Windows whose slices are waited for: a slice is told of when it is over.
+/// Windows that wait for their slices, which are reported when they end.
 const OPEN_WINDOWS: usize = 16;
-/// Where few slices begin, windows are this long or longer. Then operations are heard of between windows, too: what takes
-/// longer than a window keeps its name, and few frames are read at length.
+/// Windows are this long or longer if few slices begin. Then operations are recorded between windows too, so that
+/// long operations keep their names; few frames are read at length.
 const LONG_NS: u64 = 60_000_000;
-/// Operations without an end that are carried from one window to the next at most.
+/// Unfinished operations carried from one window to the next, at most.
 const OPEN_OPERATIONS: usize = 1 << 16;
 
-/// Kinds of operations that are told apart; the others are known by none.
+/// Kinds of operations at most; further ones stay unnamed.
 const KINDS: usize = 4_096;
 
-/// What operations are told apart by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct OperationKey {
     pub protocol: Protocol,
@@ -35,56 +34,53 @@ pub(super) struct OperationKey {
     pub statement: String,
 }
 
-/// What a role did for one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct KindWork {
-    /// Operations that were read, or written by a client, in the slices.
+    /// Operations read (by a client: written) in the slices.
     pub sampled: f64,
-    /// The same, each weighted as its slices are.
+    /// The same, weighted like their slices.
     pub operations: f64,
     pub own: CpuWork,
-    /// The loop's, of rounds in which these operations were read.
+    /// The event loop's work in rounds that read these operations.
     pub rounds: CpuWork,
-    /// Time in slices that were for several kinds.
+    /// Time in slices shared by several kinds.
     pub divided_ns: f64,
 }
 
-/// A thread's work from one call by which it waits to the next.
+/// A thread's work from one waiting call to the next.
 #[derive(Default)]
 struct LoopRound {
-    /// The loop's, until a socket was touched.
+    /// The loop's work until it touched a socket.
     work: CpuWork,
-    /// Operations by kind that were read in it.
+    /// Operations read in the round, by kind.
     operations: BTreeMap<usize, f64>,
 }
 
-/// What one thread did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ThreadSums {
-    /// Operations by kind.
+    /// By kind.
     pub operations: BTreeMap<usize, f64>,
-    /// The loop's, of rounds in which no operation was read.
+    /// The loop's work in rounds that read no operation.
     pub shared: CpuWork,
 }
 
-/// What the processes of a slot did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SlotWork {
     pub kinds: BTreeMap<usize, KindWork>,
     pub threads: BTreeMap<u32, ThreadSums>,
     pub unattributed: CpuWork,
     pub slices: u64,
-    /// Slices that moved bytes of captured connections, and those of them whose operation nothing was heard of; weighted.
+    /// Weighted number of slices that moved bytes of captured connections, and of those with an unknown operation.
     pub moved: f64,
     pub unknown: f64,
 }
 
-/// Hears of operations while a window is near, and joins them with the slices that began in it.
+/// Records operations near each window and joins them with the slices that began in it.
 #[derive(Debug)]
 pub struct WorkListener {
     exchange: Arc<SliceExchange>,
     near: Option<SamplingWindow>,
-    /// It listens between windows.
+    /// Operations are recorded between windows too.
     is_steady: bool,
     traced: TracedOperations,
     waiting: VecDeque<(SamplingWindow, TracedOperations)>,
@@ -118,7 +114,7 @@ impl KindTable {
 #[derive(Debug, Default)]
 struct TracedOperations {
     connection: u64,
-    /// By number: whose bytes, and the sequence number of the next one to be posted.
+    /// Sender and receiver of a frame, and the sequence number of its next posted byte.
     frames: HashMap<u64, (FlowEnds, u32)>,
     numbers: HashMap<(u64, u64), usize>,
     operations: Vec<TracedOperation>,
@@ -131,17 +127,17 @@ type FlowEnds = (SocketAddr, SocketAddr);
 #[derive(Clone, Copy, Debug, Default)]
 struct TracedOperation {
     kind: Option<usize>,
-    /// Bytes, of the request and of the response.
+    /// Of the request and of the response.
     bytes: [u64; 2],
     is_closed: bool,
-    /// It stands for bytes that are of no operation.
+    /// Stands for bytes that belong to no operation.
     is_none: bool,
 }
 
-/// The number of what stands for no operation.
+/// Stands for no operation.
 const NO_OPERATION: u64 = u64::MAX;
 
-/// Bytes of one operation that follow each other.
+/// Consecutive bytes of one operation.
 #[derive(Clone, Copy, Debug)]
 struct OperationSpan {
     seq: u32,
@@ -164,7 +160,7 @@ impl WorkListener {
         }
     }
 
-    /// The capture has come to this time. Returns whether to listen from here on, and until when that holds.
+    /// Tells the listener the capture's time. Returns whether to listen from now on, and until when that holds.
     pub fn advance_to(&mut self, time_ns: u64) -> (bool, u64) {
         if let Some(window) = self.near {
             let end_ns = window.end_unix_ns + AFTER_NS;
@@ -204,7 +200,7 @@ impl WorkListener {
         }
     }
 
-    /// Ends it, and gives what was joined.
+    /// Joins the remaining windows and returns the results.
     pub fn finish(&mut self) -> SampledWork {
         if let Some(window) = self.near {
             self.close_window(window);
@@ -212,7 +208,7 @@ impl WorkListener {
         while let Some((window, traced)) = self.waiting.pop_front() {
             self.join(window, &traced);
         }
-        // Slices that were over too late, and those of windows without any captured frame.
+        // Slices that ended too late, or whose windows had no captured frame.
         let numbers: Vec<u32> = self.exchange.lock().slices.keys().copied().collect();
         for number in numbers {
             let (slices, weight) = self.exchange.take(number);
@@ -235,7 +231,7 @@ impl WorkListener {
         let directions = traced.directions.iter().map(|(direction, pieces)| (*direction, SpanIndex::new(pieces)));
         let streams: HashMap<FlowEnds, SpanIndex> = directions.collect();
         let (slices, weight) = self.exchange.take(window.number);
-        // Slices of a thread are in their order.
+        // Slices of one thread are in order.
         let mut rounds: HashMap<(u32, u32), LoopRound> = HashMap::new();
         for slice in slices {
             let slice = slice.weighted(weight);
@@ -254,7 +250,7 @@ impl WorkListener {
         }
     }
 
-    /// Divides the loop's work of a round between the operations that were read in it.
+    /// Divides the loop's work in a round between the operations read in it.
     fn charge_round(&mut self, slot: u32, tid: u32, round: &LoopRound) {
         let slot = self.slots.entry(slot).or_default();
         let operations: f64 = round.operations.values().sum();
@@ -276,7 +272,7 @@ impl WorkListener {
         }
     }
 
-    /// Charges a slice that is not the loop's; its work is weighted already. Adds the operations that it read to those of its round.
+    /// Charges a weighted slice that touched a socket, and adds the operations it read to its round.
     fn charge(
         &mut self,
         slice: &WorkSlice,
@@ -294,7 +290,7 @@ impl WorkListener {
             slot.unknown += weight;
             return self.charge_nothing(slice);
         };
-        // Parts of operations that the bytes are: one for a whole operation's.
+        // How many operations the bytes make up, by kind: 1 for a whole operation.
         let mut parts: BTreeMap<Option<usize>, f64> = BTreeMap::new();
         let mut unnamed = 0;
         let mut covered = 0;
@@ -312,7 +308,7 @@ impl WorkListener {
             slot.unattributed.add(&slice.work, 1.0);
             return;
         }
-        // What is missing of the bytes is nobody's.
+        // The part of the bytes that was not captured.
         let known = covered.min(u64::from(len)) as f64 / f64::from(len.max(1));
         slot.unknown += weight * (1.0 - known + unnamed as f64 / f64::from(len.max(1))).min(1.0);
         if known < 1.0 {
@@ -341,10 +337,10 @@ impl WorkListener {
     }
 }
 
-/// The pieces of a direction in order of their sequence numbers.
+/// One direction's spans by sequence number.
 struct SpanIndex {
     base: u32,
-    /// By where they begin, behind `base`.
+    /// By offset from `base`.
     pieces: Vec<(i64, OperationSpan)>,
 }
 
@@ -357,7 +353,7 @@ impl SpanIndex {
         Self { base, pieces }
     }
 
-    /// Tells which pieces the bytes are of, and how many of each.
+    /// Calls `tell` with each span that overlaps these bytes, and by how much.
     fn overlaps(&self, seq: u32, len: u32, mut tell: impl FnMut(&OperationSpan, u64)) {
         let start = i64::from(seq.wrapping_sub(self.base).cast_signed());
         let end = start + i64::from(len);
@@ -372,7 +368,7 @@ impl SpanIndex {
 }
 
 impl TracedOperations {
-    /// Returns the operations that are not over, for what is heard of them next.
+    /// Returns the unfinished operations for the next window.
     fn carried(&self) -> Self {
         let mut next = Self { connection: self.connection, ..Self::default() };
         for (number, place) in &self.numbers {
@@ -387,7 +383,7 @@ impl TracedOperations {
         next
     }
 
-    /// Returns the place of an operation, which may have begun before it was listened.
+    /// Returns an operation's index. It may have begun before listening did.
     fn operation(&mut self, op: u64) -> usize {
         let operations = &mut self.operations;
         *self.numbers.entry((self.connection, op)).or_insert_with(|| {
@@ -533,7 +529,7 @@ mod tests {
         &work.slots[&SLOT].kinds[&number]
     }
 
-    /// Two requests, of which the second is read in two halves; sequence numbers wrap around.
+    /// Two requests, the second read in two halves. Sequence numbers wrap around.
     #[test]
     fn slices_go_to_the_operations_whose_bytes_they_are() {
         let start = u32::MAX - 4;
@@ -565,7 +561,7 @@ mod tests {
         assert_eq!((get.divided_ns, set.divided_ns), (0.0, 0.0));
     }
 
-    /// Of three rounds the first reads a GET, the second two SETs and a GET, the third nothing.
+    /// The first round reads a GET, the second two SETs and a GET, the third nothing.
     #[test]
     fn the_loops_work_is_for_the_operations_of_its_round() {
         let turn = |ns| WorkSlice { kind: SliceKind::Loop, ..slice(Side::Request, 0, 1, ns, 232) };
@@ -592,7 +588,7 @@ mod tests {
         assert!((work.slots[&SLOT].threads[&7].shared.ns - 7.0).abs() < 1e-9);
     }
 
-    /// One call reads two requests: equal shares, and that is said.
+    /// One call reads two requests, which get equal shares.
     #[test]
     fn a_call_for_several_operations_is_divided_and_said_to_be() {
         let work = joined(
@@ -611,7 +607,7 @@ mod tests {
         }
     }
 
-    /// An operation that had begun before it was listened has no name.
+    /// The operation began before listening did, so it has no name.
     #[test]
     fn what_has_no_name_is_charged_to_nothing() {
         let work = joined(
@@ -627,7 +623,6 @@ mod tests {
         assert_eq!((slot.moved, slot.unknown), (1.0, 1.0));
     }
 
-    /// Bytes that are known to be of no operation are nobody's, and are not unknown.
     #[test]
     fn bytes_of_no_operation_are_not_unknown() {
         let work = joined(
@@ -648,7 +643,7 @@ mod tests {
         assert_eq!((slot.unattributed.ns, slot.moved, slot.unknown), (50.0, 1.0, 0.0));
     }
 
-    /// With long windows what is asked in one and answered in the next keeps its name.
+    /// With long windows, a request in one and its response in the next keep their name.
     #[test]
     fn operations_that_take_longer_than_a_window_keep_their_names() {
         const MS: u64 = 1_000_000;
@@ -677,7 +672,7 @@ mod tests {
         assert_eq!((work.slots[&SLOT].unattributed.ns, work.slots[&SLOT].unknown), (0.0, 0.0));
     }
 
-    /// A window of a quarter of the length stands for four times as much, and no more operations are said to be sampled.
+    /// A window of a quarter of the length counts four times as much, but the number of sampled operations stays.
     #[test]
     fn short_windows_weigh_more() {
         let (short, long) = (weight(2_500_000), weight(10_000_000));

@@ -1,10 +1,9 @@
-//! Work by operation: windows of time in which the kernel tells of each slice of a thread's work, and a listener that hears
-//! which operations there were.
+//! Samples work by operation: in short windows the BPF programs report slices of the threads' work, which a listener
+//! joins with the operations in the capture.
 //!
-//! A *slice* is the work of a thread from the system call that touches a socket to the next that does, or to one by which an
-//! event loop waits. One that begins in a window is told of, however long it lasts, so each has the same chance. The
-//! figures of a kind of operations are the sums of its slices over the number of its operations that were read (of a client:
-//! written) in them.
+//! A *slice* is a thread's work from a system call that touches a socket to the next one that does, or to one by
+//! which an event loop waits. A slice that begins in a window is reported however long it lasts, so all have the same
+//! chance. A kind's figures are the sums of its slices divided by the operations read (by a client: written) in them.
 
 mod join;
 mod record;
@@ -21,10 +20,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Slices that wait for their operations at most. More are not begun.
+/// Slices that wait for their operations. At this number, windows stay empty.
 const WAITING: usize = 1 << 18;
 
-/// A window of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SamplingWindow {
     pub number: u32,
@@ -32,28 +30,26 @@ pub(crate) struct SamplingWindow {
     pub end_unix_ns: u64,
 }
 
-/// Length of a window whose slices weigh 1.
+/// Length of a window whose slices have weight 1.
 const UNIT_NS: f64 = 10_000_000.0;
 
-/// Returns what a slice of a window of this length weighs. Windows come at a steady rate and are of different lengths, so that the
-/// chance of a slice to be in one is as its length: by the inverse of that, each part of the run counts for what was done in it
-/// (Horvitz and Thompson).
+/// Returns the weight of a window's slices. Windows come at a steady rate but differ in length, so a slice's chance
+/// is proportional to the length. The inverse makes each part of the run count for what was done in it (Horvitz and
+/// Thompson).
 fn weight(length_ns: u64) -> f64 {
     UNIT_NS / length_ns.max(1) as f64
 }
 
-/// What a slice is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SliceKind {
-    /// The loop itself.
+    /// The event loop.
     Loop,
-    /// Bytes of a direction, from a sequence number on, so many.
+    /// `len` bytes of a direction from a sequence number on.
     Bytes { from: SocketAddr, to: SocketAddr, is_send: bool, is_empty: bool, seq: u32, len: u32 },
     /// A socket that is not captured.
     Elsewhere,
 }
 
-/// Work of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WorkSlice {
     pub tid: u32,
@@ -62,7 +58,7 @@ pub(crate) struct WorkSlice {
     pub work: CpuWork,
 }
 
-/// Time on a CPU and system calls, or shares of them.
+/// CPU time and system calls, or shares of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CpuWork {
     pub ns: f64,
@@ -72,7 +68,6 @@ pub(crate) struct CpuWork {
 }
 
 impl CpuWork {
-    /// Adds a part of other work.
     pub fn add(&mut self, other: &Self, part: f64) {
         self.ns += other.ns * part;
         self.in_calls_ns += other.in_calls_ns * part;
@@ -81,13 +76,12 @@ impl CpuWork {
         }
     }
 
-    /// System calls of all numbers.
     pub fn count(&self) -> f64 {
         self.calls.values().sum()
     }
 }
 
-/// The number that stands for calls of 32-bit programs, and for those beyond the ones that a slice tells apart.
+/// Stands for 32-bit programs' calls, and for calls beyond the kinds that a slice counts separately.
 pub(crate) const OTHER_CALLS: u16 = 511;
 
 impl WorkSlice {
@@ -128,23 +122,23 @@ impl WorkSlice {
     }
 }
 
-/// What the thread that samples and the listener share.
+/// State shared by the sampling thread and the listener.
 #[derive(Debug, Default)]
 pub(crate) struct SliceExchange(Mutex<ExchangeState>);
 
 #[derive(Debug, Default)]
 struct ExchangeState {
-    /// Windows that the listener has not come to.
+    /// Windows that the listener has not reached.
     planned: VecDeque<SamplingWindow>,
-    /// Slices by the window in which they began.
+    /// By the window in which they began.
     slices: BTreeMap<u32, Vec<WorkSlice>>,
     waiting: usize,
-    /// Of windows that are over.
+    /// Lengths of closed windows.
     lengths: BTreeMap<u32, u64>,
-    /// Windows before this one are not of the run.
+    /// Earlier windows are not part of the run.
     first: u32,
     next: u32,
-    /// Windows that are over, and their length, of the run.
+    /// Number and total length of the run's closed windows.
     windows: u64,
     window_ns: u64,
     dropped: u64,
@@ -155,13 +149,12 @@ impl SliceExchange {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was sampled up to now is not of the run.
+    /// Discards all samples up to now.
     pub fn begin(&self) {
         let mut all = self.lock();
         *all = ExchangeState { first: all.next, next: all.next, ..ExchangeState::default() };
     }
 
-    /// Returns the number of the next window.
     pub fn number(&self) -> u32 {
         self.lock().next
     }
@@ -172,7 +165,7 @@ impl SliceExchange {
         all.planned.push_back(window);
     }
 
-    /// A window is over after so long. Returns how many slices began in it so far.
+    /// Closes a window. Returns how many of its slices have been reported.
     fn over(&self, window: SamplingWindow, length_ns: u64, dropped: u64) -> usize {
         let mut all = self.lock();
         if window.number >= all.first {
@@ -196,7 +189,7 @@ impl SliceExchange {
         }
     }
 
-    /// Takes the slices of a window, and their weight.
+    /// Takes a window's slices and their weight.
     fn take(&self, number: u32) -> (Vec<WorkSlice>, f64) {
         let mut all = self.lock();
         let slices = all.slices.remove(&number).unwrap_or_default();
@@ -204,7 +197,6 @@ impl SliceExchange {
         (slices, all.lengths.remove(&number).map_or(0.0, weight))
     }
 
-    /// The first window of the plan that the listener has not come to.
     fn planned(&self) -> Option<SamplingWindow> {
         self.lock().planned.front().copied()
     }
@@ -214,7 +206,7 @@ impl SliceExchange {
     }
 }
 
-/// Where sampled work can be joined with operations.
+/// Gives access to the sampled work.
 #[derive(Clone, Debug)]
 pub struct WorkSampling(Arc<SliceExchange>);
 
@@ -223,7 +215,7 @@ impl WorkSampling {
         Self(exchange)
     }
 
-    /// Returns what hears of operations in the windows.
+    /// Returns the listener, which joins sampled work with operations.
     pub fn listener(&self) -> WorkListener {
         WorkListener::new(Arc::clone(&self.0))
     }

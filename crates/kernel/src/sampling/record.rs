@@ -1,4 +1,4 @@
-//! Sampled work, as the run record has it.
+//! Converts sampled work to the run record.
 
 use super::join::{KindWork, OperationKey, SlotWork};
 use super::{CpuWork, OTHER_CALLS};
@@ -10,25 +10,24 @@ use overhead_model::record::{
 };
 use std::collections::BTreeMap;
 
-/// What a statement is called where it has no text, and where it is not told apart: as in the record.
+/// As in the record: a statement without text, and one that is not shown separately.
 const NO_STATEMENT: &str = "(none)";
 const OTHER_STATEMENTS: &str = "(other)";
 
-/// The reason why one end has no figures at all.
 const NOTHING: &str = "no work of this end was sampled for captured operations";
 
-/// Operations that figures are made from at least.
+/// Fewer sampled operations give no figures.
 const ENOUGH: f64 = 100.0;
-/// What sampling can add to a system call at most, beyond what it reads off its own clock: three entries into programs.
+/// Upper bound on what sampling adds to a system call outside its own clock readings: three program entries.
 const MOST_ADDED_NS: f64 = 500.0;
-/// Sampled time that still comes to more than the counted time by more than this factor was no fair sample.
+/// If sampled time must be scaled down further than this, the sample was not fair.
 const LOWEST_SCALE: f64 = 0.9;
-/// System calls as the sample has them, over those counted: what is beyond was no fair sample. Less is of threads that touch no socket.
+/// Sampled over counted system calls: above this, the sample was not fair. Below: threads without sockets.
 const MOST_CALLS: f64 = 1.05;
-/// Part of the slices whose operations may be unknown: work of these is missing from the figures.
+/// Share of slices whose operations may be unknown. Their work is missing from the figures.
 const MOST_UNKNOWN: f64 = 0.03;
 
-/// What the threads of both roles did in the sampled windows, by kind of operation.
+/// The work of both roles in the sampled windows, by kind of operation.
 #[derive(Debug)]
 pub struct SampledWork {
     pub(super) kinds: Vec<OperationKey>,
@@ -38,14 +37,13 @@ pub struct SampledWork {
     pub(super) dropped: u64,
 }
 
-/// What a role did for one kind, its share of the loop's work included.
+/// A role's work for one kind, and its share of the event loop's work.
 #[derive(Clone, Debug, Default)]
 struct ChargedWork {
     sums: KindWork,
     shared: CpuWork,
 }
 
-/// Of one role.
 #[derive(Debug)]
 struct RoleSample {
     kinds: BTreeMap<usize, ChargedWork>,
@@ -53,9 +51,9 @@ struct RoleSample {
     slices: u64,
     moved: f64,
     unknown: f64,
-    /// System calls of all operations as the sample has them, over those that were counted; 1 where these were not.
+    /// System calls of all operations, sampled over counted; 1 if they were not counted.
     calls_over_counted: f64,
-    /// The reason why there is none, where the whole run's time was not counted.
+    /// Absent, with the reason, if the whole run's CPU time was not counted.
     correction: Measured<TimeCorrection>,
 }
 
@@ -68,17 +66,17 @@ impl Default for RoleSample {
             moved: 0.0,
             unknown: 0.0,
             calls_over_counted: 1.0,
-            correction: Measured::unavailable("there are no counters to hold it against"),
+            correction: Measured::unavailable("there are no counters to compare it with"),
         }
     }
 }
 
-/// How sampled time becomes that of undisturbed operations.
+/// Corrects sampled time for the cost of sampling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct TimeCorrection {
-    /// Subtracted for each system call.
+    /// Subtracted per system call.
     added_ns: f64,
-    /// Multiplied with what is left.
+    /// Applied to the rest.
     scale: f64,
 }
 
@@ -95,7 +93,7 @@ impl TimeCorrection {
 }
 
 impl SampledWork {
-    /// Writes it into the rows of a run whose counters are those of the same window.
+    /// Writes the figures into a run whose counters cover the same window.
     pub fn write(&self, run: &mut Run) {
         let mut roles = ProcessRole::ALL.map(|role| self.of_role(role));
         let of = |counters: &Counters, role: ProcessRole| match role {
@@ -140,7 +138,7 @@ impl SampledWork {
         counters.by_operation = Measured::Value(sample);
     }
 
-    /// Returns the server's work by the name of the operation, of the workload, whatever the record counts of it.
+    /// Returns the server's work by operation name, whatever the record holds.
     pub fn of_server(&self) -> BTreeMap<String, OperationWork> {
         let server = self.of_role(ProcessRole::Server);
         let mut works = BTreeMap::new();
@@ -152,7 +150,7 @@ impl SampledWork {
         works
     }
 
-    /// Adds the slots of a role up that have operations, and divides what is left of the work of each thread's loop between these.
+    /// Sums up a role's slots with operations, and divides each thread's remaining loop work between its operations.
     fn of_role(&self, role: ProcessRole) -> RoleSample {
         let mut all = RoleSample::default();
         for (_, slot) in self.slots.iter().filter(|(slot, _)| ProcessRole::of_slot(**slot) == Some(role)) {
@@ -184,7 +182,6 @@ impl SampledWork {
         all
     }
 
-    /// Returns the kinds of a row's operations.
     fn kinds_of(&self, row: &OperationRow) -> Vec<usize> {
         let is_of = |kind: &OperationKey| {
             kind.class == row.class
@@ -210,7 +207,7 @@ impl SampledWork {
         }
     }
 
-    /// Returns whether operations of a kind are in the row of this statement, which is one of these.
+    /// Returns whether a kind belongs to the row of `statement`. `texts` are all rows' texts.
     fn is_statement(&self, number: usize, statement: &StatementRow, texts: &[String]) -> bool {
         let text = match &*self.kinds[number].statement {
             "" => NO_STATEMENT,
@@ -226,7 +223,7 @@ fn kernel(roles: &[RoleSample; 2], kinds: &[usize], count: u64) -> OperationKern
     OperationKernel { server, client }
 }
 
-/// Returns the time on a CPU that was counted of a role over the whole run, where it is that of the run's operations.
+/// Returns a role's CPU time over the whole run, unless its figures are withheld.
 fn counted_ns(role: &Measured<RoleRecord>) -> Measured<f64> {
     match role {
         Measured::Value(RoleRecord { withheld: Some(reason), .. }) => Measured::unavailable(reason.clone()),
@@ -239,7 +236,7 @@ fn counted_ns(role: &Measured<RoleRecord>) -> Measured<f64> {
 }
 
 impl RoleSample {
-    /// Returns the sampled work per operation of these kinds, the loop's included: time and system calls; 0 where none was sampled.
+    /// Returns the sampled CPU time and system calls per operation, including the loop's; 0 if none was sampled.
     fn per_operation(&self, kinds: &[usize]) -> (f64, f64) {
         let charged = || kinds.iter().filter_map(|kind| self.kinds.get(kind));
         let operations: f64 = charged().map(|kind| kind.sums.operations).sum();
@@ -248,12 +245,12 @@ impl RoleSample {
         if operations > 0.0 { (ns / operations, calls / operations) } else { (0.0, 0.0) }
     }
 
-    /// Returns what sampled time is to be corrected by, so that the time (`charged_ns`) and the system calls of all operations come
-    /// to what was counted over the whole run, of which a part was sampled itself (`is_sampled`, from 0 to 1).
+    /// Returns the correction by which the operations' time and system calls (`charged`) match the time counted over
+    /// the whole run, of which the part `is_sampled` (0 to 1) was sampled.
     ///
-    /// Sampling takes time in each system call that it cannot read off its own clock; what is counted has that in the sampled part alone. What
-    /// is beyond the most that this can be shows that the sample was not fair. Work that is counted beyond the sampled is of threads that
-    /// touch no socket, and no operation's.
+    /// Sampling adds time to each system call that it cannot measure itself; the counted time includes it only in the
+    /// sampled part. A larger difference than that can explain means that the sample was not fair. A larger counted
+    /// time belongs to threads that touch no socket, and to no operation.
     fn correction(&self, counted_ns: f64, charged: (f64, f64), is_sampled: f64) -> TimeCorrection {
         let (charged_ns, calls) = charged;
         let operations: f64 = self.kinds.values().map(|kind| kind.sums.own.ns + kind.shared.ns).sum();
@@ -268,7 +265,7 @@ impl RoleSample {
         TimeCorrection { added_ns, scale: (undisturbed_ns / corrected_ns.max(1.0)).clamp(0.0, 1.0) }
     }
 
-    /// Returns why there are no figures from so many sampled operations; `None` where there are.
+    /// Returns why so many sampled operations give no figures; `None` if they do.
     fn unfit_reason(&self, sampled: f64) -> Option<String> {
         if self.kinds.is_empty() {
             return Some(NOTHING.to_owned());
@@ -280,7 +277,7 @@ impl RoleSample {
         if self.unknown > self.moved * MOST_UNKNOWN {
             let part = (100.0 * self.unknown / self.moved).round();
             return Some(format!(
-                "of {part}% of the sampled calls the operation is not known: it began long before the window, or its frames were not captured"
+                "the operation of {part}% of the sampled calls is unknown: it began long before the window, or its frames were not captured"
             ));
         }
         (self.calls_over_counted > MOST_CALLS).then(|| {
@@ -291,7 +288,7 @@ impl RoleSample {
         })
     }
 
-    /// Returns what was done per operation of these kinds, of which there are so many.
+    /// Returns the work per operation of these kinds. The run has `of` such operations.
     fn work(&self, kinds: &[usize], of: u64) -> Measured<OperationWork> {
         let mut all = ChargedWork::default();
         for charged in kinds.iter().filter_map(|kind| self.kinds.get(kind)) {
@@ -340,7 +337,7 @@ impl RoleSample {
         })
     }
 
-    /// Returns how the system calls of all operations compare with those that were counted for them.
+    /// Returns the ratio of sampled to counted system calls.
     fn over_counted(&self, counters: &Measured<RoleRecord>, charged: f64) -> f64 {
         let Some(role) = counters.value().filter(|role| role.withheld.is_none()) else { return 1.0 };
         let counted: u64 = role.syscalls.values().map(|call| call.count).sum();
@@ -421,7 +418,8 @@ mod tests {
 
     #[test]
     fn what_sampling_adds_is_subtracted_by_call() {
-        // 1,000 operations of 4 ns and 2 calls each, and a fifth of the sampled time for none; a half of the run was sampled.
+        // 1,000 operations of 4 ns and 2 calls; a fifth of the sampled time is no operation's; half of the run was
+        // sampled.
         let mut role = role(800.0, 200.0);
         assert_eq!(role.per_operation(&[0]), (4.0, 2.0));
         let correction = role.correction(4_500.0, (4_000.0, 2_000.0), 0.5);
@@ -459,7 +457,7 @@ mod tests {
         assert_eq!(
             role.work(&[0], 1_000),
             Measured::unavailable(
-                "of 4% of the sampled calls the operation is not known: it began long before the window, or its frames were not captured"
+                "the operation of 4% of the sampled calls is unknown: it began long before the window, or its frames were not captured"
             )
         );
         role.unknown = 3.0;

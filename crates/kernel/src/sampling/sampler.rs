@@ -1,4 +1,4 @@
-//! The thread that opens and closes windows, and takes slices out of the kernel's buffer.
+//! The thread that opens and closes sampling windows and empties the ring buffer of slices.
 
 use super::{SamplingWindow, SliceExchange};
 use crate::clock::{monotonic_ns, unix_ns};
@@ -13,23 +13,23 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
-/// From the beginning of one window to that of the next, on average.
+/// Average time between the beginnings of windows.
 const PERIOD_NS: u64 = 200 * MS;
-/// Between the end of a window and the beginning of the next at least: the listener is to know of it in time.
+/// Least time between windows, so that the listener learns of each in time.
 const GAP_NS: u64 = 30 * MS;
-/// From the beginning to the first window.
+/// Time until the first window.
 const LEAD_NS: u64 = 2 * MS;
-/// A window's length: the first one's, and the bounds.
+/// Length of the first window, and bounds of the others.
 const LENGTH_NS: u64 = 20 * MS;
 const SHORTEST_NS: u64 = MS;
 const LONGEST_NS: u64 = 120 * MS;
-/// Slices that are to begin in a window, and that may.
+/// Slices per window: the target and the limit.
 const WANTED: usize = 2_048;
 const MOST: i64 = 8_192;
-/// The thread looks for slices, and for its end, at least this often.
+/// Longest sleep between emptying the ring buffer.
 const NAP: Duration = Duration::from_millis(10);
 
-/// A running thread that samples. It ends when this is dropped.
+/// Ends the thread on drop.
 #[derive(Debug)]
 pub(crate) struct SliceSampler {
     thread: Option<JoinHandle<()>>,
@@ -37,7 +37,6 @@ pub(crate) struct SliceSampler {
 }
 
 impl SliceSampler {
-    /// Starts it on copies of the tables.
     pub fn start(windows: &MapHandle, slices: &MapHandle, exchange: Arc<SliceExchange>) -> Result<Self, Error> {
         let (windows, slices) = (MapHandle::try_from(windows)?, MapHandle::try_from(slices)?);
         let end = Arc::new(AtomicBool::new(false));
@@ -96,7 +95,7 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &SliceExchange, end: &
         let after = of(windows).unwrap_or_default();
         set(windows, &types::sampling_window { dropped: after.dropped, ..types::sampling_window::default() });
         let _ = ring.consume();
-        // Full before its time, or cut off by the end of the run.
+        // Shorter if the window filled up or the run ended.
         let over_ns = after.end_ns.min(monotonic_ns()).saturating_sub(start_ns);
         let slices = exchange.over(window, over_ns, after.dropped.saturating_sub(dropped));
         schedule.adapt(slices, over_ns);
@@ -108,7 +107,6 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &SliceExchange, end: &
     let _ = ring.consume();
 }
 
-/// When windows are.
 struct SamplingSchedule {
     base_ns: u64,
     round: u64,
@@ -116,14 +114,14 @@ struct SamplingSchedule {
 }
 
 impl SamplingSchedule {
-    /// Returns the beginning and the end of the next window. It lies anywhere in its period, so that nothing regular beats with it;
-    /// the first at its beginning.
+    /// Returns the beginning and end of the next window, at a pseudo-random place in its period to avoid beating with
+    /// periodic work. The first is at its period's beginning.
     fn next(&mut self) -> (u64, u64) {
         let room = PERIOD_NS - GAP_NS - self.length_ns;
-        // A multiplicative hash of the round (Knuth): spread, and the same in each run.
+        // Knuth's multiplicative hash: spread out, and the same in each run.
         let spread = self.round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 36;
         let mut start = self.base_ns + self.round * PERIOD_NS + spread % room;
-        // Where the machine stood still, periods are left out.
+        // Skip periods after the machine was suspended or stalled.
         while start < monotonic_ns() {
             self.round += 1;
             start += PERIOD_NS;
@@ -132,7 +130,7 @@ impl SamplingSchedule {
         (start, start + self.length_ns)
     }
 
-    /// So many slices began in a window, which was over after so long.
+    /// Adapts the length to the number of slices in the last window, which lasted `over_ns`.
     fn adapt(&mut self, slices: usize, over_ns: u64) {
         let at_length = slices as f64 * (self.length_ns as f64 / over_ns.max(1) as f64).max(1.0);
         let factor = (WANTED as f64 / at_length.max(1.0)).clamp(0.25, 2.0);
@@ -140,7 +138,7 @@ impl SamplingSchedule {
     }
 }
 
-/// Sleeps, and takes slices out meanwhile; false where the end came first.
+/// Sleeps and takes slices meanwhile. Returns false if the thread is to end.
 fn sleep_until(until_ns: u64, ring: &RingBuffer<'_>, end: &AtomicBool) -> bool {
     loop {
         let _ = ring.consume();
@@ -160,7 +158,7 @@ fn of(windows: &MapHandle) -> Option<types::sampling_window> {
 }
 
 fn set(windows: &MapHandle, window: &types::sampling_window) {
-    // Without it nothing is sampled, and the record says so.
+    // On failure nothing is sampled, and the record says so.
     let _ = windows.update(&0_u32.to_ne_bytes(), bytes_of(window), MapFlags::ANY);
 }
 

@@ -1,43 +1,41 @@
-//! Pieces of both directions of a connection in an order in which they can have been written.
+//! Orders the pieces of both directions of a connection as they can have been written.
 //!
-//! A piece comes when its call returns, which may be after the other end has read, and even answered, its bytes. What its writer
-//! had read of the other direction therefore comes first, however late.
+//! A piece arrives when its writing call returns, possibly after the other end has read and even answered it. So a
+//! piece waits until everything its writer had read is there.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
-/// A piece of a direction of a connection.
 pub(super) trait OrderedPiece {
-    /// Number of the connection.
     fn connection(&self) -> u64;
     /// 0 or 1.
     fn direction(&self) -> usize;
-    /// Bytes of the direction up to its end.
+    /// Bytes of the direction up to the piece's end.
     fn end(&self) -> u64;
     /// Bytes of the other direction that its writer had read.
     fn seen(&self) -> u64;
     /// When it was written, or at the latest when the other end began to read it, Unix nanoseconds.
     fn time_ns(&self) -> u64;
-    /// Its connection was there before the capture: bytes can have been under way then that come in no piece.
+    /// The connection began before the capture, so bytes in flight then are in no piece.
     fn is_old(&self) -> bool;
 }
 
-/// What waits, by connection.
+/// Pieces that wait, by connection.
 #[derive(Debug)]
 pub(super) struct StreamOrder<P = super::StreamBytes> {
     connections: HashMap<u64, ConnectionOrder<P>>,
-    /// Connections of which something waits.
+    /// Connections with waiting pieces.
     waiting: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
 struct ConnectionOrder<P> {
-    /// How far each direction was handed on.
+    /// Bytes handed on, by direction.
     handed: [u64; 2],
     held: [VecDeque<P>; 2],
-    /// Bytes of each direction that are in no piece, and that the other end has read.
+    /// Bytes of each direction that were read but are in no piece.
     missing: [u64; 2],
-    /// Since when nothing of it was handed on that waited.
+    /// When the oldest waiting piece began to wait, or a waiting piece was last handed on.
     since: Option<Instant>,
 }
 
@@ -54,7 +52,7 @@ impl<P> Default for StreamOrder<P> {
 }
 
 impl<P: OrderedPiece> StreamOrder<P> {
-    /// Takes in a piece, and hands on what need not wait.
+    /// Takes a piece and hands on all that need not wait.
     pub(super) fn push(&mut self, piece: P, now: Instant, take: &mut impl FnMut(P)) {
         let id = piece.connection();
         let connection = self.connections.entry(id).or_default();
@@ -75,8 +73,8 @@ impl<P: OrderedPiece> StreamOrder<P> {
         }
     }
 
-    /// Hands on what waits in connections of which nothing has come on since `before`, or all, whatever it waits for. Returns how
-    /// many pieces were handed on without what their writers had read before.
+    /// Hands on all pieces of connections without progress since `before`, or of all connections. Returns how many
+    /// pieces came before something their writers had read.
     pub(super) fn release(&mut self, before: Option<Instant>, take: &mut impl FnMut(P)) -> u64 {
         let (connections, mut early) = (&mut self.connections, 0);
         self.waiting.retain(|id| {
@@ -90,14 +88,13 @@ impl<P: OrderedPiece> StreamOrder<P> {
         early
     }
 
-    /// Returns whether anything waits that was written by `time_ns`.
+    /// Returns whether a piece written up to `time_ns` waits.
     pub(super) fn waits_from(&self, time_ns: u64) -> bool {
         let connections = self.waiting.iter().filter_map(|id| self.connections.get(id));
         let mut first = connections.flat_map(|connection| connection.held.iter().filter_map(VecDeque::front));
         first.any(|piece| piece.time_ns() <= time_ns)
     }
 
-    /// Forgets a connection.
     pub(super) fn forget(&mut self, id: u64) {
         self.connections.remove(&id);
         self.waiting.remove(&id);
@@ -109,7 +106,7 @@ impl<P: OrderedPiece> ConnectionOrder<P> {
         self.held.iter().all(VecDeque::is_empty)
     }
 
-    /// Returns how many bytes its writer had read before that were not handed on.
+    /// Returns how many bytes its writer had read that were not handed on.
     fn missing(&self, piece: &P) -> u64 {
         let other = 1 - piece.direction();
         piece.seen().saturating_sub(self.handed[other] + self.missing[other])
@@ -125,8 +122,8 @@ impl<P: OrderedPiece> ConnectionOrder<P> {
         take(piece);
     }
 
-    /// Hands on what no longer has to wait; returns whether there was any. Where both directions wait for one another, bytes were
-    /// read that are in no piece: nothing that comes later settles that.
+    /// Hands on the pieces that no longer need to wait; returns whether there were any. If both directions wait for
+    /// each other, bytes were read that are in no piece, and later pieces will not change that.
     fn settle(&mut self, take: &mut impl FnMut(P)) -> bool {
         let mut any = false;
         loop {
@@ -144,7 +141,7 @@ impl<P: OrderedPiece> ConnectionOrder<P> {
         }
     }
 
-    /// Hands on the earlier of what comes next: the time of a piece is never after that of one whose writer had read it.
+    /// Hands on the earlier of both first pieces. A piece is never later than one whose writer had read it.
     fn hand_first(&mut self, take: &mut impl FnMut(P)) {
         let first = |direction: &usize| self.held[*direction].front().map_or(u64::MAX, OrderedPiece::time_ns);
         let direction = (0..2).min_by_key(first).unwrap_or_default();
@@ -155,7 +152,7 @@ impl<P: OrderedPiece> ConnectionOrder<P> {
         self.hand(piece, take);
     }
 
-    /// Hands on everything: what is waited for does not come. Returns of how many pieces something had to have come before.
+    /// Hands on everything. Returns how many pieces came before something their writers had read.
     fn release(&mut self, take: &mut impl FnMut(P)) -> u64 {
         let mut early = 0;
         while !self.is_empty() {
@@ -173,11 +170,11 @@ impl<P: OrderedPiece> ConnectionOrder<P> {
 mod tests {
     use super::*;
 
-    /// Direction, offset, length, and what was seen of the other direction; written as late as so much had gone both ways.
+    /// Direction, offset, length, and bytes seen of the other direction. Its time is the sum of the bytes both ways.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Piece(usize, u64, u64, u64);
 
-    /// A piece of a connection from before the capture, of which one end had read so many bytes more than there are pieces of.
+    /// A piece of an old connection, whose writer had read this many bytes that are in no piece.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Old(Piece, u64);
 
@@ -245,7 +242,7 @@ mod tests {
         for late in 0..talk.len() {
             let mut came = talk.to_vec();
             let piece = came.remove(late);
-            // Of each direction, pieces come in order.
+            // Pieces of one direction arrive in order.
             let place = (late + 1).min(came.len());
             came.insert(place, piece);
             if came.iter().filter(|piece| piece.0 == 0).is_sorted_by_key(|piece| piece.1)
@@ -301,7 +298,7 @@ mod tests {
 
     #[test]
     fn bytes_that_were_under_way_before_the_capture_hold_nothing_up() {
-        // Before the capture, 7 bytes were on their way to direction 1's writer.
+        // Before the capture, 7 bytes were in flight to direction 1's writer.
         let talk =
             [Piece(1, 0, 5, 0), Piece(0, 0, 10, 5), Piece(1, 5, 5, 10), Piece(0, 10, 10, 10), Piece(1, 10, 5, 20)];
         let (mut order, mut found) = (StreamOrder::default(), Vec::new());

@@ -1,7 +1,7 @@
-//! Where a process has OpenSSL or BoringSSL, and which other TLS library it has instead.
+//! Finds OpenSSL or BoringSSL in a process, and other TLS libraries.
 //!
-//! Libraries are found in the table of what a process maps, programs that were linked with one by their own symbols. Files are
-//! opened through the process's root, so that a container's library is found.
+//! Shared libraries are found in the process's memory map, static ones by the program's symbols. Files are opened
+//! through the process's root, to find those of containers.
 
 use crate::skeleton::tls_types::tls_function;
 use object::{Object, ObjectSection, ObjectSymbol};
@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The functions that move bytes. BoringSSL has no `SSL_read_ex`, and neither has `SSL_sendfile` before OpenSSL 3.0.
+/// BoringSSL lacks `SSL_read_ex`; it and OpenSSL before 3.0 lack `SSL_sendfile`.
 pub(super) const FUNCTIONS: [(&str, tls_function); 5] = [
     ("SSL_read", tls_function::TLS_READ),
     ("SSL_read_ex", tls_function::TLS_READ_EX),
@@ -21,51 +21,43 @@ pub(super) const FUNCTIONS: [(&str, tls_function); 5] = [
     ("SSL_write_ex", tls_function::TLS_WRITE_EX),
     ("SSL_sendfile", tls_function::TLS_SENDFILE),
 ];
-/// The function that ends an SSL object.
+/// Frees an SSL object.
 pub(super) const FREE: &str = "SSL_free";
-/// Without these, a file is not of the library.
+/// A file without these is not the library.
 const NEEDED: [&str; 2] = ["SSL_read", "SSL_write"];
-/// Programs larger than this are not searched for what they were linked with.
+/// Larger programs are not searched for static libraries.
 const MOST_SEARCHED: u64 = 1 << 30;
-/// Folders that hold the libraries of the system, or folders that do.
+/// Searched for system libraries, together with their subfolders for architectures.
 const LIBRARY_FOLDERS: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
 
-/// A file by what it is, whatever it is called.
+/// Device and inode.
 pub(super) type FileId = (u64, u64);
 
-/// A file with functions of OpenSSL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TlsLibrary {
     pub(super) id: FileId,
-    /// How it is opened here.
+    /// Path from this process.
     pub(super) path: PathBuf,
-    /// How its process calls it.
+    /// Path from its process.
     pub(super) name: String,
-    /// Those of [`FUNCTIONS`] and [`FREE`] that it has.
+    /// Those of [`FUNCTIONS`] and [`FREE`] that it defines.
     pub(super) functions: BTreeSet<String>,
 }
 
-/// What a process encrypts with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ProcessEncryption {
     pub(super) libraries: Vec<TlsLibrary>,
-    /// Other TLS libraries, by name: their calls cannot be taken.
+    /// Other TLS libraries, by name.
     pub(super) others: BTreeSet<&'static str>,
 }
 
-/// Looks at files, at each once.
+/// Examines each file once.
 #[derive(Debug, Default)]
 pub(super) struct LibraryFinder {
-    /// What is known of a file: its library, or what else it is.
     known: BTreeMap<FileId, (Option<TlsLibrary>, BTreeSet<&'static str>)>,
 }
 
 impl LibraryFinder {
-    /// Returns what a process encrypts with, as of now.
-    ///
-    /// # Errors
-    ///
-    /// The process is gone, or another user's.
     pub(super) fn of_process(&mut self, pid: u32) -> io::Result<ProcessEncryption> {
         let process = Process::new(pid.cast_signed()).map_err(io::Error::other)?;
         let maps = maps(pid)?;
@@ -83,7 +75,7 @@ impl LibraryFinder {
             if !seen.insert((map.dev, map.inode)) {
                 continue;
             }
-            // A program that was replaced since is still what this leads to.
+            // Leads to the running file even if it has been replaced.
             let path =
                 if is_program { PathBuf::from(format!("/proc/{pid}/exe")) } else { opened(pid, name, map.inode) };
             found.others.extend(other_by_name(name));
@@ -92,7 +84,7 @@ impl LibraryFinder {
         Ok(found)
     }
 
-    /// Returns the libraries of the system, and what a program was linked with: for a process that is yet to start.
+    /// Returns the system's libraries and those linked into `program`, for a process yet to start.
     pub(super) fn of_system(&mut self, program: Option<&Path>) -> ProcessEncryption {
         let mut found = ProcessEncryption::default();
         for path in system_libraries() {
@@ -121,27 +113,27 @@ impl LibraryFinder {
     }
 }
 
-/// Returns what a process maps. A file may be called by any bytes: what is no UTF-8 in a name is replaced by a mark.
+/// Returns a process's memory map. Bytes in file names that are not UTF-8 are replaced.
 fn maps(pid: u32) -> io::Result<MemoryMaps> {
     let table = fs::read(format!("/proc/{pid}/maps"))?;
     MemoryMaps::from_buf_read(String::from_utf8_lossy(&table).as_bytes()).map_err(io::Error::other)
 }
 
-/// Returns how a mapped file is opened from here: by its name in the process's mount namespace, or, of a process that has changed its
-/// root and nothing else, by its name in ours.
+/// Returns a path to a mapped file: through the process's root, or the same path here if it has only changed its
+/// root.
 fn opened(pid: u32, name: &Path, inode: u64) -> PathBuf {
     let under_root = PathBuf::from(format!("/proc/{pid}/root")).join(name.strip_prefix("/").unwrap_or(name));
     let is_it = |path: &Path| fs::metadata(path).is_ok_and(|about| about.ino() == inode);
     if !is_it(&under_root) && is_it(name) { name.to_owned() } else { under_root }
 }
 
-/// Whether a mapped file may be OpenSSL, or another one that holds it, whether its code is mapped or not.
+/// Returns whether a file may be OpenSSL by its name. Its code need not be mapped at the moment.
 fn may_be_openssl(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     ["ssl", "tls", "crypto", "boring"].iter().any(|part| name.contains(part))
 }
 
-/// The other TLS library that a mapped file of this name belongs to.
+/// Recognises other TLS libraries by file name.
 fn other_by_name(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?;
     let starts = |start: &str| name.starts_with(start);
@@ -162,7 +154,7 @@ fn other_by_name(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Returns which functions of the library a file has, and which other TLS libraries it was linked with.
+/// Returns the library functions that a file defines, and other TLS libraries linked into it.
 fn search(path: &Path) -> Option<(BTreeSet<String>, BTreeSet<&'static str>)> {
     let bytes = fs::read(path).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
@@ -178,7 +170,7 @@ fn search(path: &Path) -> Option<(BTreeSet<String>, BTreeSet<&'static str>)> {
     if file.section_by_name(".go.buildinfo").is_some() {
         others.insert("Go's crypto/tls");
     }
-    // The texts of its errors name the files it was compiled from.
+    // Texts of panics name the source files.
     let texts = file.section_by_name(".rodata").and_then(|section| section.data().ok().map(<[u8]>::to_vec));
     if texts.is_some_and(|texts| contains(&texts, b"/rustls-0.") || contains(&texts, b"rustls/src/")) {
         others.insert("rustls");

@@ -1,7 +1,7 @@
-//! What processes have OpenSSL or BoringSSL encrypt and decrypt, taken at the return of the library's calls.
+//! Captures what processes encrypt and decrypt with OpenSSL or BoringSSL, when the library's calls return.
 //!
-//! The programs in `bpf/tls.bpf.c` copy the bytes of each call, with the TCP sequence numbers of what went through the socket
-//! meanwhile. The library's functions are found by their names in what a process maps ([`libraries`]).
+//! The programs in `bpf/tls.bpf.c` copy the bytes of each call, with the TCP sequence numbers that its socket used
+//! meanwhile. [`libraries`] finds the functions by name in the files that a process maps.
 
 mod libraries;
 
@@ -12,7 +12,7 @@ use crate::object::{arguments_of, has_tracepoint, map, ring_size};
 use crate::options::ProcessSelection;
 use crate::ownership::end;
 use crate::skeleton::tls_types;
-use crate::snapshot::{Plain, plain};
+use crate::snapshot::{plain, plain_types};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder, UprobeOpts,
@@ -25,119 +25,107 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The programs of `bpf/tls.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tls.bpf.o"));
 
-// SAFETY: integers and arrays of integers.
-unsafe impl Plain for tls_types::tls_event {}
-// SAFETY: as above.
-unsafe impl Plain for tls_types::tls_counts {}
+plain_types!(tls_types::tls_event, tls_types::tls_counts);
 
-/// Bytes of the ring buffer, unless asked otherwise.
+/// Default size of the ring buffer.
 const RING_BYTES: u32 = 64 << 20;
-/// Memory that is kept for what the ring buffer hands out.
+/// Buffer capacity kept between polls.
 const KEPT: usize = 8 << 20;
 
-/// Whose calls are taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsProcesses {
-    /// Of who listens on the ports on this host; where nobody does, of who is connected to them, and of our own children.
+    /// Listeners on the ports on this host; else clients connected to them, and this process's children.
     Auto,
-    /// Of these processes. Their forks belong to them.
+    /// These processes and their forks.
     Pids(Vec<u32>),
 }
 
-/// What to take.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
-    /// Whose calls.
     pub processes: TlsProcesses,
-    /// Connections of these ports, where there are any. Calls whose socket is not known are taken all the same.
+    /// Only connections on these ports, if there are any. Calls whose socket is unknown are captured regardless.
     pub ports: Vec<u16>,
-    /// The program that is about to be started as a child of ours, where there is one.
+    /// The program about to be started as a child, if any.
     pub program: Option<PathBuf>,
-    /// Bytes of the ring buffer, rounded up to a power of two.
+    /// Size of the ring buffer, rounded up to a power of two.
     pub ring_bytes: u32,
-    /// What goes through a socket is told by the kernel's functions of TCP instead of by tracepoints, as it is where there are none.
+    /// Observe sockets by the kernel's TCP functions even if there are tracepoints.
     pub by_functions: bool,
 }
 
 impl TlsOptions {
-    /// Takes the calls of these processes about these ports.
     pub fn new(processes: TlsProcesses, ports: impl Into<Vec<u16>>) -> Self {
         Self { processes, ports: ports.into(), program: None, ring_bytes: RING_BYTES, by_functions: false }
     }
 }
 
-/// What one call has moved, or a part of it.
+/// All or some of the bytes that one call moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlsCall<'a> {
     /// When the call returned, Unix nanoseconds.
     pub time_ns: u64,
-    /// The process and the thread.
     pub pid: u32,
-    /// The thread.
     pub tid: u32,
     /// Number of the SSL object, from 1.
     pub stream: u64,
-    /// The process has sent this; it has received it otherwise.
+    /// Sent by the process; else received.
     pub sent: bool,
-    /// Place of the first byte in what the SSL object has moved in this direction since its first call that was seen.
+    /// Offset of the first byte in this direction of the SSL object, counted from its first observed call.
     pub offset: u64,
-    /// Bytes that the call has moved, and how many of them lie before these.
+    /// Bytes moved by the whole call.
     pub call_bytes: u64,
-    /// Bytes of the call that lie before these.
+    /// Bytes of the call before these.
     pub call_before: u64,
-    /// Bytes here. Where they could not be had, `bytes` is empty.
+    /// Number of bytes. `bytes` is empty if they could not be read.
     pub len: u32,
-    /// What they are.
     pub bytes: &'a [u8],
-    /// The TCP connection, where the thread has used its socket within a call.
+    /// Known if the thread used the socket within a call.
     pub connection: Option<TlsConnection>,
 }
 
 /// The TCP connection of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlsConnection {
-    /// Number of the network namespace of the socket.
+    /// Network namespace of the socket.
     pub netns: u32,
     /// The process's end.
     pub local: SocketAddr,
-    /// The other end.
     pub remote: SocketAddr,
-    /// TCP sequence numbers of the first byte that the socket has moved for this call, and behind the last one.
+    /// TCP sequence numbers: the first byte that the socket moved for this call, and one past the last.
     pub sequence: [u32; 2],
 }
 
-/// What was taken, and what was not, since the start.
+/// What was captured and what was not, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TlsCounts {
-    /// Calls that moved bytes, of the wanted connections.
+    /// Calls that moved bytes, on selected connections.
     pub calls: u64,
-    /// Their bytes.
+    /// Bytes of these calls.
     pub bytes: u64,
-    /// Bytes that found no room in the ring buffer.
+    /// No room in the ring buffer.
     pub lost_bytes: u64,
-    /// Bytes that could not be read from the process.
+    /// Not readable in the process.
     pub unread_bytes: u64,
-    /// Bytes that the library has sent out of files (`SSL_sendfile`): their content is not known.
+    /// Sent from files (`SSL_sendfile`), so without content.
     pub file_bytes: u64,
-    /// Bytes of connections of other ports.
+    /// On connections of other ports.
     pub elsewhere_bytes: u64,
-    /// Bytes of calls whose socket is not known.
+    /// In calls whose socket is unknown.
     pub unjoined_bytes: u64,
 }
 
 /// What a process may encrypt with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessTls {
-    /// OpenSSL and BoringSSL, whose calls can be taken: the files, as the process names them.
+    /// OpenSSL and BoringSSL files, by the process's names for them.
     pub openssl: Vec<String>,
-    /// Other libraries, whose calls cannot be taken.
+    /// Libraries whose calls cannot be captured.
     pub others: Vec<&'static str>,
 }
 
-/// Returns what a process has loaded, or was linked with, that can encrypt. Whether it does is not known from that.
+/// Returns the encryption libraries that a process has loaded or was linked with. It may not use them.
 ///
 /// # Errors
 ///
@@ -150,27 +138,25 @@ pub fn process_tls(pid: u32) -> std::io::Result<ProcessTls> {
     })
 }
 
-/// A process whose calls cannot be taken.
+/// A process whose calls cannot be captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsUnsupported {
-    /// The process.
     pub pid: u32,
-    /// Its command name.
     pub comm: String,
-    /// What it has instead of OpenSSL; empty where nothing is known.
+    /// Its other TLS libraries; empty if none is known.
     pub libraries: Vec<&'static str>,
 }
 
-/// Takes the calls of TLS libraries, as long as it lives.
+/// Captures calls of TLS libraries. Dropping it detaches the programs.
 pub struct TlsCalls {
-    /// The programs; those at the functions of libraries are attached to each library that is found.
+    /// Its function probes are attached to each library found.
     object: Object,
     ring: RingBuffer<'static>,
-    /// What the ring buffer has handed out and was not taken yet, each with its length before it.
+    /// From the ring buffer, not yet polled; each event is preceded by its length.
     taken: Arc<Mutex<Vec<u8>>>,
     finder: LibraryFinder,
     libraries: BTreeMap<FileId, TlsLibrary>,
-    /// What the processes that were looked at encrypt with.
+    /// Results of the last scan.
     processes: BTreeMap<u32, ProcessEncryption>,
     serves: bool,
     clock: ClockStamp,
@@ -185,13 +171,12 @@ impl fmt::Debug for TlsCalls {
 }
 
 impl TlsCalls {
-    /// Loads the programs, finds the processes and their libraries, and takes their calls from here on.
+    /// Loads the programs, finds the processes and their libraries, and begins capturing.
     ///
     /// # Errors
     ///
-    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or [`Error::Attach`] where this machine cannot
-    /// do it;
-    /// [`Error::NoSuchProcess`] where a named process is not there.
+    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
+    /// [`Error::Attach`] if this machine cannot do it; [`Error::NoSuchProcess`].
     pub fn start(options: &TlsOptions) -> Result<Self, Error> {
         libbpf_rs::set_print(None);
         check_pid_namespace()?;
@@ -225,16 +210,12 @@ impl TlsCalls {
         Ok(calls)
     }
 
-    /// Looks for libraries that processes have loaded since, and for processes that have appeared since.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Attach`] where the kernel does not take a probe.
+    /// Looks for new processes and newly loaded libraries.
     pub fn rescan(&mut self) -> Result<(), Error> {
         let own = std::process::id();
         let pids: Vec<u32> = map(&self.object, "followed")?.keys().filter_map(|key| number(&key)).collect();
         for pid in pids.into_iter().filter(|pid| *pid != own) {
-            // One that has ended meanwhile is not worth a word.
+            // It has ended.
             let Ok(found) = self.finder.of_process(pid) else { continue };
             self.attach(&found.libraries)?;
             self.processes.insert(pid, found);
@@ -242,11 +223,7 @@ impl TlsCalls {
         Ok(())
     }
 
-    /// Hands what was taken since the last time to `take`, in the order of the calls' returns, and returns how many events it was.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Tables`] where the ring buffer cannot be read.
+    /// Hands new events to `take` in the order in which the calls returned. Returns their number.
     pub fn poll(&mut self, mut take: impl FnMut(&TlsCall<'_>)) -> Result<usize, Error> {
         self.ring.consume()?;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -267,11 +244,6 @@ impl TlsCalls {
         Ok(count)
     }
 
-    /// Returns what was taken and what was lost so far.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Tables`] where the table cannot be read.
     pub fn counts(&self) -> Result<TlsCounts, Error> {
         let bytes = map(&self.object, "counts")?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
         let counts: tls_types::tls_counts = bytes.and_then(|bytes| plain(&bytes)).unwrap_or_default();
@@ -286,17 +258,17 @@ impl TlsCalls {
         })
     }
 
-    /// Returns the files whose functions are watched, as their processes call them.
+    /// Returns the observed library files, by their processes' names for them.
     pub fn libraries(&self) -> Vec<String> {
         self.libraries.values().map(|library| library.name.clone()).collect()
     }
 
-    /// Returns whether the processes serve the ports; they are clients otherwise.
+    /// Returns whether the processes are servers of the ports; else they are clients.
     pub fn serves(&self) -> bool {
         self.serves
     }
 
-    /// Returns the processes without OpenSSL and BoringSSL among those that were looked at, in order of their numbers.
+    /// Returns the scanned processes without OpenSSL and BoringSSL, by number.
     pub fn unsupported(&self) -> Vec<TlsUnsupported> {
         let without = self.processes.iter().filter(|(_, found)| found.libraries.is_empty());
         without
@@ -308,17 +280,16 @@ impl TlsCalls {
             .collect()
     }
 
-    /// Returns the processes whose calls are taken, as of the last look.
+    /// Returns the processes whose calls are captured, as of the last scan.
     pub fn processes(&self) -> Vec<u32> {
         self.processes.iter().filter(|(_, found)| !found.libraries.is_empty()).map(|(pid, _)| *pid).collect()
     }
 
-    /// Takes the calls of a process and of its forks to come.
+    /// Captures the calls of a process and its future forks.
     fn follow(&self, pid: u32) -> Result<(), Error> {
         Ok(map(&self.object, "followed")?.update(&pid.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)?)
     }
 
-    /// Puts probes at the functions of libraries that have none yet.
     fn attach(&mut self, libraries: &[TlsLibrary]) -> Result<(), Error> {
         for library in libraries {
             if self.libraries.contains_key(&library.id) {
@@ -341,7 +312,6 @@ impl TlsCalls {
     }
 }
 
-/// A program at a function.
 struct FunctionProbe<'a> {
     program: &'a str,
     function: &'a str,
@@ -350,7 +320,7 @@ struct FunctionProbe<'a> {
 }
 
 impl FunctionProbe<'_> {
-    /// Puts it at the function of a library, for all processes: those that are of no interest are told by the program.
+    /// Attaches it for all processes; the BPF program ignores those not followed.
     fn attach(&self, object: &mut Object, library: &TlsLibrary) -> Result<Link, Error> {
         let failed =
             |reason: String| Error::Attach { program: format!("{} of {}", self.function, library.name), reason };
@@ -370,9 +340,9 @@ impl FunctionProbe<'_> {
 /// The processes to begin with.
 struct RootProcesses {
     pids: BTreeSet<u32>,
-    /// Children of ours are followed.
+    /// Follow this process's children.
     adopts: bool,
-    /// They serve the ports.
+    /// The processes are servers of the ports.
     serves: bool,
 }
 
@@ -413,13 +383,13 @@ fn load(options: &TlsOptions) -> Result<Object, Error> {
     Ok(object)
 }
 
-/// The programs at the tracepoints of sockets, which Linux has since 6.3.
+/// Programs at the socket tracepoints, which exist since Linux 6.3.
 const TRACEPOINTS: [&str; 2] = ["tls_sent", "tls_received"];
-/// The programs in their place, named after the functions that they are at, with the fewest and the most arguments of these: since Linux 5.19
-/// the fourth one of the second has the flags.
+/// Their substitutes, named after the traced functions, with the number of arguments these must have. Since Linux
+/// 5.19 the fourth argument of `tcp_recvmsg` is the flags.
 const FUNCTIONS_OF_TCP: [(&str, RangeInclusive<usize>); 2] = [("tcp_sendmsg", 3..=3), ("tcp_recvmsg", 4..=5)];
 
-/// Returns whether functions tell of sockets, because that is asked for or this kernel has no tracepoints for it.
+/// Returns whether to trace TCP functions instead of socket tracepoints, which the kernel may lack.
 fn by_functions(options: &TlsOptions) -> Result<bool, Error> {
     let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
     let has_tracepoints = has_tracepoint(&btf, "sock_send_length") && has_tracepoint(&btf, "sock_recv_length");
@@ -438,7 +408,7 @@ fn by_functions(options: &TlsOptions) -> Result<bool, Error> {
     }
 }
 
-/// Attaches the programs that tell of processes and sockets, all of which are needed.
+/// Attaches the programs for processes and sockets, which are all required.
 fn attach_to_kernel(object: &mut Object) -> Result<Vec<Link>, Error> {
     let in_kernel = object.progs_mut().filter(|program| is_in_kernel(program) && program.autoload());
     in_kernel
@@ -454,12 +424,11 @@ fn is_in_kernel(program: &ProgramMut<'_>) -> bool {
     section.starts_with("tp_btf/") || section.starts_with("fexit/")
 }
 
-/// A ring buffer that adds what comes out to `taken`.
 fn ring(events: &MapHandle, taken: Arc<Mutex<Vec<u8>>>) -> Result<RingBuffer<'static>, Error> {
     let mut builder = RingBufferBuilder::new();
     builder.add(events, move |event| {
         let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
-        // Events come in a few sizes: what lies behind the bytes is nothing.
+        // Events have a few fixed sizes and are padded.
         let len =
             plain::<tls_types::tls_event>(event).map_or(0, |header| HEADER + header.len as usize).min(event.len());
         taken.extend_from_slice(&(len as u32).to_ne_bytes());
@@ -469,10 +438,9 @@ fn ring(events: &MapHandle, taken: Arc<Mutex<Vec<u8>>>) -> Result<RingBuffer<'st
     Ok(builder.build()?)
 }
 
-/// Bytes of an event before those of the call.
+/// Bytes before the payload in an event.
 const HEADER: usize = size_of::<tls_types::tls_event>();
 
-/// Reads an event.
 fn call_of<'a>(event: &'a [u8], clock: &ClockStamp) -> Option<TlsCall<'a>> {
     let header: tls_types::tls_event = plain(event)?;
     let has = |flag: tls_types::tls_flags| header.flags & flag.0 != 0;

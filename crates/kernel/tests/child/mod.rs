@@ -1,4 +1,4 @@
-//! Child processes that wait until they are told to work: what they do is known to the last system call.
+//! Child processes that wait for permission to work. Their work is known to the last system call.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,24 +9,24 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A forked process. It is killed when it is dropped.
+/// A forked process, killed on drop.
 pub struct Child {
     pub pid: u32,
     go: Pipe,
     done: Pipe,
 }
 
-/// What the kernel said of a child that has ended (`wait4`).
+/// Resources of an ended child (`wait4`).
 #[derive(Debug)]
 pub struct Usage {
     /// By the process's own clock, just before it ended.
     pub cpu_ns: u64,
     pub switches: u64,
-    /// It ended by itself, with status 0.
+    /// It exited with status 0.
     pub ended_well: bool,
 }
 
-/// How long a child may take for one step. Generous: it is there so that a test fails and does not wait for ever.
+/// Limit for one step of a child, so that a failing test ends.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Copy)]
@@ -48,12 +48,12 @@ impl Pipe {
         assert_eq!(unsafe { libc::write(self.write, [1_u8].as_ptr().cast(), 1) }, 1);
     }
 
-    /// Waits for what process `pid` gives. Fails where it has ended instead or takes longer than [`PATIENCE`]: the end of
-    /// the pipe cannot tell, because whoever was forked beside has it open too.
+    /// Waits for a byte from process `pid`. Panics if it has ended or takes longer than [`PATIENCE`]. The pipe shows
+    /// no end of file, because concurrently forked children have it open too.
     fn take_from(self, pid: u32) {
         let end = Instant::now() + PATIENCE;
         let mut ready = libc::pollfd { fd: self.read, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one descriptor is looked at, which outlives the call.
+        // SAFETY: one descriptor is polled, which outlives the call.
         while unsafe { libc::poll(&raw mut ready, 1, 20) } != 1 {
             assert!(
                 !has_ended(pid) || is_ready(self.read),
@@ -72,12 +72,12 @@ impl Pipe {
 }
 
 impl Child {
-    /// One that waits, works and ends.
+    /// Forks a process that waits, works and ends.
     pub fn waiting(work: impl FnOnce()) -> Self {
         Self::waiting_after(|| (), |()| work())
     }
 
-    /// One that prepares, waits, works and ends. It has prepared when this returns.
+    /// Forks a process that prepares, waits, works and ends. Returns once it has prepared.
     pub fn waiting_after<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T)) -> Self {
         let (go, done) = (Pipe::new(), Pipe::new());
         let pid = fork(|| {
@@ -91,7 +91,7 @@ impl Child {
         child
     }
 
-    /// One whose threads wait with it and work first.
+    /// Forks a process whose threads wait with it and work first.
     pub fn with_waiting_threads(count: usize, thread: fn(), work: impl FnOnce()) -> Self {
         let start = Pipe::new();
         Self::waiting_after(
@@ -118,7 +118,7 @@ impl Child {
         )
     }
 
-    /// One with a child that waits with it and works first.
+    /// Forks a process with a child that waits with it and works first.
     pub fn with_waiting_fork(fork_work: impl FnOnce(), work: impl FnOnce()) -> Self {
         let start = Pipe::new();
         Self::waiting_after(
@@ -136,7 +136,7 @@ impl Child {
         )
     }
 
-    /// One that works at each [`Self::step`].
+    /// Forks a process that works at each [`Self::step`].
     pub fn in_steps(work: impl Fn(u64)) -> Self {
         let (go, done) = (Pipe::new(), Pipe::new());
         let pid = fork(|| {
@@ -149,23 +149,22 @@ impl Child {
         Self { pid, go, done }
     }
 
-    /// Lets it work once, and waits for that.
+    /// Runs one step.
     pub fn step(&mut self) {
         self.go.give();
         self.done.take_from(self.pid);
     }
 
-    /// Lets it work.
     pub fn let_go(self) -> Self {
         self.go.give();
         self
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits until it ends successfully.
     pub fn join(mut self) -> Usage {
         let end = Instant::now() + PATIENCE;
         while !has_ended(self.pid) {
-            // The child is killed when `self` is dropped.
+            // Dropping `self` kills the child.
             assert!(Instant::now() < end, "child {} had not ended after {PATIENCE:?}", self.pid);
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -175,27 +174,26 @@ impl Child {
         usage
     }
 
-    /// Lets it work and waits for its end.
+    /// Lets it work and waits until it ends.
     pub fn run(self) -> Usage {
         self.let_go().join()
     }
 
-    /// The process's own clock, from outside.
+    /// Returns the process's CPU time, read from outside.
     pub fn cpu_ns(&self) -> u64 {
         cpu_ns(self.pid)
     }
 
-    /// The first figure of its `schedstat`.
+    /// Returns the first figure of its `schedstat`.
     pub fn schedstat_ns(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).unwrap();
         text.split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// Ends it.
     pub fn kill(&mut self) {
         let pid = std::mem::take(&mut self.pid);
         if pid != 0 {
-            // SAFETY: the process is a child of ours that was not waited for, so the number is still its own.
+            // SAFETY: the process is our child and was not waited for, so the number is still its own.
             unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
             wait(pid);
         }
@@ -218,20 +216,20 @@ fn fork(work: impl FnOnce()) -> u32 {
     assert!(pid >= 0);
     if pid == 0 {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        // SAFETY: ends the process, and nothing else.
+        // SAFETY: only ends the process.
         unsafe { libc::_exit(i32::from(outcome.is_err())) };
     }
     pid as u32
 }
 
-/// Waits for a child, whose clock is read while it is a zombie.
+/// Waits for a child and reads its clock while it is a zombie.
 fn wait(pid: u32) -> Usage {
-    // SAFETY: plain numbers, for which zero is a value.
+    // SAFETY: plain numbers, so zero is valid.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: `info` has room for what is written.
     unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, libc::WEXITED | libc::WNOWAIT) };
     let cpu_ns = cpu_ns(pid);
-    // SAFETY: plain numbers, for which zero is a value.
+    // SAFETY: plain numbers, so zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let mut status = 0;
     // SAFETY: `usage` has room for what is written.
@@ -240,9 +238,9 @@ fn wait(pid: u32) -> Usage {
     Usage { cpu_ns, switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64, ended_well }
 }
 
-/// True for a child that has ended and was not waited for.
+/// Returns whether a child has ended but was not waited for.
 fn has_ended(pid: u32) -> bool {
-    // SAFETY: plain numbers, for which zero is a value.
+    // SAFETY: plain numbers, so zero is valid.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: `info` has room for what is written; the child stays to be waited for.
     let found = unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, libc::WEXITED | libc::WNOWAIT | libc::WNOHANG) };
@@ -250,10 +248,10 @@ fn has_ended(pid: u32) -> bool {
     found == 0 && unsafe { info.si_pid() } != 0
 }
 
-/// True where there is something to read.
+/// Returns whether there is something to read.
 fn is_ready(fd: i32) -> bool {
     let mut ready = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one descriptor is looked at, which outlives the call.
+    // SAFETY: one descriptor is polled, which outlives the call.
     unsafe { libc::poll(&raw mut ready, 1, 0) == 1 }
 }
 
@@ -267,20 +265,18 @@ fn cpu_ns(pid: u32) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The kernel must let us count.
 pub fn is_root() -> bool {
     // SAFETY: has no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// A port that is free, and that nobody else is given: neither another test of this program nor, as the system's own choice
-/// for a connection, any other process. (Ports that the system chooses begin at 32768.)
+/// Returns a port that no other test gets and that the system does not assign (its ports begin at 32768).
 pub fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     loop {
-        // Programs that run at the same time begin at different places.
+        // Concurrent programs begin at different places.
         let number = std::process::id().wrapping_mul(97).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
         let port = (FIRST + number % COUNT) as u16;
         if TcpListener::bind(("0.0.0.0", port)).is_ok() {
@@ -303,7 +299,7 @@ pub fn close_nothing(times: u64) {
     }
 }
 
-/// Has a signal handled, so often.
+/// Handles a signal this many times.
 pub fn handle_signals(times: u64) {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: the handler does nothing, and the signals are this thread's own.
@@ -315,7 +311,7 @@ pub fn handle_signals(times: u64) {
     }
 }
 
-/// Makes the call of this number, which is none.
+/// Calls a number that is no system call.
 pub fn no_call(number: i64, times: u64) {
     for _ in 0..times {
         // SAFETY: the kernel refuses it.
@@ -323,7 +319,7 @@ pub fn no_call(number: i64, times: u64) {
     }
 }
 
-/// From here on `getppid` is refused to this process, by seccomp.
+/// Makes seccomp refuse `getppid` to this process from now on.
 pub fn refuse_getppid() {
     let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
     let (load, jump, give) = (libc::BPF_LD | libc::BPF_W, libc::BPF_JMP | libc::BPF_JEQ, libc::BPF_RET);
@@ -370,7 +366,7 @@ pub fn sleep_often(times: u64, time: Duration) {
     }
 }
 
-/// False where that is not allowed.
+/// Returns false if that is not permitted.
 pub fn leave_network_namespace() -> bool {
     // SAFETY: plain flags; this process has one thread.
     unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
@@ -390,11 +386,11 @@ pub fn exec(command: &[&str]) {
     unsafe { libc::execv(pointers[0], pointers.as_ptr()) };
 }
 
-/// Lets this network namespace talk to itself.
+/// Brings up loopback in this network namespace.
 pub fn raise_loopback() {
     // SAFETY: makes a socket of plain numbers.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) };
-    // SAFETY: plain numbers, for which zero is a value.
+    // SAFETY: plain numbers, so zero is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = libc::c_char::from_ne_bytes([b'l']);
     request.ifr_name[1] = libc::c_char::from_ne_bytes([b'o']);
@@ -410,14 +406,14 @@ pub fn raise_loopback() {
 pub fn getppid_32(times: u64) {
     for _ in 0..times {
         let number = 64_u64;
-        // SAFETY: the call has no arguments and touches no memory of ours.
+        // SAFETY: the call has no arguments and accesses no memory of ours.
         unsafe {
             std::arch::asm!("int 0x80", inlateout("rax") number => _, out("r8") _, out("r9") _, out("r10") _, out("r11") _);
         }
     }
 }
 
-/// Sends itself `bytes` through a connection to `listener`, and back.
+/// Sends `bytes` through a connection to `listener` and back.
 pub fn talk_to_itself(listener: &TcpListener, bytes: usize) {
     use std::io::{Read as _, Write as _};
     let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -429,23 +425,22 @@ pub fn talk_to_itself(listener: &TcpListener, bytes: usize) {
     }
 }
 
-/// A socket with a local end that is known beforehand.
+/// Returns a socket bound to a known local address.
 pub fn bound(local: std::net::SocketAddr) -> i32 {
     // SAFETY: makes a socket of plain numbers.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) };
     let place = ipv4(local);
-    // SAFETY: the address outlives the call, which is told its size.
+    // SAFETY: the address outlives the call, which gets its size.
     assert_eq!(unsafe { libc::bind(socket, (&raw const place).cast(), size_of_val(&place) as u32) }, 0);
     socket
 }
 
-/// Its connection.
 pub fn connected(socket: i32, to: std::net::SocketAddr) -> std::net::TcpStream {
     use std::os::fd::FromRawFd as _;
     let place = ipv4(to);
-    // SAFETY: the address outlives the call, which is told its size.
+    // SAFETY: the address outlives the call, which gets its size.
     assert_eq!(unsafe { libc::connect(socket, (&raw const place).cast(), size_of_val(&place) as u32) }, 0);
-    // SAFETY: the descriptor is a socket, and nobody else has it.
+    // SAFETY: the descriptor is a socket without another owner.
     unsafe { std::net::TcpStream::from_raw_fd(socket) }
 }
 
