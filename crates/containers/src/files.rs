@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Longest file that is read. Engines' files have about 10 kB, or 100 kB with hundreds of environment variables.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// Where to find a host's processes and files.
 #[derive(Clone, Debug)]
@@ -62,8 +62,8 @@ impl<'host> RootFiles<'host> {
     /// Returns a file's text, with bytes that are not UTF-8 replaced; `None` if it is unreadable or too long.
     pub(crate) fn text(&self, file: &Path) -> Option<String> {
         let mut bytes = Vec::new();
-        let length = fs::File::open(self.path(file)).ok()?.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
-        (length as u64 <= MOST_BYTES).then(|| String::from_utf8_lossy(&bytes).into_owned())
+        let length = fs::File::open(self.path(file)).ok()?.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        (length as u64 <= MAX_BYTES).then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Returns a file's JSON; `None` if it is unreadable or invalid.

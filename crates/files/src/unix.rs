@@ -39,9 +39,13 @@ impl OutputFolder {
     /// [`io::ErrorKind::NotADirectory`] for a symbolic link, or the system's.
     pub fn open_or_make(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<Self> {
         match Self::make(path, mode, owner) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Ok(Self { path: path.to_owned(), folder: opened(path)?, owner, file_mode: mode & 0o666, is_new: false })
-            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Self {
+                path: path.to_owned(),
+                folder: open_folder(path)?,
+                owner,
+                file_mode: mode & 0o666,
+                is_new: false,
+            }),
             made => made,
         }
     }
@@ -54,12 +58,12 @@ impl OutputFolder {
     pub fn make(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<Self> {
         let above: Vec<&Path> = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).collect();
         for folder in above.into_iter().rev().filter(|folder| !folder.exists()) {
-            match make_one(folder, 0o777, owner) {
+            match create_folder(folder, 0o777, owner) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
         }
-        let folder = make_one(path, mode, owner)?;
+        let folder = create_folder(path, mode, owner)?;
         Ok(Self { path: path.to_owned(), folder, owner, file_mode: mode & 0o666, is_new: true })
     }
 
@@ -163,9 +167,9 @@ impl OutputFolder {
     }
 }
 
-fn make_one(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<OwnedFd> {
+fn create_folder(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<OwnedFd> {
     mkdir(path, Mode::from_raw_mode(mode))?;
-    let folder = opened(path)?;
+    let folder = open_folder(path)?;
     if let Some(owner) =
         owner.filter(|_| fstat(&folder).is_ok_and(|it| it.st_uid == rustix::process::geteuid().as_raw()))
     {
@@ -174,7 +178,7 @@ fn make_one(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<Owne
     Ok(folder)
 }
 
-fn opened(path: &Path) -> io::Result<OwnedFd> {
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(open(path, flags, Mode::empty())?)
 }
@@ -197,8 +201,8 @@ fn allocate(mut file: &File, bytes: u64) -> io::Result<()> {
 ///
 /// The system's; a symbolic link is an error.
 pub fn open_named(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<File> {
-    let (folder, name) = place_of(path)?;
-    if let OutputTarget::Special(file) = find(&folder, name)? {
+    let (folder, name) = open_parent(path)?;
+    if let OutputTarget::Special(file) = examine(&folder, name)? {
         return Ok(file);
     }
     let (file, part) = create_part(&folder, name, mode, owner)?;
@@ -212,8 +216,8 @@ pub fn open_named(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Resul
 ///
 /// The system's; a symbolic link is an error, and so is an existing file unless it `replaces` one.
 pub fn write_named(path: &Path, bytes: &[u8], owner: Option<FileOwner>, replaces: bool) -> io::Result<()> {
-    let (folder, name) = place_of(path)?;
-    match find(&folder, name)? {
+    let (folder, name) = open_parent(path)?;
+    match examine(&folder, name)? {
         OutputTarget::Special(mut file) => return file.write_all(bytes),
         OutputTarget::Regular if !replaces => return Err(io::ErrorKind::AlreadyExists.into()),
         OutputTarget::Regular | OutputTarget::Nothing => {}
@@ -243,7 +247,7 @@ enum OutputTarget {
 }
 
 /// Examines the entry by descriptor, because the name may change at any time.
-fn find(folder: &OwnedFd, name: &OsStr) -> io::Result<OutputTarget> {
+fn examine(folder: &OwnedFd, name: &OsStr) -> io::Result<OutputTarget> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = match openat(folder, name, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(OutputTarget::Nothing),
@@ -262,7 +266,7 @@ fn find(folder: &OwnedFd, name: &OsStr) -> io::Result<OutputTarget> {
 }
 
 /// Opens a file's folder and returns the file's name in it.
-fn place_of(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
+fn open_parent(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

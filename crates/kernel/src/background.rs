@@ -1,6 +1,6 @@
 //! A thread that works at intervals.
 
-use crate::privilege::lower;
+use crate::privilege::drop_capabilities;
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -17,10 +17,10 @@ impl BackgroundThread {
     /// Starts the thread. `work` gets a function that sleeps; it returns false if the thread is to end.
     pub(crate) fn start(name: &str, work: impl FnOnce(&dyn Fn(Duration) -> bool) + Send + 'static) -> io::Result<Self> {
         let (end, ended) = channel();
-        let passes = move |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+        let wait = move |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
         let thread = Builder::new().name(name.to_owned()).spawn(move || {
-            lower();
-            work(&passes);
+            drop_capabilities();
+            work(&wait);
         })?;
         Ok(Self { end: Some(end), thread: Some(thread) })
     }

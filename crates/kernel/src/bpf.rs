@@ -45,8 +45,8 @@ const WAITS: &[Sysno] = &[
 ];
 /// Memory for the slots of all CPUs, and bounds on their number.
 const SLOT_BYTES: usize = 32 << 20;
-const FEWEST_SLOTS: usize = 16;
-const MOST_SLOTS: usize = 128;
+const MIN_SLOTS: usize = 16;
+const MAX_SLOTS: usize = 128;
 
 /// Running programs and their maps. Dropping it detaches everything.
 #[derive(Debug)]
@@ -207,7 +207,7 @@ fn configure(open: &mut OpenOverheadSkel<'_>, options: &CounterOptions, btf: &Bt
 /// Returns the number of families counted separately: fewer on machines with many CPUs, which each have a copy.
 fn slots() -> usize {
     let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1).max(1);
-    (SLOT_BYTES / (size_of::<types::totals>() * cpus)).clamp(FEWEST_SLOTS, MOST_SLOTS)
+    (SLOT_BYTES / (size_of::<types::totals>() * cpus)).clamp(MIN_SLOTS, MAX_SLOTS)
 }
 
 /// Returns why an optional program is not loaded.

@@ -28,10 +28,10 @@ pub(crate) struct PortOwners {
 }
 
 /// Privileges needed to find the owner of another user's socket.
-pub(crate) const TO_SEE: [Privilege; 2] = [SYS_PTRACE, DAC_READ_SEARCH];
+pub(crate) const INSPECT_PRIVILEGES: [Privilege; 2] = [SYS_PTRACE, DAC_READ_SEARCH];
 
 /// Tests whether other users' open files can be inspected. Succeeds if there are no other users' processes.
-pub(crate) fn try_to_see() -> io::Result<()> {
+pub(crate) fn try_inspect_others() -> io::Result<()> {
     let own = fs::metadata("/proc/self/status")?.uid();
     // The first process always exists, so `/proc` hides it.
     if fs::metadata("/proc/1").is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
@@ -152,17 +152,17 @@ pub(crate) fn families(roots: &BTreeSet<u32>) -> Result<Vec<(u32, BTreeSet<u32>)
         .flatten()
         .filter_map(|process| Some((process.pid as u32, process.stat().ok()?.ppid as u32)))
         .collect();
-    Ok(divide(roots, &parents))
+    Ok(top_families(roots, &parents))
 }
 
-fn divide(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> Vec<(u32, BTreeSet<u32>)> {
+fn top_families(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> Vec<(u32, BTreeSet<u32>)> {
     let of: Vec<(u32, BTreeSet<u32>)> =
-        roots.iter().map(|root| (*root, descend(&BTreeSet::from([*root]), parents))).collect();
+        roots.iter().map(|root| (*root, descendants(&BTreeSet::from([*root]), parents))).collect();
     let is_top = |root: &u32| !of.iter().any(|(other, family)| other != root && family.contains(root));
     of.iter().filter(|(root, _)| is_top(root)).cloned().collect()
 }
 
-fn descend(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> BTreeSet<u32> {
+fn descendants(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> BTreeSet<u32> {
     let own = std::process::id();
     let mut family = roots.clone();
     loop {
@@ -179,12 +179,12 @@ fn descend(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> BTreeSet<u32> {
 }
 
 /// Resolves a selection other than by ports.
-pub(crate) fn selected(selection: &ProcessSelection) -> Result<BTreeSet<u32>, Error> {
+pub(crate) fn resolve(selection: &ProcessSelection) -> Result<BTreeSet<u32>, Error> {
     let pids = match selection {
         ProcessSelection::Ports | ProcessSelection::Named(_) => BTreeSet::new(),
         ProcessSelection::Pids(pids) => pids.iter().copied().collect(),
         ProcessSelection::Cgroup(path) => in_cgroup(path)?,
-        ProcessSelection::Comm(name) => named(name)?,
+        ProcessSelection::Comm(name) => pids_named(name)?,
     };
     match pids.iter().find(|pid| comm(**pid).is_none()) {
         Some(pid) if matches!(selection, ProcessSelection::Pids(_)) => Err(Error::NoSuchProcess(*pid)),
@@ -214,7 +214,7 @@ fn collect_cgroup(path: &Path, pids: &mut BTreeSet<u32>) -> io::Result<()> {
     Ok(())
 }
 
-fn named(comm: &str) -> Result<BTreeSet<u32>, Error> {
+fn pids_named(comm: &str) -> Result<BTreeSet<u32>, Error> {
     let pids: BTreeSet<u32> = all_processes()?
         .flatten()
         .map(|process| process.pid as u32)
@@ -237,19 +237,19 @@ mod tests {
     #[test]
     fn the_family_is_followed_whatever_the_order_of_the_list() {
         let parents = [(30, 20), (20, 10), (10, 1), (40, 1), (50, 30)];
-        assert_eq!(descend(&BTreeSet::from([10]), &parents), BTreeSet::from([10, 20, 30, 50]));
+        assert_eq!(descendants(&BTreeSet::from([10]), &parents), BTreeSet::from([10, 20, 30, 50]));
     }
 
     #[test]
     fn a_server_and_the_processes_it_forked_are_one_family() {
         let parents = [(20, 10), (21, 10), (10, 1), (40, 1)];
-        let families = divide(&BTreeSet::from([10, 20, 21, 40]), &parents);
+        let families = top_families(&BTreeSet::from([10, 20, 21, 40]), &parents);
         assert_eq!(families, [(10, BTreeSet::from([10, 20, 21])), (40, BTreeSet::from([40]))]);
     }
 
     #[test]
     fn nothing_descends_from_process_1() {
-        assert_eq!(descend(&BTreeSet::from([1]), &[(10, 1), (20, 10)]), BTreeSet::from([1]));
+        assert_eq!(descendants(&BTreeSet::from([1]), &[(10, 1), (20, 10)]), BTreeSet::from([1]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::bpf::CounterPrograms;
 use crate::convert::{RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
-use crate::discover::{self, TO_SEE};
+use crate::discover::{self, INSPECT_PRIVILEGES};
 use crate::error::Error;
 use crate::options::{CounterOptions, CycleChoice, ProcessSelection};
 use crate::{privilege, timing};
@@ -39,7 +39,7 @@ pub fn doctor() -> Vec<Capability> {
         Ok(programs) => counters(&programs),
         Err(error) => vec![Capability { name: KERNEL_COUNTERS, outcome: Err(explain(&error)) }],
     };
-    list.push(Capability { name: "processes of other users (who serves a port)", outcome: others() });
+    list.push(Capability { name: "processes of other users (who serves a port)", outcome: other_users() });
     list.push(Capability { name: "what the BPF programs cost themselves", outcome: own_cost() });
     list
 }
@@ -47,15 +47,15 @@ pub fn doctor() -> Vec<Capability> {
 /// Stands for all counters if there are none.
 const KERNEL_COUNTERS: &str = "kernel counters";
 
-fn others() -> Result<(), Absence> {
-    discover::try_to_see().map_err(|error| Absence {
+fn other_users() -> Result<(), Absence> {
+    discover::try_inspect_others().map_err(|error| Absence {
         reason: format!("their open files cannot be seen ({error})"),
-        remedy: remedy(&privilege::missing(&TO_SEE)),
+        remedy: remedy(&privilege::missing(&INSPECT_PRIVILEGES)),
     })
 }
 
 fn own_cost() -> Result<(), Absence> {
-    timing::try_statistics().map_err(|text| apart(&text))
+    timing::try_statistics().map_err(|text| split_remedy(&text))
 }
 
 fn counters(programs: &CounterPrograms) -> Vec<Capability> {
@@ -95,10 +95,10 @@ fn hardware(programs: &CounterPrograms) -> Result<(), Absence> {
 
 /// Errors end with a colon and their remedy.
 fn explain(error: &Error) -> Absence {
-    apart(&error.to_string())
+    split_remedy(&error.to_string())
 }
 
-fn apart(text: &str) -> Absence {
+fn split_remedy(text: &str) -> Absence {
     let (reason, remedy) = text.rsplit_once(": ").unwrap_or((text, "report it"));
     Absence { reason: reason.to_owned(), remedy: remedy.to_owned() }
 }

@@ -18,19 +18,19 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Calls, or time, per sampled one. A power of two.
-const PARTS: u32 = 16;
+const ONE_IN: u32 = 16;
 /// How long the program stays attached at the start.
-const AT_FIRST: Duration = Duration::from_millis(100);
+const INITIAL: Duration = Duration::from_millis(100);
 /// Bounds of the period between windows, which is an eighth of the time so far. Attaching and detaching take a third
 /// of a millisecond, mostly waiting.
-const SHORTEST: Duration = Duration::from_millis(16);
-const LONGEST: Duration = Duration::from_millis(160);
-const OF_TIME_SO_FAR: u32 = 8;
+const MIN_PERIOD: Duration = Duration::from_millis(16);
+const MAX_PERIOD: Duration = Duration::from_millis(160);
+const PERIODS_SO_FAR: u32 = 8;
 
 /// Each entered call has the same chance.
-pub(crate) const THROUGHOUT: types::timing_window = types::timing_window { one_in: PARTS, spare: 0, end_ns: u64::MAX };
+pub(crate) const THROUGHOUT: types::timing_window = types::timing_window { one_in: ONE_IN, spare: 0, end_ns: u64::MAX };
 /// No call is timed.
-const NEVER: types::timing_window = types::timing_window { one_in: PARTS, spare: 0, end_ns: 0 };
+const NEVER: types::timing_window = types::timing_window { one_in: ONE_IN, spare: 0, end_ns: 0 };
 
 /// Attaches the program for the start and starts the thread that detaches and reattaches it. If it cannot be
 /// reattached, no more calls are timed.
@@ -39,13 +39,13 @@ pub(crate) fn start(program: OwnedFd, windows: &MapHandle) -> Result<BackgroundT
     set(&windows, &THROUGHOUT)?;
     let link = attach(&program)?;
     let begun = Instant::now();
-    let thread = BackgroundThread::start("timer", move |passes| {
-        if !passes(AT_FIRST) || set(&windows, &NEVER).is_err() {
+    let thread = BackgroundThread::start("timer", move |wait| {
+        if !wait(INITIAL) || set(&windows, &NEVER).is_err() {
             return;
         }
         drop(link);
         let mut schedule = TimingSchedule::default();
-        while window(&program, &windows, schedule.next(begun.elapsed()), begun, passes) {}
+        while window(&program, &windows, schedule.next(begun.elapsed()), begun, wait) {}
     })?;
     Ok(thread)
 }
@@ -56,18 +56,18 @@ fn window(
     windows: &MapHandle,
     at: TimingWindow,
     begun: Instant,
-    passes: &dyn Fn(Duration) -> bool,
+    wait: &dyn Fn(Duration) -> bool,
 ) -> bool {
     let until = |time: Duration| time.saturating_sub(begun.elapsed());
-    if !passes(until(at.start)) {
+    if !wait(until(at.start)) {
         return false;
     }
     let Ok(link) = attach(program) else { return false };
     // The BPF program checks the end, because this thread may be late for it.
     let end_ns = monotonic_ns() + at.length.as_nanos() as u64;
-    let goes_on = set(windows, &types::timing_window { one_in: 1, end_ns, ..NEVER }).is_ok() && passes(at.length);
+    let goes_on = set(windows, &types::timing_window { one_in: 1, end_ns, ..NEVER }).is_ok() && wait(at.length);
     drop(link);
-    goes_on && passes(until(at.end_of_period))
+    goes_on && wait(until(at.end_of_period))
 }
 
 pub(crate) fn set(windows: &MapHandle, window: &types::timing_window) -> Result<(), Error> {
@@ -96,12 +96,12 @@ struct TimingWindow {
 impl TimingSchedule {
     /// Returns the window in the period that begins now, at a pseudo-random place against beats.
     fn next(&mut self, now: Duration) -> TimingWindow {
-        let period = (now / OF_TIME_SO_FAR).clamp(SHORTEST, LONGEST);
-        let length = period / PARTS;
+        let period = (now / PERIODS_SO_FAR).clamp(MIN_PERIOD, MAX_PERIOD);
+        let length = period / ONE_IN;
         // Knuth's multiplicative hash: spread out, and the same in each run.
         let spread = (self.round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u32;
         self.round += 1;
-        let start = now + length * (PARTS - 1) * spread / (1 << 16);
+        let start = now + length * (ONE_IN - 1) * spread / (1 << 16);
         TimingWindow { start, length, end_of_period: now + period }
     }
 }
@@ -113,16 +113,16 @@ mod tests {
     #[test]
     fn windows_are_a_sixteenth_of_each_period_and_lie_anywhere_in_it() {
         let mut schedule = TimingSchedule::default();
-        let (mut now, mut offsets) = (AT_FIRST, Vec::new());
+        let (mut now, mut offsets) = (INITIAL, Vec::new());
         for _ in 0..400 {
             let window = schedule.next(now);
             let period = window.end_of_period.saturating_sub(now);
-            assert!((SHORTEST..=LONGEST).contains(&period) && window.length == period / PARTS, "{window:?}");
+            assert!((MIN_PERIOD..=MAX_PERIOD).contains(&period) && window.length == period / ONE_IN, "{window:?}");
             assert!(window.start >= now && window.start + window.length <= window.end_of_period, "{window:?}");
             offsets.push(window.start.saturating_sub(now).as_secs_f64() / period.as_secs_f64());
             now = window.end_of_period;
         }
-        assert_eq!(now + LONGEST, schedule.next(now).end_of_period);
+        assert_eq!(now + MAX_PERIOD, schedule.next(now).end_of_period);
         for tenth in 0..9 {
             let in_it = offsets.iter().filter(|offset| (**offset * 10.0) as u32 == tenth).count();
             assert!((20..=70).contains(&in_it), "{in_it} of 400 windows begin in tenth {tenth}");

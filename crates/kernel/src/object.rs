@@ -6,7 +6,7 @@ use libbpf_rs::btf::types::{Func, FuncProto, Typedef};
 use libbpf_rs::{MapCore, MapHandle, Object, ReferencesType};
 
 /// A ring buffer is at least one page, and some architectures have 64 KiB pages.
-const LEAST_RING_BYTES: u32 = 64 << 10;
+const MIN_RING_BYTES: u32 = 64 << 10;
 
 pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     let map = object.maps().find(|map| map.name() == name);
@@ -16,7 +16,7 @@ pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
 
 /// Rounds a ring buffer's size up to a power of two, and to at least a page.
 pub(crate) fn ring_size(bytes: u32) -> u32 {
-    bytes.max(LEAST_RING_BYTES).checked_next_power_of_two().unwrap_or(1 << 31)
+    bytes.max(MIN_RING_BYTES).checked_next_power_of_two().unwrap_or(1 << 31)
 }
 
 /// Returns whether the kernel has this tracepoint for BTF programs.

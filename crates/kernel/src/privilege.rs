@@ -19,31 +19,31 @@ pub fn raised<T>(work: impl FnOnce() -> T) -> T {
 
     impl Drop for Before {
         fn drop(&mut self) {
-            put(self.0);
+            apply(self.0);
         }
     }
 
-    let _before = of_a_user().filter(|sets| sets.effective != sets.permitted).map(|sets| {
-        put(CapabilitySets { effective: sets.permitted, ..sets });
+    let _before = unprivileged_sets().filter(|sets| sets.effective != sets.permitted).map(|sets| {
+        apply(CapabilitySets { effective: sets.permitted, ..sets });
         Before(sets)
     });
     work()
 }
 
 /// Clears the capabilities in effect in this thread, which inherited them when it was started.
-pub(crate) fn lower() {
-    if let Some(sets) = of_a_user() {
-        put(CapabilitySets { effective: CapabilitySet::empty(), ..sets });
+pub(crate) fn drop_capabilities() {
+    if let Some(sets) = unprivileged_sets() {
+        apply(CapabilitySets { effective: CapabilitySet::empty(), ..sets });
     }
 }
 
 /// Returns this thread's sets; `None` for root.
-fn of_a_user() -> Option<CapabilitySets> {
+fn unprivileged_sets() -> Option<CapabilitySets> {
     (!geteuid().is_root()).then(|| capabilities(None).ok()).flatten()
 }
 
 /// Cannot fail: permitted capabilities may always be in effect.
-fn put(sets: CapabilitySets) {
+fn apply(sets: CapabilitySets) {
     let _ = set_capabilities(None, sets);
 }
 

@@ -28,16 +28,16 @@ plain_types!(types::piece, types::stream_sums, types::stream_alive);
 
 /// Read size for the list of connections. Between reads the kernel counts from the start of its hash bucket and skips
 /// sockets if others closed meanwhile, so few reads are better.
-const AT_A_READ: usize = 1 << 18;
+const LIST_READ_BYTES: usize = 1 << 18;
 /// Records per poll.
-const AT_ONCE: usize = 4096;
+const RECORDS_PER_POLL: usize = 4096;
 /// How long a piece waits for earlier bytes of the other direction. Their writing call returns once its thread runs
 /// again, which can take long on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ORDER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same once a piece was lost.
-const PATIENCE_AFTER_LOSS: Duration = Duration::from_millis(100);
+const ORDER_TIMEOUT_AFTER_LOSS: Duration = Duration::from_millis(100);
 /// Interval of the search for pieces that have waited too long.
-const LOOK: Duration = Duration::from_millis(50);
+const TIMEOUT_CHECK: Duration = Duration::from_millis(50);
 /// Bytes before the payload in a record.
 const HEADER: usize = size_of::<types::piece>();
 
@@ -113,7 +113,7 @@ pub struct UnixStreams {
     taken: Arc<Mutex<Vec<StreamBytes>>>,
     order: StreamOrder,
     /// Last search for pieces that have waited too long, and how many were released early.
-    looked: Instant,
+    last_check: Instant,
     early: u64,
     clock: ClockStamp,
     connections: Option<Link>,
@@ -139,10 +139,10 @@ impl UnixStreams {
         check_tracepoints()?;
         let object = load(options)?;
         for (index, socket) in options.sockets.iter().enumerate() {
-            want(&object, index as u32, socket)?;
+            watch_socket(&object, index as u32, socket)?;
         }
         let limit = options.limit.map_or(u64::MAX, u64::from);
-        set(&object, limit, false)?;
+        write_settings(&object, limit, false)?;
         let clock = ClockStamp::now();
         let taken = Arc::<Mutex<Vec<StreamBytes>>>::default();
         let ring = ring(&map(&object, "ring")?, Arc::clone(&taken), clock)?;
@@ -157,11 +157,11 @@ impl UnixStreams {
                 Err(error) => return Err(error),
             }
         }
-        let (order, looked) = (StreamOrder::default(), Instant::now());
-        let streams = Self { object, ring, taken, order, looked, early: 0, clock, connections, links };
+        let (order, last_check) = (StreamOrder::default(), Instant::now());
+        let streams = Self { object, ring, taken, order, last_check, early: 0, clock, connections, links };
         // The BPF programs mark the connections that already exist.
         streams.read_connections()?;
-        set(&streams.object, limit, true)?;
+        write_settings(&streams.object, limit, true)?;
         Ok(streams)
     }
 
@@ -182,7 +182,7 @@ impl UnixStreams {
 
     fn read_connections(&self) -> Result<Vec<u8>, Error> {
         let Some(link) = &self.connections else { return Ok(Vec::new()) };
-        let (mut bytes, mut part) = (Vec::new(), vec![0; AT_A_READ]);
+        let (mut bytes, mut part) = (Vec::new(), vec![0; LIST_READ_BYTES]);
         let mut iterator = libbpf_rs::Iter::new(link)?;
         loop {
             match iterator.read(&mut part)? {
@@ -195,7 +195,7 @@ impl UnixStreams {
     /// Hands new bytes to `take`, each connection's in an order in which they can have been written. Pieces that must
     /// wait for earlier ones are kept, except with `all`.
     pub fn poll(&mut self, all: bool, mut take: impl FnMut(StreamBytes)) -> Result<usize, Error> {
-        let read = self.ring.consume_raw_n(AT_ONCE);
+        let read = self.ring.consume_raw_n(RECORDS_PER_POLL);
         if read < 0 {
             return Err(std::io::Error::from_raw_os_error(-read).into());
         }
@@ -209,10 +209,10 @@ impl UnixStreams {
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = taken;
         if all && count == 0 {
             self.early += self.order.release(None, &mut take);
-        } else if now.duration_since(self.looked) >= LOOK && self.order.waits_from(u64::MAX) {
-            self.looked = now;
-            let patience = if self.counts()?.lost > 0 { PATIENCE_AFTER_LOSS } else { PATIENCE };
-            if let Some(before) = now.checked_sub(patience) {
+        } else if now.duration_since(self.last_check) >= TIMEOUT_CHECK && self.order.waits_from(u64::MAX) {
+            self.last_check = now;
+            let timeout = if self.counts()?.lost > 0 { ORDER_TIMEOUT_AFTER_LOSS } else { ORDER_TIMEOUT };
+            if let Some(before) = now.checked_sub(timeout) {
                 self.early += self.order.release(Some(before), &mut take);
             }
         }
@@ -270,7 +270,7 @@ fn check_tracepoints() -> Result<(), Error> {
     Ok(())
 }
 
-fn set(object: &Object, limit: u64, marked: bool) -> Result<(), Error> {
+fn write_settings(object: &Object, limit: u64, marked: bool) -> Result<(), Error> {
     let settings = [limit.to_ne_bytes(), u64::from(marked).to_ne_bytes()].concat();
     Ok(map(object, "settings")?.update(&0_u32.to_ne_bytes(), &settings, MapFlags::ANY)?)
 }
@@ -287,12 +287,12 @@ fn load(options: &StreamOptions) -> Result<Object, Error> {
         }
     }
     for mut map in open.maps_mut() {
-        size(&mut map, options).map_err(failed)?;
+        resize_map(&mut map, options).map_err(failed)?;
     }
     open.load().map_err(failed)
 }
 
-fn size(map: &mut OpenMapMut<'_>, options: &StreamOptions) -> libbpf_rs::Result<()> {
+fn resize_map(map: &mut OpenMapMut<'_>, options: &StreamOptions) -> libbpf_rs::Result<()> {
     let name = map.name().to_string_lossy().into_owned();
     match name.as_str() {
         "ring" => map.set_max_entries(ring_size(options.ring_bytes)),
@@ -302,7 +302,7 @@ fn size(map: &mut OpenMapMut<'_>, options: &StreamOptions) -> libbpf_rs::Result<
 }
 
 /// Registers a socket with the programs, by its name and by the inode of its path.
-fn want(object: &Object, index: u32, socket: &str) -> Result<(), Error> {
+fn watch_socket(object: &Object, index: u32, socket: &str) -> Result<(), Error> {
     let (names, files) = (map(object, "names")?, map(object, "files")?);
     let mut name = [0; size_of::<types::stream_name>()];
     let (bytes, at) = match socket.strip_prefix('@') {

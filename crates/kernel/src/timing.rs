@@ -100,13 +100,12 @@ impl OwnCostTimer {
             (OwnCost::Sampled, Some(Ok(statistics))) => {
                 drop(statistics);
                 let (programs, timed) = (Arc::clone(&programs), Arc::clone(&timed));
-                let meter =
-                    BackgroundThread::start(
-                        "meter",
-                        move |passes| {
-                            while sample(&programs, &timed, passes) && passes(PAUSE) {}
-                        },
-                    );
+                let meter = BackgroundThread::start(
+                    "meter",
+                    move |wait| {
+                        while sample(&programs, &timed, wait) && wait(PAUSE) {}
+                    },
+                );
                 match meter {
                     Ok(thread) => OwnCostMethod::Sampled { _thread: thread },
                     Err(error) => OwnCostMethod::Refused(error.to_string()),
@@ -143,11 +142,11 @@ impl OwnCostTimer {
 }
 
 /// Times one moment. Returns false if timing is to end or fails.
-fn sample(programs: &TimedPrograms, timed: &Mutex<TimedRuns>, passes: &dyn Fn(Duration) -> bool) -> bool {
+fn sample(programs: &TimedPrograms, timed: &Mutex<TimedRuns>, wait: &dyn Fn(Duration) -> bool) -> bool {
     let moment = || -> io::Result<(TimedRuns, bool)> {
         let statistics = enable_statistics()?;
         let (since, before) = (Instant::now(), programs.runs()?);
-        let goes_on = passes(MOMENT);
+        let goes_on = wait(MOMENT);
         let (looked_ns, runs) = (since.elapsed().as_nanos() as u64, programs.runs()?.since(before));
         let empty = programs.run_empty()?;
         drop(statistics);

@@ -44,7 +44,7 @@ const WAIT: Duration = Duration::from_millis(100);
 /// How long frames from before a stop may still arrive: several times [`RETIRE_MS`].
 const DRAIN: Duration = Duration::from_millis(50);
 /// Remembered readings of the kernel's counters. At four a second, a frame is read long before they are full.
-const MOST_LOOKS: usize = 1024;
+const MAX_READINGS: usize = 1024;
 /// The pseudo-interface that captures on all others.
 const ANY: &str = "any";
 /// A filter that matches no frame and that libpcap accepts.
@@ -103,7 +103,7 @@ pub struct LiveSource {
     kernel: KernelStats,
     last_stat: Stat,
     /// Readings of the kernel's counters since the last frame was captured, with their Unix time in nanoseconds.
-    looks: VecDeque<(u64, KernelStats)>,
+    readings: VecDeque<(u64, KernelStats)>,
     /// The kernel's counters at the end of the window. The kernel goes on capturing and dropping.
     at_end: Option<KernelStats>,
 }
@@ -146,7 +146,7 @@ impl LiveSource {
             totals: LiveTotals::default(),
             kernel: KernelStats::default(),
             last_stat: Stat { received: 0, dropped: 0, if_dropped: 0 },
-            looks: VecDeque::new(),
+            readings: VecDeque::new(),
             at_end: None,
         })
     }
@@ -223,11 +223,11 @@ impl LiveSource {
         self.kernel.dropped += u64::from(now.dropped.wrapping_sub(last.dropped));
         self.kernel.interface_dropped += u64::from(now.if_dropped.wrapping_sub(last.if_dropped));
         let last_ns = self.totals.last_ns.unwrap_or(0);
-        while self.looks.front().is_some_and(|(at_ns, _)| *at_ns < last_ns) {
-            self.looks.pop_front();
+        while self.readings.front().is_some_and(|(at_ns, _)| *at_ns < last_ns) {
+            self.readings.pop_front();
         }
-        if self.looks.len() < MOST_LOOKS {
-            self.looks.push_back((now_ns(), self.kernel));
+        if self.readings.len() < MAX_READINGS {
+            self.readings.push_back((now_ns(), self.kernel));
         }
         Ok(())
     }
@@ -242,8 +242,8 @@ impl LiveSource {
     /// Keeps the first reading at or after `end_ns`. On failure, [`FrameSource::kernel`] reports the reason.
     fn close_window(&mut self, end_ns: u64) {
         if self.at_end.is_none() && self.count().is_ok() {
-            let look = self.looks.iter().find(|(at_ns, _)| *at_ns >= end_ns);
-            self.at_end = Some(look.map_or(self.kernel, |(_, kernel)| *kernel));
+            let reading = self.readings.iter().find(|(at_ns, _)| *at_ns >= end_ns);
+            self.at_end = Some(reading.map_or(self.kernel, |(_, kernel)| *kernel));
         }
     }
 }

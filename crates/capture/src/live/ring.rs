@@ -126,7 +126,7 @@ impl PacketRing {
                     return RingAdvance::Frame;
                 }
             }
-            let ahead = self.turn();
+            let ahead = self.next_block();
             if ahead != RingAdvance::Frame {
                 return ahead;
             }
@@ -142,7 +142,7 @@ impl PacketRing {
     }
 
     /// Gives the block back and takes the next one.
-    fn turn(&mut self) -> RingAdvance {
+    fn next_block(&mut self) -> RingAdvance {
         if std::mem::take(&mut self.is_held) {
             self.blocks.give_back(self.block);
             self.block = self.blocks.after(self.block);

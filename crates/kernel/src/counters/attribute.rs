@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 /// Unreported relative difference between captured and socket bytes, which may be in flight at a window's ends.
 const TOLERANCE: f64 = 0.01;
 /// Difference from which figures per operation are withheld.
-const LIMIT: f64 = 0.1;
+const WITHHELD_ABOVE: f64 = 0.1;
 /// Processes named in one sentence.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// The window between two snapshots.
 struct MeasuredWindow<'counters> {
@@ -112,13 +112,13 @@ impl MeasuredWindow<'_> {
             return Measured::unavailable(self.counters.no_process_reason(role));
         }
         let (mut record, sums) = self.role(role, &candidates);
-        let places: BTreeSet<u32> = self
+        let namespaces: BTreeSet<u32> = self
             .processes()
             .filter(|(_, process)| candidates.contains(&process.slot))
             .map(|(_, process)| process.netns)
             .collect();
-        if places.len() > 1 {
-            self.remarks.push(format!("{}: processes of {} network namespaces are counted together, because only captured packets could separate them: {}", name(role), places.len(), self.in_words(&candidates)));
+        if namespaces.len() > 1 {
+            self.remarks.push(format!("{}: processes of {} network namespaces are counted together, because only captured packets could separate them: {}", name(role), namespaces.len(), self.in_words(&candidates)));
         }
         if let Some(reason) = self.unused_reason(role, &candidates, &sums) {
             self.remarks.push(format!("{}: {reason}", name(role)));
@@ -214,7 +214,7 @@ impl MeasuredWindow<'_> {
     fn remark_on_other_sockets(&mut self, who: &str, role: ProcessRole, sums: &SlotSums) {
         let (moved, elsewhere) = (sums.socket_bytes(), sums.elsewhere_bytes);
         let share = elsewhere as f64 / (moved + elsewhere).max(1) as f64;
-        if role == ProcessRole::Server && share > LIMIT {
+        if role == ProcessRole::Server && share > WITHHELD_ABOVE {
             self.remarks.push(format!(
                 "{who}: {} of the bytes that the processes sent and received were not on port {} but on UNIX sockets or other ports of theirs: \
                  the work for them is in the counters per operation",
@@ -344,8 +344,8 @@ impl MeasuredWindow<'_> {
             let place = if process.netns == own || process.netns == 0 { "" } else { ", in another network namespace" };
             format!("{} (process {pid}{place})", text(&process.comm))
         };
-        let named: Vec<String> = slots.iter().filter_map(first).take(NAMED).map(words).collect();
-        let more = slots.len().saturating_sub(NAMED);
+        let named: Vec<String> = slots.iter().filter_map(first).take(MAX_NAMED).map(words).collect();
+        let more = slots.len().saturating_sub(MAX_NAMED);
         let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("{}{rest}", named.join(", "))
     }
@@ -382,11 +382,11 @@ impl SocketShares {
 
     fn withheld(&self) -> Option<String> {
         let (coverage, share) = (self.coverage(), self.captured_share());
-        let off = |share: &Measured<f64>| share.value().copied().filter(|share| (share - 1.0).abs() > LIMIT);
+        let off = |share: &Measured<f64>| share.value().copied().filter(|share| (share - 1.0).abs() > WITHHELD_ABOVE);
         if let Some(coverage) = off(&coverage) {
             return Some(self.in_words(coverage));
         }
-        off(&share).map(others)
+        off(&share).map(share_in_words)
     }
 
     fn warning(&self) -> Option<String> {
@@ -394,7 +394,7 @@ impl SocketShares {
         let off = |share: &Measured<f64>| share.value().copied().filter(|share| (share - 1.0).abs() > TOLERANCE);
         let how = match (off(&coverage), off(&share)) {
             (Some(coverage), _) => self.in_words(coverage),
-            (None, Some(share)) => others(share),
+            (None, Some(share)) => share_in_words(share),
             (None, None) => return None,
         };
         Some(format!("counters per operation are off by about as much: {how}"))
@@ -414,7 +414,7 @@ impl SocketShares {
     }
 }
 
-fn others(share: f64) -> String {
+fn share_in_words(share: f64) -> String {
     format!(
         "{} of the captured bytes belong to these processes: the other connections belong to other hosts, or to processes that were not followed",
         percent(share)

@@ -6,7 +6,7 @@ use crate::background::BackgroundThread;
 use crate::bpf::CounterPrograms;
 use crate::clock::{ClockWindow, monotonic_ns};
 use crate::convert::SOCKET;
-use crate::discover::{self, PortOwners, TO_SEE};
+use crate::discover::{self, INSPECT_PRIVILEGES, PortOwners};
 use crate::entry;
 use crate::error::{Error, ports_in_words};
 use crate::options::{CounterOptions, OwnCost, ProcessRole, ProcessSelection};
@@ -114,7 +114,7 @@ impl KernelCounters {
         let pids = match selection {
             ProcessSelection::Ports => owners.clone(),
             ProcessSelection::Named(_) => return Ok(()),
-            selection => discover::selected(selection)?,
+            selection => discover::resolve(selection)?,
         };
         let slots = self.follow(role, &pids)?;
         if !matches!(selection, ProcessSelection::Ports) {
@@ -225,7 +225,7 @@ impl KernelCounters {
     }
 
     fn hidden_server(&self) -> String {
-        let (ports, remedy) = (ports_in_words(&self.options.ports), remedy(&privilege::missing(&TO_SEE)));
+        let (ports, remedy) = (ports_in_words(&self.options.ports), remedy(&privilege::missing(&INSPECT_PRIVILEGES)));
         format!("the process that listens on port {ports} belongs to another user and cannot be inspected: {remedy}")
     }
 
@@ -237,8 +237,8 @@ impl KernelCounters {
             (ProcessRole::Server, ProcessSelection::Ports) => format!(
                 "no process on this host listened on port {ports} (a server that does not listen is named by --pid, --comm or --cgroup)"
             ),
-            (ProcessRole::Client, ProcessSelection::Ports) if !privilege::missing(&TO_SEE).is_empty() => {
-                let remedy = remedy(&privilege::missing(&TO_SEE));
+            (ProcessRole::Client, ProcessSelection::Ports) if !privilege::missing(&INSPECT_PRIVILEGES).is_empty() => {
+                let remedy = remedy(&privilege::missing(&INSPECT_PRIVILEGES));
                 format!("no process that this user can see connected to port {ports}: {remedy}")
             }
             (ProcessRole::Client, ProcessSelection::Ports) => {

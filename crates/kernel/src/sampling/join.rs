@@ -13,17 +13,17 @@ use std::sync::Arc;
 const BEFORE_NS: u64 = 5_000_000;
 const AFTER_NS: u64 = 5_000_000;
 /// When to ask again if no window is planned yet.
-const AGAIN_NS: u64 = 1_000_000;
+const RETRY_NS: u64 = 1_000_000;
 /// Windows that wait for their slices, which are reported when they end.
-const OPEN_WINDOWS: usize = 16;
+const MAX_PENDING_WINDOWS: usize = 16;
 /// Windows are this long or longer if few slices begin. Then operations are recorded between windows too, so that
 /// long operations keep their names; few frames are read at length.
-const LONG_NS: u64 = 60_000_000;
+const STEADY_WINDOW_NS: u64 = 60_000_000;
 /// Unfinished operations carried from one window to the next, at most.
-const OPEN_OPERATIONS: usize = 1 << 16;
+const MAX_OPEN_OPERATIONS: usize = 1 << 16;
 
 /// Kinds of operations at most; further ones stay unnamed.
-const KINDS: usize = 4_096;
+const MAX_KINDS: usize = 4_096;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct OperationKey {
@@ -102,7 +102,7 @@ impl KindTable {
             return Some(*number);
         }
         let number = self.list.len();
-        (number < KINDS).then(|| {
+        (number < MAX_KINDS).then(|| {
             self.numbers.insert(kind.clone(), number);
             self.list.push(kind);
             number
@@ -170,9 +170,9 @@ impl WorkListener {
             self.close_window(window);
         }
         loop {
-            let Some(window) = self.exchange.planned() else { return (self.is_steady, time_ns + AGAIN_NS) };
+            let Some(window) = self.exchange.planned() else { return (self.is_steady, time_ns + RETRY_NS) };
             let (start_ns, end_ns) = (window.start_unix_ns.saturating_sub(BEFORE_NS), window.end_unix_ns + AFTER_NS);
-            self.is_steady = window.end_unix_ns.saturating_sub(window.start_unix_ns) >= LONG_NS;
+            self.is_steady = window.end_unix_ns.saturating_sub(window.start_unix_ns) >= STEADY_WINDOW_NS;
             if time_ns < start_ns {
                 if !self.is_steady {
                     self.traced = TracedOperations::default();
@@ -193,7 +193,7 @@ impl WorkListener {
         self.near = None;
         let next = if self.is_steady { self.traced.carried() } else { TracedOperations::default() };
         self.waiting.push_back((window, std::mem::replace(&mut self.traced, next)));
-        if self.waiting.len() > OPEN_WINDOWS
+        if self.waiting.len() > MAX_PENDING_WINDOWS
             && let Some((window, traced)) = self.waiting.pop_front()
         {
             self.join(window, &traced);
@@ -353,15 +353,15 @@ impl SpanIndex {
         Self { base, pieces }
     }
 
-    /// Calls `tell` with each span that overlaps these bytes, and by how much.
-    fn overlaps(&self, seq: u32, len: u32, mut tell: impl FnMut(&OperationSpan, u64)) {
+    /// Calls `take` with each span that overlaps these bytes, and by how much.
+    fn overlaps(&self, seq: u32, len: u32, mut take: impl FnMut(&OperationSpan, u64)) {
         let start = i64::from(seq.wrapping_sub(self.base).cast_signed());
         let end = start + i64::from(len);
         let first = self.pieces.partition_point(|(at, piece)| at + i64::from(piece.len) <= start);
         for (at, piece) in self.pieces.get(first..).unwrap_or_default().iter().take_while(|(at, _)| *at < end) {
             let bytes = end.min(at + i64::from(piece.len)) - start.max(*at);
             if bytes > 0 {
-                tell(piece, bytes.cast_unsigned());
+                take(piece, bytes.cast_unsigned());
             }
         }
     }
@@ -375,7 +375,7 @@ impl TracedOperations {
             let Some(operation) = self.operations.get(*place).filter(|operation| !operation.is_closed) else {
                 continue;
             };
-            if operation.kind.is_some() && next.operations.len() < OPEN_OPERATIONS {
+            if operation.kind.is_some() && next.operations.len() < MAX_OPEN_OPERATIONS {
                 next.numbers.insert(*number, next.operations.len());
                 next.operations.push(*operation);
             }

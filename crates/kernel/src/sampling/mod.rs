@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Slices that wait for their operations. At this number, windows stay empty.
-const WAITING: usize = 1 << 18;
+const MAX_PENDING_SLICES: usize = 1 << 18;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SamplingWindow {
@@ -166,7 +166,7 @@ impl SliceExchange {
     }
 
     /// Closes a window. Returns how many of its slices have been reported.
-    fn over(&self, window: SamplingWindow, length_ns: u64, dropped: u64) -> usize {
+    fn close(&self, window: SamplingWindow, length_ns: u64, dropped: u64) -> usize {
         let mut all = self.lock();
         if window.number >= all.first {
             all.windows += 1;
@@ -178,12 +178,12 @@ impl SliceExchange {
     }
 
     fn is_full(&self) -> bool {
-        self.lock().waiting >= WAITING
+        self.lock().waiting >= MAX_PENDING_SLICES
     }
 
     fn push(&self, slice: &types::slice) {
         let mut all = self.lock();
-        if slice.window >= all.first && all.waiting < 2 * WAITING {
+        if slice.window >= all.first && all.waiting < 2 * MAX_PENDING_SLICES {
             all.waiting += 1;
             all.slices.entry(slice.window).or_default().push(WorkSlice::of(slice));
         }

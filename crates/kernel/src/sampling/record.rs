@@ -14,18 +14,18 @@ use std::collections::BTreeMap;
 const NO_STATEMENT: &str = "(none)";
 const OTHER_STATEMENTS: &str = "(other)";
 
-const NOTHING: &str = "no work of this end was sampled for captured operations";
+const NOTHING_SAMPLED: &str = "no work of this end was sampled for captured operations";
 
 /// Fewer sampled operations give no figures.
-const ENOUGH: f64 = 100.0;
+const MIN_OPERATIONS: f64 = 100.0;
 /// Upper bound on what sampling adds to a system call outside its own clock readings: three program entries.
-const MOST_ADDED_NS: f64 = 500.0;
+const MAX_ADDED_NS: f64 = 500.0;
 /// If sampled time must be scaled down further than this, the sample was not fair.
-const LOWEST_SCALE: f64 = 0.9;
+const MIN_SCALE: f64 = 0.9;
 /// Sampled over counted system calls: above this, the sample was not fair. Below: threads without sockets.
-const MOST_CALLS: f64 = 1.05;
+const MAX_CALL_RATIO: f64 = 1.05;
 /// Share of slices whose operations may be unknown. Their work is missing from the figures.
-const MOST_UNKNOWN: f64 = 0.03;
+const MAX_UNKNOWN: f64 = 0.03;
 
 /// The work of both roles in the sampled windows, by kind of operation.
 #[derive(Debug)]
@@ -259,7 +259,7 @@ impl RoleSample {
         }
         let counted_ns = counted_ns * operations / (operations + self.unattributed.ns);
         let unsampled_calls = calls * (1.0 - is_sampled.clamp(0.0, 0.9));
-        let added_ns = ((charged_ns - counted_ns) / unsampled_calls).clamp(0.0, MOST_ADDED_NS);
+        let added_ns = ((charged_ns - counted_ns) / unsampled_calls).clamp(0.0, MAX_ADDED_NS);
         let (undisturbed_ns, corrected_ns) =
             (counted_ns - added_ns * (calls - unsampled_calls), charged_ns - added_ns * calls);
         TimeCorrection { added_ns, scale: (undisturbed_ns / corrected_ns.max(1.0)).clamp(0.0, 1.0) }
@@ -268,19 +268,19 @@ impl RoleSample {
     /// Returns why so many sampled operations give no figures; `None` if they do.
     fn unfit_reason(&self, sampled: f64) -> Option<String> {
         if self.kinds.is_empty() {
-            return Some(NOTHING.to_owned());
+            return Some(NOTHING_SAMPLED.to_owned());
         }
-        if sampled < ENOUGH {
+        if sampled < MIN_OPERATIONS {
             let sampled = sampled.round();
-            return Some(format!("{sampled} of its operations were sampled; {ENOUGH} are needed"));
+            return Some(format!("{sampled} of its operations were sampled; {MIN_OPERATIONS} are needed"));
         }
-        if self.unknown > self.moved * MOST_UNKNOWN {
+        if self.unknown > self.moved * MAX_UNKNOWN {
             let part = (100.0 * self.unknown / self.moved).round();
             return Some(format!(
                 "the operation of {part}% of the sampled calls is unknown: it began long before the window, or its frames were not captured"
             ));
         }
-        (self.calls_over_counted > MOST_CALLS).then(|| {
+        (self.calls_over_counted > MAX_CALL_RATIO).then(|| {
             let part = (100.0 * self.calls_over_counted).round();
             format!(
                 "the sampled system calls come to {part}% of those counted over the whole run: the sample was not fair"
@@ -312,7 +312,7 @@ impl RoleSample {
         };
         let time = match &self.correction {
             Measured::Unavailable { unavailable } => Measured::unavailable(unavailable.clone()),
-            Measured::Value(TimeCorrection { scale, .. }) if *scale < LOWEST_SCALE => {
+            Measured::Value(TimeCorrection { scale, .. }) if *scale < MIN_SCALE => {
                 let part = (100.0 / scale).round();
                 Measured::unavailable(format!(
                     "the sampled time comes to {part}% of what was counted over the whole run: the sample was not fair"
@@ -360,7 +360,7 @@ impl RoleSample {
         counters: &Measured<RoleRecord>,
     ) -> Measured<SampledRole> {
         if self.kinds.is_empty() {
-            return Measured::unavailable(NOTHING);
+            return Measured::unavailable(NOTHING_SAMPLED);
         }
         let sums = |quantity: fn(&CpuWork) -> f64| {
             let charged =
@@ -435,7 +435,7 @@ mod tests {
         let role = role(1000.0, 0.0);
         assert_eq!(role.correction(9_000.0, (4_000.0, 2_000.0), 0.0), TimeCorrection::default());
         let most = role.correction(8e6, (10e6, 2_000.0), 0.0);
-        assert_eq!((most.added_ns, (most.scale * 9e6).round()), (MOST_ADDED_NS, 8e6));
+        assert_eq!((most.added_ns, (most.scale * 9e6).round()), (MAX_ADDED_NS, 8e6));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{SamplingWindow, SliceExchange};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::error::Error;
-use crate::privilege::lower;
+use crate::privilege::drop_capabilities;
 use crate::skeleton::types;
 use crate::snapshot::{bytes_of, plain};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
@@ -20,12 +20,12 @@ const GAP_NS: u64 = 30 * MS;
 /// Time until the first window.
 const LEAD_NS: u64 = 2 * MS;
 /// Length of the first window, and bounds of the others.
-const LENGTH_NS: u64 = 20 * MS;
-const SHORTEST_NS: u64 = MS;
-const LONGEST_NS: u64 = 120 * MS;
+const FIRST_LENGTH_NS: u64 = 20 * MS;
+const MIN_LENGTH_NS: u64 = MS;
+const MAX_LENGTH_NS: u64 = 120 * MS;
 /// Slices per window: the target and the limit.
-const WANTED: usize = 2_048;
-const MOST: i64 = 8_192;
+const TARGET_SLICES: usize = 2_048;
+const MAX_SLICES: i64 = 8_192;
 /// Longest sleep between emptying the ring buffer.
 const NAP: Duration = Duration::from_millis(10);
 
@@ -44,7 +44,7 @@ impl SliceSampler {
         let thread = std::thread::Builder::new()
             .name("sampler".to_owned())
             .spawn(move || {
-                lower();
+                drop_capabilities();
                 run(&windows, &slices, &exchange, &ending);
             })
             .map_err(|error| Error::Tables(error.to_string()))?;
@@ -74,7 +74,7 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &SliceExchange, end: &
         return;
     }
     let Ok(ring) = builder.build() else { return };
-    let mut schedule = SamplingSchedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: LENGTH_NS };
+    let mut schedule = SamplingSchedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: FIRST_LENGTH_NS };
     let mut dropped = of(windows).map_or(0, |window| window.dropped);
     while !end.load(Ordering::Acquire) {
         let (start_ns, end_ns) = schedule.next();
@@ -89,7 +89,7 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &SliceExchange, end: &
         if !sleep_until(start_ns.saturating_sub(MS), &ring, end) {
             break;
         }
-        let left = if exchange.is_full() { 0 } else { MOST };
+        let left = if exchange.is_full() { 0 } else { MAX_SLICES };
         set(windows, &types::sampling_window { armed: 1, number, start_ns, end_ns, left, dropped });
         let goes_on = sleep_until(end_ns, &ring, end);
         let after = of(windows).unwrap_or_default();
@@ -97,7 +97,7 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &SliceExchange, end: &
         let _ = ring.consume();
         // Shorter if the window filled up or the run ended.
         let over_ns = after.end_ns.min(monotonic_ns()).saturating_sub(start_ns);
-        let slices = exchange.over(window, over_ns, after.dropped.saturating_sub(dropped));
+        let slices = exchange.close(window, over_ns, after.dropped.saturating_sub(dropped));
         schedule.adapt(slices, over_ns);
         dropped = after.dropped;
         if !goes_on {
@@ -133,8 +133,8 @@ impl SamplingSchedule {
     /// Adapts the length to the number of slices in the last window, which lasted `over_ns`.
     fn adapt(&mut self, slices: usize, over_ns: u64) {
         let at_length = slices as f64 * (self.length_ns as f64 / over_ns.max(1) as f64).max(1.0);
-        let factor = (WANTED as f64 / at_length.max(1.0)).clamp(0.25, 2.0);
-        self.length_ns = ((self.length_ns as f64 * factor) as u64).clamp(SHORTEST_NS, LONGEST_NS);
+        let factor = (TARGET_SLICES as f64 / at_length.max(1.0)).clamp(0.25, 2.0);
+        self.length_ns = ((self.length_ns as f64 * factor) as u64).clamp(MIN_LENGTH_NS, MAX_LENGTH_NS);
     }
 }
 
@@ -168,19 +168,19 @@ mod tests {
 
     #[test]
     fn windows_do_not_overlap_and_their_length_follows_the_rate() {
-        let mut schedule = SamplingSchedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: LENGTH_NS };
+        let mut schedule = SamplingSchedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: FIRST_LENGTH_NS };
         let mut before = 0;
         for _ in 0..50 {
             let (start, end) = schedule.next();
             assert!(start >= before + if before > 0 { GAP_NS } else { 0 } && end > start);
             before = end;
-            schedule.adapt(WANTED * 3, LONGEST_NS);
+            schedule.adapt(TARGET_SLICES * 3, MAX_LENGTH_NS);
         }
-        assert_eq!(schedule.length_ns, SHORTEST_NS);
-        (0..10).for_each(|_| schedule.adapt(0, LONGEST_NS));
-        assert_eq!(schedule.length_ns, LONGEST_NS);
+        assert_eq!(schedule.length_ns, MIN_LENGTH_NS);
+        (0..10).for_each(|_| schedule.adapt(0, MAX_LENGTH_NS));
+        assert_eq!(schedule.length_ns, MAX_LENGTH_NS);
         // Full after half of its time.
-        schedule.adapt(WANTED, LONGEST_NS / 2);
-        assert_eq!(schedule.length_ns, LONGEST_NS / 2);
+        schedule.adapt(TARGET_SLICES, MAX_LENGTH_NS / 2);
+        assert_eq!(schedule.length_ns, MAX_LENGTH_NS / 2);
     }
 }

@@ -26,7 +26,7 @@ pub(super) const FREE: &str = "SSL_free";
 /// A file without these is not the library.
 const NEEDED: [&str; 2] = ["SSL_read", "SSL_write"];
 /// Larger programs are not searched for static libraries.
-const MOST_SEARCHED: u64 = 1 << 30;
+const MAX_SEARCHED_BYTES: u64 = 1 << 30;
 /// Searched for system libraries, together with their subfolders for architectures.
 const LIBRARY_FOLDERS: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
 
@@ -76,8 +76,11 @@ impl LibraryFinder {
                 continue;
             }
             // Leads to the running file even if it has been replaced.
-            let path =
-                if is_program { PathBuf::from(format!("/proc/{pid}/exe")) } else { opened(pid, name, map.inode) };
+            let path = if is_program {
+                PathBuf::from(format!("/proc/{pid}/exe"))
+            } else {
+                reachable_path(pid, name, map.inode)
+            };
             found.others.extend(other_by_name(name));
             self.file(&path, &name.to_string_lossy(), &mut found);
         }
@@ -100,7 +103,7 @@ impl LibraryFinder {
         let Ok(about) = fs::metadata(path) else { return };
         let id = (about.dev(), about.ino());
         let (library, others) = self.known.entry(id).or_insert_with(|| {
-            let searched = (about.len() <= MOST_SEARCHED).then(|| search(path)).flatten();
+            let searched = (about.len() <= MAX_SEARCHED_BYTES).then(|| search_file(path)).flatten();
             let (functions, others) = searched.unwrap_or_default();
             let is_openssl = NEEDED.iter().all(|needed| functions.contains(*needed));
             let library = TlsLibrary { id, path: path.to_owned(), name: name.to_owned(), functions };
@@ -121,7 +124,7 @@ fn maps(pid: u32) -> io::Result<MemoryMaps> {
 
 /// Returns a path to a mapped file: through the process's root, or the same path here if it has only changed its
 /// root.
-fn opened(pid: u32, name: &Path, inode: u64) -> PathBuf {
+fn reachable_path(pid: u32, name: &Path, inode: u64) -> PathBuf {
     let under_root = PathBuf::from(format!("/proc/{pid}/root")).join(name.strip_prefix("/").unwrap_or(name));
     let is_it = |path: &Path| fs::metadata(path).is_ok_and(|about| about.ino() == inode);
     if !is_it(&under_root) && is_it(name) { name.to_owned() } else { under_root }
@@ -155,7 +158,7 @@ fn other_by_name(path: &Path) -> Option<&'static str> {
 }
 
 /// Returns the library functions that a file defines, and other TLS libraries linked into it.
-fn search(path: &Path) -> Option<(BTreeSet<String>, BTreeSet<&'static str>)> {
+fn search_file(path: &Path) -> Option<(BTreeSet<String>, BTreeSet<&'static str>)> {
     let bytes = fs::read(path).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
     let mut functions = BTreeSet::new();

@@ -32,7 +32,7 @@ plain_types!(tls_types::tls_event, tls_types::tls_counts);
 /// Default size of the ring buffer.
 const RING_BYTES: u32 = 64 << 20;
 /// Buffer capacity kept between polls.
-const KEPT: usize = 8 << 20;
+const KEPT_BUFFER_BYTES: usize = 8 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsProcesses {
@@ -238,7 +238,7 @@ impl TlsCalls {
             }
         }
         taken.clear();
-        if taken.capacity() > KEPT {
+        if taken.capacity() > KEPT_BUFFER_BYTES {
             *taken = Vec::new();
         }
         Ok(count)
@@ -350,7 +350,7 @@ fn roots(options: &TlsOptions) -> Result<RootProcesses, Error> {
     let owners = owners(&options.ports)?;
     match &options.processes {
         TlsProcesses::Pids(pids) => {
-            let pids = discover::selected(&ProcessSelection::Pids(pids.clone()))?;
+            let pids = discover::resolve(&ProcessSelection::Pids(pids.clone()))?;
             let serves = pids.iter().any(|pid| owners.servers.contains(pid));
             Ok(RootProcesses { pids, adopts: false, serves })
         }
