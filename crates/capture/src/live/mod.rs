@@ -283,30 +283,26 @@ impl FrameSource for LiveSource {
                 Err(error) => return Err(error::live(&self.interface, &error)),
             },
         };
-        match next {
-            Some(RingFrame { time_ns, original_len, bytes }) => {
-                // Frames from before it went down are read later.
-                if self.waits && self.state.is_down_for(DRAIN) {
-                    self.state.is_up();
-                }
-                self.waits = false;
-                if stopped_ns.is_some_and(|stopped_ns| time_ns > stopped_ns) {
-                    return Ok(NextFrame::End);
-                }
-                let original_len = original_len.max(bytes.len() as u32);
-                let frame = Frame { time_ns, link: self.link, original_len, interface: 0, bytes };
-                self.totals.add(&frame);
-                Ok(NextFrame::Frame(frame))
+        let Some(RingFrame { time_ns, original_len, bytes }) = next else {
+            if is_removed {
+                return Err(SourceError::InterfaceRemoved { interface: self.interface.clone() });
             }
-            None => {
-                if is_removed {
-                    return Err(SourceError::InterfaceRemoved { interface: self.interface.clone() });
-                }
-                self.waits = true;
-                let drained = self.stopping.is_some_and(|since| since.elapsed() >= DRAIN);
-                Ok(if drained { NextFrame::End } else { NextFrame::Idle })
-            }
+            self.waits = true;
+            let drained = self.stopping.is_some_and(|since| since.elapsed() >= DRAIN);
+            return Ok(if drained { NextFrame::End } else { NextFrame::Idle });
+        };
+        // Frames from before it went down are read later.
+        if self.waits && self.state.is_down_for(DRAIN) {
+            self.state.is_up();
         }
+        self.waits = false;
+        if stopped_ns.is_some_and(|stopped_ns| time_ns > stopped_ns) {
+            return Ok(NextFrame::End);
+        }
+        let original_len = original_len.max(bytes.len() as u32);
+        let frame = Frame { time_ns, link: self.link, original_len, interface: 0, bytes };
+        self.totals.add(&frame);
+        Ok(NextFrame::Frame(frame))
     }
 
     /// Returns the counters as of the stop or [`LiveSource::end_window`], if there was one.
