@@ -1,7 +1,7 @@
 //! Every target: `FUZZ_TARGET` says which one it is, as `lab/test/fuzz` sets it.
 #![no_main]
 
-use overhead_hostile::Target;
+use overhead_testing::hostile::Target;
 use std::sync::LazyLock;
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| {

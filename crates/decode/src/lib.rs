@@ -20,7 +20,6 @@ mod cursor;
 pub mod engine;
 mod expansion;
 mod foreign;
-pub mod free;
 pub mod limits;
 pub mod near;
 mod numbers;
@@ -28,7 +27,6 @@ mod out;
 mod pro_rata;
 mod split;
 pub mod tape;
-pub mod transcript;
 mod versioned;
 
 pub use codec::Codec;
@@ -165,7 +163,7 @@ pub enum Boundary {
 /// A protocol of which each message is a byte that counts the text behind it. Requests are answered in order.
 ///
 /// ```
-/// use overhead_decode::transcript::check;
+/// use overhead_testing::transcript::check;
 /// use overhead_decode::{Boundary, Cursor, Decoder, Input, Malformed, OpId, Out, Reader, Step, limits};
 /// use overhead_model::{Account, Class, Outcome, Side};
 /// use std::collections::VecDeque;

@@ -3,9 +3,9 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use etherparse::{SlicedPacket, TransportSlice};
-use overhead_decode::free::{Checked, check};
 use overhead_model::{Side, System};
 use overhead_protocols::{AnyDecoder, Shared};
+use overhead_testing::free::{Checked, check};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -2,9 +2,9 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use overhead_decode::transcript::check;
 use overhead_model::{Outcome, Protocol, Side};
 use overhead_protocols::{AnyDecoder, Judgement, Shared, Sniff, facts, judge, sniff};
+use overhead_testing::transcript::check;
 
 fn greeted_by(answer: &[u8]) -> Vec<Protocol> {
     Protocol::ALL.into_iter().filter(|protocol| (facts(*protocol).is_greeted)(answer)).collect()

@@ -6,11 +6,11 @@ use super::suite::Suite;
 use super::*;
 use crate::engine::Engine;
 use overhead_decode::Note;
-use overhead_decode::transcript::{Transcript, check};
 use overhead_model::Account;
 use overhead_protocols::mongo::Mongo;
 use overhead_protocols::pgwire::Pgwire;
 use overhead_protocols::resp::Resp;
+use overhead_testing::transcript::{Transcript, check};
 use proptest::prelude::*;
 
 const CLIENT: [u8; 32] = [1; 32];

@@ -11,9 +11,9 @@ mod statements;
 mod values;
 
 use super::Cql;
-use overhead_decode::transcript::{Transcript, check};
 use overhead_model::Side::{Request, Response};
 use overhead_model::{Account, Side};
+use overhead_testing::transcript::{Transcript, check};
 
 /// The transcript of a conversation from its start, which must not depend on how it is cut.
 fn decode(conversation: &[(Side, &[u8])]) -> Transcript {

@@ -2,9 +2,9 @@
 
 use super::{Http, sniff};
 use crate::Sniff;
-use overhead_decode::transcript::{Transcript, check};
 use overhead_decode::{Engine, Note};
 use overhead_model::Side;
+use overhead_testing::transcript::{Transcript, check};
 
 mod bodies;
 mod damage;
@@ -42,7 +42,7 @@ fn ok(body: &str) -> String {
 
 /// The fields that one direction was posted under, with their bytes.
 fn posted(transcript: &Transcript, side: Side) -> Vec<String> {
-    let text = |posting: &overhead_decode::transcript::Posting| {
+    let text = |posting: &overhead_testing::transcript::Posting| {
         format!("{} {} {}", posting.path, posting.account, posting.len)
     };
     transcript.postings[side as usize].iter().map(text).collect()

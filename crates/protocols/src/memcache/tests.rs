@@ -2,9 +2,9 @@
 
 use super::{Memcache, sniff};
 use crate::Sniff;
-use overhead_decode::transcript::{Entry, Transcript, check};
 use overhead_decode::{Engine, Note};
 use overhead_model::{Class, Outcome, Side};
+use overhead_testing::transcript::{Entry, Transcript, check};
 use proptest::prelude::*;
 
 mod binary;

@@ -12,11 +12,11 @@ use super::{Mongo, sniff};
 use crate::Sniff;
 use build::*;
 use compressed::squeezed;
-use overhead_decode::transcript::{Transcript, check};
 use overhead_decode::{Codec, Engine, Note};
 use overhead_model::Account::{Data, Framing, Metadata, Query, Schema, Status, Unknown};
 use overhead_model::Side::{Request, Response};
 use overhead_model::{Account, Outcome, Side};
+use overhead_testing::transcript::{Transcript, check};
 use proptest::prelude::*;
 
 fn decode(conversation: &[(Side, &[u8])]) -> Transcript {

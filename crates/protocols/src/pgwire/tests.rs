@@ -1,8 +1,8 @@
 //! Conversations, each named after its situation.
 
 use super::*;
-use overhead_decode::transcript::{Transcript, check};
 use overhead_decode::{Engine, Note};
+use overhead_testing::transcript::{Transcript, check};
 use proptest::prelude::*;
 
 mod copies;

@@ -2,9 +2,9 @@
 
 use super::{Resp, sniff};
 use crate::Sniff;
-use overhead_decode::transcript::{Transcript, check};
 use overhead_decode::{Engine, Note};
 use overhead_model::{Class, Outcome, Side};
+use overhead_testing::transcript::{Transcript, check};
 use proptest::prelude::*;
 
 mod classes;
@@ -36,7 +36,7 @@ fn commands(lines: &[&str]) -> String {
 
 /// Name, outcome and bytes of the answer of each operation.
 fn answers(transcript: &Transcript) -> Vec<(String, Outcome, u64)> {
-    let answer = |op: &overhead_decode::transcript::Entry| {
+    let answer = |op: &overhead_testing::transcript::Entry| {
         (op.name().to_owned(), op.outcome.unwrap_or(Outcome::Unanswered), op.amounts[S as usize].total())
     };
     transcript.ops.iter().map(answer).collect()

@@ -2,9 +2,10 @@
 
 use super::{Ssdb, sniff};
 use crate::Sniff;
-use overhead_decode::transcript::{Entry, Transcript, check};
-use overhead_decode::{Engine, Note, free};
+use overhead_decode::{Engine, Note};
 use overhead_model::{Outcome, Side};
+use overhead_testing::free;
+use overhead_testing::transcript::{Entry, Transcript, check};
 use proptest::prelude::*;
 
 const C: Side = Side::Request;

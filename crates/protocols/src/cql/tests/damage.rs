@@ -105,7 +105,7 @@ fn a_snapped_message_keeps_what_its_lengths_say() {
     engine.bytes(Request, &query(2, "DELETE FROM t"), &mut transcript);
     engine.finish(&mut transcript);
     assert_eq!(transcript.ops[0].posted(Request), "framing 10, metadata 5, query 528, unknown 1");
-    let names: Vec<_> = transcript.ops.iter().map(overhead_decode::transcript::Entry::name).collect();
+    let names: Vec<_> = transcript.ops.iter().map(overhead_testing::transcript::Entry::name).collect();
     assert_eq!(names, ["SELECT", "DELETE"]);
 }
 
@@ -225,7 +225,7 @@ fn a_rich_conversation_is_decoded_without_a_doubt() {
     let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     let transcript = decode(&conversation);
     assert_eq!(transcript.notes, [Note::ProRata]);
-    let names: Vec<_> = transcript.ops.iter().map(overhead_decode::transcript::Entry::name).collect();
+    let names: Vec<_> = transcript.ops.iter().map(overhead_testing::transcript::Entry::name).collect();
     assert_eq!(names, ["STARTUP", "PREPARE", "SELECT", "BATCH", "SELECT"]);
 }
 

@@ -4,7 +4,8 @@ use super::super::wire::opcode;
 use super::build::*;
 use super::*;
 use crate::Shared;
-use overhead_decode::{Engine, free};
+use overhead_decode::Engine;
+use overhead_testing::free;
 
 const ID: [u8; 4] = [7, 7, 7, 7];
 

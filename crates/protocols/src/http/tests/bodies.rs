@@ -2,7 +2,7 @@
 
 use super::{C, NOTHING, S, ok, outcomes, posted, single, talk};
 use overhead_decode::Note;
-use overhead_decode::transcript::Transcript;
+use overhead_testing::transcript::Transcript;
 
 const GET: &str = "GET /a HTTP/1.1\r\n\r\n";
 

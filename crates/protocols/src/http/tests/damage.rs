@@ -235,6 +235,6 @@ fn conserve(pieces: &[(bool, Vec<u8>)]) -> Result<(), TestCaseError> {
     let bytewise: Vec<_> =
         conversation.iter().flat_map(|(side, bytes)| bytes.chunks(1).map(|byte| (*side, byte))).collect();
     prop_assert_eq!(Transcript::of(Http::new(), &bytewise).summary(), transcript.summary());
-    overhead_decode::free::check(Http::new, &conversation);
+    overhead_testing::free::check(Http::new, &conversation);
     Ok(())
 }

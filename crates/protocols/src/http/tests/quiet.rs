@@ -1,7 +1,7 @@
 //! When a connection is quiet, what its number tells apart, and which bytes are free.
 
 use super::{C, Http, NOTHING, S, Side, ok};
-use overhead_decode::free::{self, Checked};
+use overhead_testing::free::{self, Checked};
 
 fn bytes<'a>(conversation: &'a [(Side, &str)]) -> Vec<(Side, &'a [u8])> {
     conversation.iter().map(|(side, text)| (*side, text.as_bytes())).collect()

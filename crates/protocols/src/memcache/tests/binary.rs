@@ -2,9 +2,9 @@
 
 use super::super::Memcache;
 use super::{Answered, C, Error, NoReply, S, answers};
-use overhead_decode::transcript::{Entry, Transcript, check};
 use overhead_decode::{Engine, Note};
 use overhead_model::{Outcome, Side};
+use overhead_testing::transcript::{Entry, Transcript, check};
 
 /// A message: magic, opcode, status, opaque; extras, key, value.
 fn message(magic: u8, opcode: u8, status: u8, opaque: u8, [extras, key, value]: [&[u8]; 3]) -> Vec<u8> {

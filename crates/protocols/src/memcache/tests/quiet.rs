@@ -1,8 +1,8 @@
 //! When a connection is quiet, and which bytes are free.
 
 use super::{C, Memcache, S};
-use overhead_decode::free::{self, Checked};
 use overhead_model::Side;
+use overhead_testing::free::{self, Checked};
 
 fn bytes<'a>(conversation: &'a [(Side, &str)]) -> Vec<(Side, &'a [u8])> {
     conversation.iter().map(|(side, text)| (*side, text.as_bytes())).collect()

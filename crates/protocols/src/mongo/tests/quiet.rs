@@ -1,7 +1,7 @@
 //! When a connection is quiet, what its number tells apart, and which bytes are free.
 
 use super::*;
-use overhead_decode::free::{self, Checked};
+use overhead_testing::free::{self, Checked};
 
 fn checked(conversation: &[(Side, &[u8])]) -> Checked {
     free::check(|| Mongo::new(false), conversation)

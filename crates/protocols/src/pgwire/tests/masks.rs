@@ -1,7 +1,7 @@
 //! What is free to differ, and how states are told apart.
 
 use super::*;
-use overhead_decode::free;
+use overhead_testing::free;
 
 /// A request and its response.
 type Exchange = (Vec<Vec<u8>>, Vec<Vec<u8>>);

@@ -7,7 +7,7 @@ fn classes(mid_stream: bool, lines: &[&str]) -> Vec<Class> {
     let (requests, replies) = (commands(lines), "+OK\r\n".repeat(lines.len()));
     let turns: [(Side, &[u8]); 2] = [(C, requests.as_bytes()), (S, replies.as_bytes())];
     let transcript = check(|| Resp::new(mid_stream), &turns);
-    transcript.ops.iter().filter_map(overhead_decode::transcript::Entry::class).collect()
+    transcript.ops.iter().filter_map(overhead_testing::transcript::Entry::class).collect()
 }
 
 /// What drivers send where they connect, and users at any time.

@@ -1,8 +1,8 @@
 //! When a connection is quiet, what its number tells apart, and which bytes are free.
 
 use super::{C, Resp, S, command, commands};
-use overhead_decode::free::{self, Checked};
 use overhead_model::Side;
+use overhead_testing::free::{self, Checked};
 
 fn bytes<'a>(conversation: &'a [(Side, &str)]) -> Vec<(Side, &'a [u8])> {
     conversation.iter().map(|(side, text)| (*side, text.as_bytes())).collect()
@@ -108,7 +108,7 @@ fn tells_apart(between: &[(Side, &str)], probe: &[(Side, &str)]) {
     assert_ne!(after, numbers[1], "{between:?}");
     let said = |before: &[(Side, &str)]| {
         let talk = [before, probe].concat();
-        let transcript = overhead_decode::transcript::Transcript::of(Resp::new(false), &bytes(&talk));
+        let transcript = overhead_testing::transcript::Transcript::of(Resp::new(false), &bytes(&talk));
         let ops = transcript.summary();
         ops[ops.len() - 1].clone()
     };

@@ -1,0 +1,433 @@
+//! Checks of what [`Decoder::quiet`] and [`Out::post_free`] promise, for tests of decoders: bytes that are said to be free are
+//! changed, turns are played again where the number says that they may be, or left out, and what the decoder says must stay the same.
+
+use overhead_decode::{CountedText, Decoder, Free, Input, Label, Note, OpId, Out, Reader, Step};
+use overhead_model::{Account, Class, Outcome, Side};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+/// How often a conversation is played with other bytes.
+pub const ROUNDS: u64 = 8;
+
+/// What a conversation gave occasion to check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Turns: stretches of the conversation from one quiet moment to the next.
+    pub turns: usize,
+    /// Those after which the number is what it was before: they can be played again.
+    pub repeatable: usize,
+    /// Turns that were played again where they had not stood.
+    pub repeated: usize,
+    /// Turns that were left out, in all rounds: what they led to was gone to by number.
+    pub resumed: usize,
+    /// Bytes that were changed, in one round.
+    pub free: u64,
+    /// Texts that were made shorter or longer, in all rounds.
+    pub stretched: usize,
+}
+
+/// Plays `conversation` as it is, then with other bytes where they are free, and with earlier turns once more in between where
+/// the number is that from before them. Says what was checked; a conversation that the decoder does not take is checked up to there.
+///
+/// # Panics
+///
+/// Where anything that is posted, labelled, closed or noted, or the number, differs. For tests only.
+pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) -> Checked {
+    check_rounds(new, conversation, 0..ROUNDS)
+}
+
+/// As [`check`], in some of its [`ROUNDS`]: every other one leaves turns out, so two that follow on one another have both ways.
+///
+/// # Panics
+///
+/// As [`check`] does.
+pub fn check_rounds<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])], rounds: Range<u64>) -> Checked {
+    let mut checked = Checked::default();
+    let turns = turns(new(), conversation);
+    for round in rounds {
+        let mut dice = Dice(round + 1);
+        let mut stage = Stage::new(new());
+        checked = Checked {
+            turns: turns.len(),
+            resumed: checked.resumed,
+            stretched: checked.stretched,
+            ..Checked::default()
+        };
+        let mut played = 0;
+        for (index, turn) in turns.iter().enumerate() {
+            stage.play(conversation.get(played..turn.pieces.start).unwrap_or_default());
+            let earlier: Vec<_> = turns.iter().take(index).filter(|it| it.is_repeatable(turn.before)).collect();
+            if let Some(again) = earlier.get(dice.below(earlier.len().max(1))) {
+                checked.stretched += stage.repeat(again, conversation, &mut dice);
+                checked.repeated += 1;
+            }
+            if round % 2 == 1 {
+                stage.go_elsewhere_and_back(turns.get(..index).unwrap_or_default(), &mut dice);
+            }
+            if round % 2 == 1 && stage.leaves_out(turn, turns.get(..index).unwrap_or_default(), &mut dice) {
+                checked.resumed += 1;
+            } else {
+                checked.stretched += stage.repeat(turn, conversation, &mut dice);
+            }
+            checked.repeatable += usize::from(turn.is_repeatable(turn.before));
+            checked.free += turn.heard.free.iter().map(|free| free.bytes.end - free.bytes.start).sum::<usize>() as u64;
+            played = turn.pieces.end;
+        }
+    }
+    checked
+}
+
+/// Plays `conversation` and returns the decoder's number behind each piece; `None` where it is not quiet.
+pub fn numbers<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Option<u64>> {
+    let mut stage = Stage::new(decoder);
+    let after = |piece| stage.play(std::slice::from_ref(piece)).then(|| stage.quiet()).flatten();
+    conversation.iter().map(after).collect()
+}
+
+/// A stretch of a conversation between two quiet moments.
+#[derive(Debug)]
+struct Turn {
+    pieces: Range<usize>,
+    before: u64,
+    after: u64,
+    heard: Told,
+}
+
+/// What was heard in a turn: what the decoder said, and what of it is free.
+#[derive(Debug, Default)]
+struct Told {
+    said: Vec<Said>,
+    free: Vec<FreeBytes>,
+    /// Texts whose lengths are free, too. What is before them is counted from the start of the turn.
+    texts: Vec<(Side, CountedText)>,
+}
+
+impl Turn {
+    /// Returns whether it may be played where the number is `number`, and leaves it so.
+    fn is_repeatable(&self, number: u64) -> bool {
+        self.before == number && self.after == number
+    }
+}
+
+/// Bytes of one direction that are free, counted from the start of the turn.
+#[derive(Clone, Debug)]
+struct FreeBytes {
+    side: Side,
+    bytes: Range<usize>,
+    how: Free,
+}
+
+/// What a decoder said, with operations counted from the start of the turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    Open,
+    Post(Side, u64, Account, &'static str, u64),
+    Enter(Side, &'static str),
+    Leave(Side),
+    Label(u64, Class, String, &'static str, String),
+    Close(u64, Outcome),
+    Software(Side, String),
+    Version(Side, String),
+    Note(Note),
+}
+
+/// Returns the turns of a conversation.
+fn turns<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Turn> {
+    let mut stage = Stage::new(decoder);
+    let mut turns = Vec::new();
+    let mut begun = stage.quiet().map(|number| (0, number));
+    for (index, piece) in conversation.iter().enumerate() {
+        if !stage.play(std::slice::from_ref(piece)) {
+            break;
+        }
+        let Some(after) = stage.quiet() else { continue };
+        let heard = stage.heard.take();
+        if let Some((start, before)) = begun {
+            turns.push(Turn { pieces: start..index + 1, before, after, heard });
+        }
+        begun = Some((index + 1, after));
+    }
+    turns
+}
+
+/// A decoder at work, and what it says.
+struct Stage<D> {
+    decoder: D,
+    tails: [Vec<u8>; 2],
+    current: [Option<OpId>; 2],
+    heard: Heard,
+}
+
+impl<D: Decoder> Stage<D> {
+    fn new(decoder: D) -> Self {
+        Self { decoder, tails: [Vec::new(), Vec::new()], current: [None; 2], heard: Heard::default() }
+    }
+
+    /// Returns the decoder's number, where all bytes were consumed.
+    fn quiet(&self) -> Option<u64> {
+        self.decoder.quiet().filter(|_| self.tails.iter().all(Vec::is_empty))
+    }
+
+    /// Plays `turn` with other bytes where they are free, and texts of other lengths, of which it returns the number; it must come to
+    /// what it came to before.
+    fn repeat(&mut self, turn: &Turn, conversation: &[(Side, &[u8])], dice: &mut Dice) -> usize {
+        let mut pieces = changed(conversation.get(turn.pieces.clone()).unwrap_or_default(), &turn.heard.free, dice);
+        let mut expected = turn.heard.said.clone();
+        // From the last one on, so that those before stay where they are; of many texts some, for all that is said is gone through.
+        let few = 2 + turn.heard.texts.len() / 4;
+        let is_chosen = |&&(side, text): &&(Side, CountedText)| {
+            dice.below(few) == 0 && stretch(&mut pieces, (side, text), &mut expected, dice)
+        };
+        let stretched = turn.heard.texts.iter().rev().filter(is_chosen).count();
+        self.heard.take();
+        assert_eq!(self.quiet(), Some(turn.before), "before {pieces:?}");
+        let borrowed: Vec<(Side, &[u8])> = pieces.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+        assert!(self.play(&borrowed), "not taken: {pieces:?}");
+        let Told { said, .. } = self.heard.take();
+        assert_eq!(said, expected, "said of {pieces:?}");
+        assert_eq!(self.quiet(), Some(turn.after), "after {pieces:?}");
+        stretched
+    }
+
+    /// Goes to the state behind some earlier turn, where that can be, and back.
+    fn go_elsewhere_and_back(&mut self, earlier: &[Turn], dice: &mut Dice) {
+        let there = earlier.get(dice.below(earlier.len().max(1))).map(|turn| turn.after);
+        let here = self.decoder.quiet();
+        if let (Some(there), Some(here)) = (there, here)
+            && self.decoder.resume(there)
+        {
+            assert_eq!(self.decoder.quiet(), Some(there), "the state that was gone to");
+            assert!(self.decoder.resume(here), "the way back");
+        }
+        assert_eq!(self.decoder.quiet(), here, "the state that was gone back to");
+    }
+
+    /// Whether `turn` is left out, with the state gone to that it leads to: one of two that came to what an earlier one came to.
+    fn leaves_out(&mut self, turn: &Turn, earlier: &[Turn], dice: &mut Dice) -> bool {
+        let is_like = |other: &Turn| {
+            (other.before, other.after, &other.heard.said) == (turn.before, turn.after, &turn.heard.said)
+        };
+        assert_eq!(self.quiet(), Some(turn.before), "before a turn that may be left out");
+        let goes = dice.below(2) == 0 && earlier.iter().any(is_like) && self.decoder.resume(turn.after);
+        assert!(!goes || self.quiet() == Some(turn.after), "the state that was gone to");
+        goes
+    }
+
+    /// Returns whether the decoder took all pieces.
+    fn play(&mut self, pieces: &[(Side, &[u8])]) -> bool {
+        pieces.iter().all(|(side, bytes)| self.take(*side, bytes))
+    }
+
+    fn take(&mut self, side: Side, bytes: &[u8]) -> bool {
+        let mut tail = std::mem::take(&mut self.tails[side as usize]);
+        tail.extend_from_slice(bytes);
+        let mut out = Out::new(&mut self.heard, side, self.current[side as usize]);
+        let mut used = 0;
+        let taken = loop {
+            let input = Input { bytes: tail.get(used..).unwrap_or_default(), opaque: 0 };
+            if input.bytes.is_empty() {
+                break true;
+            }
+            let before = out.posted();
+            let step = self.decoder.step(side, input, &mut out);
+            out.leave_all();
+            let posted = out.posted() - before;
+            used += posted as usize;
+            match step {
+                Ok(Step::Progress) if posted > 0 => {}
+                Ok(Step::Need(_) | Step::More) if posted == 0 => break true,
+                _ => break false,
+            }
+        };
+        self.current[side as usize] = out.current();
+        tail.drain(..used);
+        self.tails[side as usize] = tail;
+        taken
+    }
+}
+
+/// Keeps what is said since the last quiet moment.
+#[derive(Debug, Default)]
+struct Heard {
+    told: Told,
+    opened: u64,
+    /// Operations that were open at the last quiet moment or before.
+    earlier: u64,
+    posted: [u64; 2],
+}
+
+impl Heard {
+    /// Returns what was heard since the last call.
+    fn take(&mut self) -> Told {
+        self.earlier = self.opened;
+        self.posted = [0; 2];
+        std::mem::take(&mut self.told)
+    }
+
+    fn number(&self, op: OpId) -> u64 {
+        op.0.wrapping_sub(self.earlier)
+    }
+}
+
+impl Reader for Heard {
+    fn open(&mut self) -> OpId {
+        self.told.said.push(Said::Open);
+        self.opened += 1;
+        OpId(self.opened - 1)
+    }
+
+    fn post(&mut self, side: Side, op: OpId, account: Account, field: &'static str, len: u64) {
+        self.posted[side as usize] += len;
+        self.told.said.push(Said::Post(side, self.number(op), account, field, len));
+    }
+
+    fn free(&mut self, side: Side, _op: OpId, ahead: u64, len: u64, how: Free) {
+        let start = (self.posted[side as usize] + ahead) as usize;
+        self.told.free.push(FreeBytes { side, bytes: start..start + len as usize, how });
+    }
+
+    fn free_counted(&mut self, side: Side, _op: OpId, text: &CountedText) {
+        let ahead = self.posted[side as usize] + text.ahead;
+        self.told.texts.push((side, CountedText { ahead, ..*text }));
+    }
+
+    fn enter(&mut self, side: Side, group: &'static str) {
+        self.told.said.push(Said::Enter(side, group));
+    }
+
+    fn leave(&mut self, side: Side) {
+        self.told.said.push(Said::Leave(side));
+    }
+
+    fn label(&mut self, op: OpId, label: Label<'_>) {
+        let Label { class, name, via, statement } = label;
+        self.told.said.push(Said::Label(self.number(op), class, name.to_owned(), via, statement.to_owned()));
+    }
+
+    fn close(&mut self, op: OpId, outcome: Outcome) {
+        self.told.said.push(Said::Close(self.number(op), outcome));
+    }
+
+    fn software(&mut self, side: Side, name: &str) {
+        self.told.said.push(Said::Software(side, name.to_owned()));
+    }
+
+    fn software_version(&mut self, side: Side, version: &str) {
+        self.told.said.push(Said::Version(side, version.to_owned()));
+    }
+
+    fn note(&mut self, note: Note) {
+        self.told.said.push(Said::Note(note));
+    }
+}
+
+/// Returns the pieces of a turn with other bytes where they are free.
+fn changed(pieces: &[(Side, &[u8])], free: &[FreeBytes], dice: &mut Dice) -> Vec<(Side, Vec<u8>)> {
+    let mut streams = Side::BOTH.map(|side| {
+        pieces.iter().filter(|(of, _)| *of == side).flat_map(|(_, bytes)| bytes.iter().copied()).collect::<Vec<u8>>()
+    });
+    let mut ids = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    for FreeBytes { side, bytes, how } in free {
+        assert!(bytes.end <= streams[*side as usize].len(), "free bytes that were not sent: {bytes:?}");
+        let place = streams[*side as usize].get_mut(bytes.clone()).unwrap_or_default();
+        match *how {
+            Free::Any => place.fill_with(|| dice.byte()),
+            Free::Digits => place.iter_mut().filter(|byte| byte.is_ascii_digit()).for_each(|byte| *byte = dice.digit()),
+            Free::Id(mask) => {
+                let id = ids.entry(place.to_vec()).or_insert_with_key(|old| dice.id(old, mask, &mut taken));
+                place.copy_from_slice(id);
+            }
+        }
+    }
+    let mut left = streams.map(VecDeque::from);
+    pieces.iter().map(|(side, bytes)| (*side, left[*side as usize].drain(..bytes.len()).collect())).collect()
+}
+
+/// Gives a text of these pieces another length, and what is said of it. Returns whether it has; not where it is of several pieces.
+fn stretch(
+    pieces: &mut [(Side, Vec<u8>)],
+    (side, text): (Side, CountedText),
+    said: &mut Vec<Said>,
+    dice: &mut Dice,
+) -> bool {
+    const LENGTHS: [u64; 12] = [0, 1, 2, 9, 10, 11, 99, 100, 101, 512, 513, 1_000];
+    let (number, body) = (text.ahead, text.ahead + text.digits + text.between);
+    let end = body + text.len;
+    let mut start = 0;
+    let piece = pieces.iter_mut().filter(|(of, _)| *of == side).find_map(|(_, bytes)| {
+        let here = start;
+        start += bytes.len() as u64;
+        (here <= number && end <= start).then_some((here, bytes))
+    });
+    let least = text.kept + u64::from(text.free == Free::Digits);
+    let new = LENGTHS[dice.below(LENGTHS.len())];
+    let Some((start, bytes)) = piece.filter(|_| text.len > 0 && (least..=text.most).contains(&new)) else {
+        return false;
+    };
+    let place = |from: u64, to: u64| (from - start) as usize..(to - start) as usize;
+    let others = (0..new - text.kept).map(|_| if text.free == Free::Digits { dice.digit() } else { dice.byte() });
+    bytes.splice(place(body + text.kept, end), others.collect::<Vec<_>>());
+    let written = new.to_string();
+    bytes.splice(place(number, number + text.digits), written.bytes());
+    let mut posted = 0;
+    for said in said.iter_mut() {
+        let Said::Post(of, .., len) = said else { continue };
+        if *of == side {
+            let here = posted..posted + *len;
+            posted = here.end;
+            let changes = [(number, written.len() as u64, text.digits), (body, new, text.len)];
+            for (_, new, old) in changes.into_iter().filter(|(at, ..)| here.contains(at)) {
+                *len = *len + new - old;
+            }
+        }
+    }
+    said.retain(|said| !matches!(said, Said::Post(.., 0)));
+    true
+}
+
+/// Numbers that look random and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        // SplitMix64, <https://prng.di.unimi.it/splitmix64.c>.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// A byte, more often than not one that means something to some protocol.
+    fn byte(&mut self) -> u8 {
+        const TELLING: &[u8] = b"\0\r\n*$+-:>|\xff";
+        match self.below(4) {
+            0 => TELLING[self.below(TELLING.len())],
+            _ => self.next() as u8,
+        }
+    }
+
+    fn digit(&mut self) -> u8 {
+        b'0' + self.below(10) as u8
+    }
+
+    /// Another id in place of `old`, which no other one has.
+    fn id(&mut self, old: &[u8], mask: u8, taken: &mut BTreeSet<Vec<u8>>) -> Vec<u8> {
+        loop {
+            let mut new: Vec<u8> = old.iter().map(|_| self.next() as u8).collect();
+            if let (Some(new), Some(old)) = (new.first_mut(), old.first()) {
+                *new = (*old & !mask) | (*new & mask);
+            }
+            if taken.insert(new.clone()) {
+                return new;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! Conversations whose beginning was not captured.
+
+use crate::hostile::conversation::Turn;
+use crate::hostile::seeds;
+use crate::transcript::Transcript;
+use overhead_decode::Engine;
+use overhead_model::{Account, Protocol, Side};
+use overhead_protocols::{AnyDecoder, Shared};
+use std::path::Path;
+
+/// Has a decoder hear every recorded conversation from each later piece on, and compares with what it posts where it has heard all
+/// of it: a byte goes to the same account, or to `unknown`. Returns how many beginnings there were, and a line for each
+/// where that does not hold.
+///
+/// # Errors
+///
+/// Where a recorded session of `fixtures` cannot be read, with its path.
+pub fn begun_later(protocol: Protocol, fixtures: &Path) -> Result<(usize, Vec<String>), String> {
+    let (mut beginnings, mut wrong) = (0, Vec::new());
+    for (number, talk) in seeds::talks(fixtures, protocol)?.iter().enumerate() {
+        let whole = accounts(protocol, talk, false);
+        for from in 1..talk.len() {
+            let later = accounts(protocol, talk.get(from..).unwrap_or_default(), true);
+            for side in Side::BOTH {
+                let (whole, later) = (&whole[side as usize], &later[side as usize]);
+                let behind = whole.iter().skip(whole.len() - later.len());
+                let mut pairs = behind.zip(later).enumerate();
+                if let Some((at, (expected, found))) =
+                    pairs.find(|(_, (expected, found))| found != expected && **found != Account::Unknown)
+                {
+                    let line = format!("{number} from piece {from}: {side:?} byte {at} is {found}, not {expected}");
+                    wrong.push(line);
+                }
+            }
+            beginnings += 1;
+        }
+    }
+    Ok((beginnings, wrong))
+}
+
+/// Returns the account of every byte, by side.
+fn accounts(protocol: Protocol, talk: &[Turn], mid_stream: bool) -> [Vec<Account>; 2] {
+    let decoder = AnyDecoder::new(protocol, mid_stream, &Shared::default());
+    let mut engine = Engine::new(decoder, mid_stream);
+    let mut transcript = Transcript::default();
+    for turn in talk {
+        if let Turn::Bytes(side, bytes) = turn {
+            engine.bytes(*side, bytes, &mut transcript);
+        }
+    }
+    engine.finish(&mut transcript);
+    transcript.postings.map(|postings| {
+        let of = postings.iter().map(|posting| (posting.account, usize::try_from(posting.len).unwrap_or(usize::MAX)));
+        of.flat_map(|(account, len)| std::iter::repeat_n(account, len)).collect()
+    })
+}
