@@ -1,26 +1,24 @@
-//! Addresses of the link layer, of IP and of TCP, each by one of its kind.
+//! Replaces addresses of the link layer, IP and TCP with others of the same kind.
 //!
-//! What everybody has stays: loopback, unspecified, broadcast and multicast addresses, and ports that servers listen on. IPv4
-//! addresses that differ stay apart; how far two agree from their beginning is not kept.
+//! Shared values stay: loopback, unspecified, broadcast and multicast addresses, and ports that servers listen on.
+//! Different IPv4 addresses stay different; common prefixes are not kept.
 
 use crate::fill::Filler;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Ports below this are servers'; those above, as a rule, are given to clients (`net.ipv4.ip_local_port_range` begins here).
+/// Lower ports belong to servers; clients usually get higher ones (`net.ipv4.ip_local_port_range` begins here).
 const CLIENTS: u16 = 32_768;
-/// Rounds of the permutation of IPv4 addresses, twice as many as make one that cannot be told from a random one.
+/// Rounds of the permutation of IPv4 addresses: twice as many as make it look random.
 const ROUNDS: u8 = 8;
 
-/// Replaces addresses.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     filler: Filler,
-    /// Ports that servers listen on above the rest.
+    /// Server ports in the range of clients.
     servers: Vec<u16>,
 }
 
 impl Addresses {
-    /// Returns what replaces all but these ports.
     pub fn new(filler: Filler, servers: Vec<u16>) -> Self {
         Self { filler, servers }
     }
@@ -36,7 +34,6 @@ impl Addresses {
         }
     }
 
-    /// Returns the one for an IPv4 address.
     pub fn v4(&self, address: Ipv4Addr) -> Ipv4Addr {
         let stays = |address: Ipv4Addr| {
             let first = address.octets()[0];
@@ -47,7 +44,7 @@ impl Addresses {
         }
         let mut bits = address.to_bits();
         loop {
-            // A Feistel network over two halves; what comes out among those that stay goes in again.
+            // A Feistel network over two halves. A result that must not be used goes in again.
             for round in 0..ROUNDS {
                 let (left, right) = (bits >> 16, bits & 0xffff);
                 let by = self.filler.number(b'4' + round, &right.to_be_bytes()) as u32 & 0xffff;
@@ -59,7 +56,7 @@ impl Addresses {
         }
     }
 
-    /// Returns the one for an IPv6 address: a unique local one (RFC 4193), or a link-local one for another.
+    /// Returns a unique local address (RFC 4193), or a link-local one for a link-local one.
     pub fn v6(&self, address: Ipv6Addr) -> Ipv6Addr {
         if address.is_loopback() || address.is_unspecified() || address.is_multicast() {
             return address;
@@ -75,7 +72,7 @@ impl Addresses {
         Ipv6Addr::from_bits(0xfd << 120 | (number(b'h') << 64 | number(b'l')) & (u128::MAX >> 8))
     }
 
-    /// Returns the one for an address of Ethernet: one that is locally administered.
+    /// Returns a locally administered Ethernet address.
     pub fn hardware(&self, address: [u8; 6]) -> [u8; 6] {
         let is_group = address[0] & 1 != 0;
         if is_group || address == [0; 6] {
@@ -86,7 +83,7 @@ impl Addresses {
         other
     }
 
-    /// Returns the one for a port: another of those that clients are given, or the same.
+    /// Replaces a client port with another one; server ports stay.
     pub fn port(&self, port: u16) -> u16 {
         if port < CLIENTS || self.servers.contains(&port) {
             return port;

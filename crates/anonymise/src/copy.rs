@@ -1,4 +1,4 @@
-//! Frames in, their copies out.
+//! Copies frames: originals in, copies out.
 
 use crate::address::Addresses;
 use crate::fill::{Filler, Key};
@@ -15,12 +15,12 @@ use std::io::{self, BufReader, Read};
 
 /// Bytes before each frame in the spool: time, length on the wire, interface, captured length, link type.
 const HEADER: usize = 22;
-/// Packets of which fragments are remembered.
+/// Packets whose fragments are remembered.
 const FRAGMENTED: usize = 256;
-/// Segments that are remembered to find second copies of them.
+/// Segments remembered to recognize second copies.
 const SEGMENTS: usize = 4 << 10;
 
-/// Makes a copy of a capture. The file that it is made in holds nothing of the original, but is no capture file.
+/// Makes a copy of a capture. The working file holds nothing of the original, but is no capture file.
 #[derive(Debug)]
 pub struct Anonymiser {
     filler: Filler,
@@ -31,7 +31,6 @@ pub struct Anonymiser {
     segments: Segments,
 }
 
-/// Where the fragments of a packet lie.
 #[derive(Debug, Default)]
 struct Fragments {
     packets: HashMap<FragmentKey, Fragmented>,
@@ -40,15 +39,15 @@ struct Fragments {
 
 #[derive(Debug, Default)]
 struct Fragmented {
-    /// By place in the packet: where in the copy it lies, and how long it is.
+    /// By position in the packet: offset in the copy, and length.
     parts: BTreeMap<u32, (u64, u32)>,
-    /// Length of the packet, once its last part was seen.
+    /// Length of the packet, once its last fragment was seen.
     len: Option<u32>,
-    /// Bytes of the header of TCP.
+    /// Length of the TCP header.
     header: u32,
 }
 
-/// Where the payload of recent segments lies in its stream.
+/// The stream positions of recent segments.
 #[derive(Debug, Default)]
 struct Segments {
     placed: HashMap<u64, crate::streams::Placed>,
@@ -56,8 +55,8 @@ struct Segments {
 }
 
 impl Anonymiser {
-    /// Returns what copies the selected connections, and everything else as what it does not know. The copy is made in `file`, which
-    /// is empty and may be read and written.
+    /// Copies the selected connections, and everything else as unknown data. The copy is built in `file`, which must be
+    /// empty, readable and writable.
     pub fn new(selection: &Selection, key: Key, file: File) -> Self {
         let filler = Filler::new(key);
         let addresses = Addresses::new(filler, selection.ports.iter().map(|(port, _)| *port).collect());
@@ -72,11 +71,11 @@ impl Anonymiser {
         }
     }
 
-    /// Takes in one frame.
+    /// Takes the next frame.
     ///
     /// # Errors
     ///
-    /// Those of the file.
+    /// Returns errors of the file.
     pub fn frame(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         let mut bytes = frame.bytes.to_vec();
         let tags = if frame.link == LinkType::UPPER_PDU { piece::tags(&self.filler, frame.bytes) } else { None };
@@ -109,7 +108,7 @@ impl Anonymiser {
         let streams = self.dissector.tally_mut();
         match (digest, streams.placed()) {
             (Some(digest), Some(placed)) => self.segments.remember(digest, placed),
-            // A second copy of a segment, which nobody dissects.
+            // A second copy of a segment is not dissected.
             (Some(digest), None) if !streams.has_heard() => {
                 if let Some(placed) = self.segments.placed.get(&digest) {
                     streams.place_again(*placed, parts);
@@ -126,11 +125,11 @@ impl Anonymiser {
         self.filler.number(b'S', text.as_bytes())
     }
 
-    /// Ends all connections, and returns the copies of all frames.
+    /// Ends all connections and returns the copies of all frames.
     ///
     /// # Errors
     ///
-    /// Those of the file.
+    /// Returns errors of the file.
     pub fn finish(self) -> io::Result<CopiedFrames> {
         let Self { mut dissector, mut spool, .. } = self;
         dissector.tally_mut().begin([]);
@@ -157,9 +156,9 @@ fn apply(spool: &mut Spool, streams: &mut Streams) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the payload of a segment lies that came in this frame, whose copy begins at an offset.
+/// Returns the location of a segment's payload in the copy. The copy of the frame starts at `at`.
 fn whole(frame: &Frame<'_>, segment: &Segment<'_>, at: u64) -> Part {
-    // Of the frame's bytes, the payload is a part.
+    // The payload is a slice of the frame.
     let from = (segment.payload.as_ptr() as usize).wrapping_sub(frame.bytes.as_ptr() as usize);
     let from = if from <= frame.bytes.len() { from } else { frame.bytes.len() };
     let len = segment.payload.len().min(frame.bytes.len() - from);
@@ -167,7 +166,7 @@ fn whole(frame: &Frame<'_>, segment: &Segment<'_>, at: u64) -> Part {
 }
 
 impl Fragments {
-    /// Takes in a fragment; returns where the payload of the segment lies of which it is the last to come, if it is.
+    /// Adds a fragment. Returns the payload's location once the packet is complete.
     fn add(&mut self, frame: &Frame<'_>, fragment: &Fragment<'_>, at: u64) -> Vec<Part> {
         let from =
             (fragment.bytes.as_ptr() as usize).wrapping_sub(frame.bytes.as_ptr() as usize).min(frame.bytes.len());
@@ -231,7 +230,6 @@ fn header(frame: &Frame<'_>) -> [u8; HEADER] {
     header
 }
 
-/// The copies of frames, in order.
 #[derive(Debug)]
 pub struct CopiedFrames {
     file: BufReader<File>,
@@ -239,11 +237,11 @@ pub struct CopiedFrames {
 }
 
 impl CopiedFrames {
-    /// Returns the next one; `None` behind the last.
+    /// Returns the next frame, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// Those of the file.
+    /// Returns errors of the file.
     pub fn next_frame(&mut self) -> io::Result<Option<Frame<'_>>> {
         let mut header = [0; HEADER];
         match self.file.read_exact(&mut header) {

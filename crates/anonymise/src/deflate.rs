@@ -1,18 +1,17 @@
-//! DEFLATE, replaced where it lies: a byte that was compressed as itself becomes another one whose code is as long.
+//! Edits DEFLATE in place: replaces a literal with another byte whose code is as long.
 //!
-//! The content of a block is a list of literals and of repetitions. Repetitions stay, and of literals the lengths of their codes, so that
-//! the bytes are as many whatever is put in their place. Where a block has codes of its own, few bytes may have a code of the same length, and
-//! a byte for which there is no other stays: the caller has to look at what came of it.
+//! A block is a list of literals and repetitions. Repetitions stay, and so do the lengths of the literals' codes, so the
+//! length never changes. In a block with its own codes, few bytes may share a length; a byte without an alternative stays,
+//! so the caller must check the result.
 
 use crate::fill::class;
 
 /// Bits of the longest code (RFC 1951 section 3.2.7).
 const LONGEST: usize = 15;
-/// Symbols of literals and lengths, and of distances.
 const LITERALS: usize = 288;
 const DISTANCES: usize = 32;
 const END: u16 = 256;
-/// Lengths of the symbols from 257 on: the shortest, and bits that are added to it.
+/// Returns the shortest length of a symbol from 257 on, and its number of extra bits.
 fn length_of(symbol: u16) -> Option<(usize, u32)> {
     let number = usize::from(symbol).checked_sub(257)?;
     match number {
@@ -25,39 +24,37 @@ fn length_of(symbol: u16) -> Option<(usize, u32)> {
         _ => None,
     }
 }
-/// The order in which the lengths of the code for lengths stand.
+/// The order of the lengths of the code for lengths (RFC 1951 section 3.2.7).
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 /// Bytes of zlib's header (RFC 1950 section 2.2).
 const HEADER: usize = 2;
 
-/// A zlib stream, taken apart.
+/// A parsed zlib stream.
 #[derive(Debug, Default)]
 pub struct Deflated {
-    /// By the place of each byte of the content, the literal that it comes from.
+    /// For each byte of the content, the literal that it comes from.
     sources: Vec<u32>,
     literals: Vec<Literal>,
-    /// By block.
     codes: Vec<Codes>,
 }
 
-/// A byte that is compressed as itself.
 #[derive(Clone, Copy, Debug)]
 struct Literal {
-    /// Where its code begins.
+    /// Bit position of its code.
     bit: usize,
     byte: u8,
-    /// Number of the block's codes.
+    /// Index of its block's codes.
     codes: usize,
 }
 
-/// Canonical codes: the length of each symbol's, and the code itself.
+/// Canonical codes: the length of each symbol's code, and the code.
 #[derive(Debug)]
 struct Codes {
     lengths: Vec<u8>,
     words: Vec<u16>,
-    /// By length, symbols in the order of their codes.
+    /// By length: symbols in the order of their codes.
     symbols: Vec<Vec<u16>>,
-    /// By length, the first code.
+    /// By length: the first code.
     first: [u16; LONGEST + 1],
 }
 
@@ -83,7 +80,6 @@ impl Codes {
         Self { lengths: lengths.to_vec(), words: codes, symbols, first }
     }
 
-    /// The codes that need no description.
     fn fixed() -> Self {
         let length = |symbol: usize| match symbol {
             144..=255 => 9,
@@ -93,7 +89,7 @@ impl Codes {
         Self::new(&(0..LITERALS).map(length).collect::<Vec<u8>>())
     }
 
-    /// Bytes are stored as they are, the lowest bit first: their codes are their bits in reverse.
+    /// Stored bytes are written as they are, lowest bit first, so their codes are their reversed bits.
     fn stored() -> Self {
         let mut codes = Self::new(&[8; 256]);
         codes.words = (0..=255_u8).map(|byte| u16::from(byte.reverse_bits())).collect();
@@ -104,7 +100,7 @@ impl Codes {
         self.lengths.get(usize::from(byte)).copied().unwrap_or_default()
     }
 
-    /// Returns the byte that takes another one's place, with a code as long: the one that is wanted, or one of the same class.
+    /// Returns a replacement with a code of the same length: `wanted`, or a byte of the same class.
     fn instead(&self, byte: u8, wanted: u8) -> u8 {
         if self.length(byte) == self.length(wanted) {
             return wanted;
@@ -121,7 +117,7 @@ impl Codes {
     }
 }
 
-/// Bits, the lowest of each byte first.
+/// Reads bits, the lowest of each byte first.
 struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -135,12 +131,12 @@ impl Bits<'_> {
         Some(u16::from(bit))
     }
 
-    /// Returns a number, whose lowest bit comes first.
+    /// Reads a number, lowest bit first.
     fn number(&mut self, bits: u32) -> Option<usize> {
         (0..bits).try_fold(0, |number, bit| Some(number | usize::from(self.one()?) << bit))
     }
 
-    /// Returns a symbol, whose code's highest bit comes first.
+    /// Reads a symbol, highest bit first.
     fn symbol(&mut self, codes: &Codes) -> Option<u16> {
         let mut code = 0;
         for length in 1..=LONGEST {
@@ -155,7 +151,7 @@ impl Bits<'_> {
 }
 
 impl Deflated {
-    /// Takes a zlib stream apart that comes to so many bytes; `None` where it is none.
+    /// Parses a zlib stream that decompresses to `len` bytes; `None` if it is something else.
     pub fn of(wire: &[u8], len: usize) -> Option<Self> {
         let mut bits = Bits { bytes: wire.get(..wire.len().checked_sub(4)?)?, at: HEADER * 8 };
         let mut deflated = Self::default();
@@ -217,8 +213,9 @@ impl Deflated {
         }
     }
 
-    /// Returns as many bytes as `wire` has, that come to `content` as far as can be. `stays` says which bytes of the content are to stay;
-    /// others are not what they were, unless nothing else has as long a code or the same byte is repeated where it is to stay.
+    /// Returns as many bytes as `wire` has, which decompress to `content` as far as possible. Bytes marked in `stays` keep
+    /// their value. Every other byte changes, unless no other byte has a code of that length, or the same literal is used
+    /// for a byte that stays.
     pub fn with(&self, wire: &[u8], content: &[u8], stays: &[bool]) -> Vec<u8> {
         let mut wanted: Vec<Option<u8>> = vec![None; self.literals.len()];
         let places = || self.sources.iter().zip(content.iter().zip(stays));
@@ -243,7 +240,7 @@ impl Deflated {
     }
 }
 
-/// Puts the code of a byte at a bit.
+/// Writes the code of a byte at a bit position.
 fn put(packed: &mut [u8], bit: usize, codes: &Codes, byte: u8) {
     let length = usize::from(codes.length(byte));
     let code = codes.words.get(usize::from(byte)).copied().unwrap_or_default();
@@ -265,7 +262,7 @@ fn distance(symbol: u16, bits: &mut Bits<'_>) -> Option<usize> {
     }
 }
 
-/// Reads the codes of a block that describes them: of literals and lengths, and of distances.
+/// Reads the code descriptions of a block: literals and lengths, distances.
 fn described(bits: &mut Bits<'_>) -> Option<(Codes, Codes)> {
     let literals = bits.number(5)? + 257;
     let distances = bits.number(5)? + 1;
@@ -302,7 +299,7 @@ mod tests {
         packed
     }
 
-    /// What a stream without its checksum comes to.
+    /// Decompresses a stream without a checksum.
     fn content_of(wire: &[u8], len: usize) -> Vec<u8> {
         let mut content = Vec::with_capacity(len + 1);
         Decompress::new(false).decompress_vec(&wire[HEADER..], &mut content, FlushDecompress::Finish).unwrap();

@@ -1,46 +1,44 @@
 //! Filler: other bytes of the same length and class, the same for the same word.
 //!
-//! Bytes fall into classes: decimal digits, small and capital letters, and for everything that is not ASCII the parts of UTF-8 that
-//! may take each other's place. A byte becomes another one of its class, never itself where the class has two, so a text stays a
-//! text, valid UTF-8 stays valid, and no word survives. By how far it is moved depends on a secret key and on the word.
+//! Bytes fall into classes: decimal digits, small letters, capital letters and, beyond ASCII, the bytes that are
+//! interchangeable in UTF-8. A byte becomes another one of its class, so text stays text, valid UTF-8 stays valid, and no
+//! word survives. The shift depends on a secret key and on the word.
 //!
-//! Two ways to move the bytes of a word:
+//! A word is moved in one of two ways:
 //!
-//! - *apart*: by what precedes each in the filler, so that words that differ have fillers that differ. For whatever the record
-//!   tells apart by its name: identifiers, words of keys and paths.
-//! - *whole*: by the word as a whole. Nothing is learnt about other words from one that is known.
+//! - *apart*: each byte depends on the filler before it, so different words get different fillers. For everything that the
+//!   record identifies by name: identifiers, words of keys and paths.
+//! - *whole*: each byte depends on the whole word. A known word reveals nothing about others.
 
 use overhead_protocols::pattern;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
-/// Bytes of the longest word that is moved apart.
+/// Longest word that is moved apart, in bytes.
 const LONGEST_NAME: usize = 128;
-/// Times that a word is moved on until it looks as it did. What has not come out by then stays as it came last: the
-/// comparison of the records says so where it matters.
+/// Attempts to find a filler of the same shape. After that the last attempt is used; comparing the records shows whether it
+/// matters.
 const MOVES: usize = 4096;
 
-/// The secret that fillers depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Key([u8; 16]);
 
 impl Key {
-    /// Returns a key from secret bytes. Whoever knows them can undo what was done to names.
+    /// Makes a key from secret bytes. Anyone who knows them can recover names.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 }
 
-/// Makes filler.
 #[derive(Clone, Copy, Debug)]
 pub struct Filler {
     key: Key,
 }
 
-/// Bytes that may take each other's place: from the first, so many.
+/// Interchangeable bytes: the first one, and their number.
 pub type Class = (u8, u8);
 
-/// Returns the class of a byte of text; of length 1 where it is to stay.
+/// Returns the class of a byte of text; it has one member if the byte must stay.
 pub fn class(byte: u8) -> Class {
     match byte {
         b'0'..=b'9' => (b'0', 10),
@@ -50,7 +48,7 @@ pub fn class(byte: u8) -> Class {
     }
 }
 
-/// The same of a word of hexadecimal digits.
+/// Returns the class of a hexadecimal digit.
 fn hexadecimal(byte: u8) -> Class {
     match byte {
         b'0'..=b'9' => (b'0', 10),
@@ -60,8 +58,9 @@ fn hexadecimal(byte: u8) -> Class {
     }
 }
 
-/// Parts of UTF-8 (RFC 3629 section 4), such that what is valid stays so: what may follow E0, ED, F0 and F4 is bounded, so these
-/// stay, and a byte that continues stays within the narrowest of these bounds. Latin, Cyrillic and Chinese letters stay letters.
+/// Groups bytes of UTF-8 (RFC 3629 section 4) so that valid text stays valid: the range of the byte after E0, ED, F0 and F4
+/// is restricted, so these stay, and continuation bytes stay within the narrowest range. Latin, Cyrillic and Chinese
+/// letters stay letters.
 fn beyond_ascii(byte: u8) -> Class {
     match byte {
         0x80..=0x8f => (0x80, 16),
@@ -79,7 +78,7 @@ fn beyond_ascii(byte: u8) -> Class {
     }
 }
 
-/// Returns a byte moved on within its class, by 1 to one less than there are.
+/// Moves a byte within its class, by at least 1 and less than the size of the class.
 fn moved(byte: u8, (first, count): Class, by: u64) -> u8 {
     match u64::from(count) {
         0 | 1 => byte,
@@ -95,8 +94,8 @@ fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r')
 }
 
-/// Returns whether bytes read as text: valid UTF-8, but for a character that is cut at either end, and no control
-/// characters but white space.
+/// Returns whether the bytes are valid UTF-8, except for a cut character at either end, without control characters other
+/// than white space.
 pub fn is_text(bytes: &[u8]) -> bool {
     if bytes.iter().copied().any(is_control) {
         return false;
@@ -109,7 +108,6 @@ pub fn is_text(bytes: &[u8]) -> bool {
 }
 
 impl Filler {
-    /// Returns what makes filler that depends on this key.
     pub const fn new(key: Key) -> Self {
         Self { key }
     }
@@ -120,39 +118,39 @@ impl Filler {
         hasher
     }
 
-    /// Returns a number that depends on the key and on these bytes; other kinds have other numbers.
+    /// Returns a number that depends on the key, the kind and the bytes.
     pub fn number(&self, kind: u8, bytes: &[u8]) -> u64 {
         let mut hasher = self.hasher(kind);
         hasher.write(bytes);
         hasher.finish()
     }
 
-    /// Replaces user data: text where it reads as one, anything else as a whole.
+    /// Replaces user data: words of a text, or all bytes of anything else.
     pub fn data(&self, bytes: &mut [u8]) {
         if is_text(bytes) { self.text(bytes) } else { self.binary(bytes) }
     }
 
-    /// Replaces what `filled` has replaced by what repeats itself, so that it compresses as well as anything can.
+    /// Replaces the bytes that differ from `filled` with a repetitive filler that compresses well.
     pub fn plain(bytes: &mut [u8], filled: &[u8]) {
         let is_text = is_text(bytes);
         for (byte, _) in bytes.iter_mut().zip(filled).filter(|(was, is)| was != is) {
             let (first, count) = class(*byte);
             *byte = match (is_text, count) {
-                // All of it, so that nothing is told of what was 0 before.
+                // All of them, so that the positions of zeros are not revealed.
                 (false, _) => 0,
                 (true, ..3) => *byte,
-                // Of a class the last but two, or the last but one.
+                // The last but two of the class, or the last but one.
                 (true, _) => first + count - if *byte == first + count - 3 { 2 } else { 3 },
             };
         }
     }
 
-    /// Replaces the words of a text. What stands between them stays.
+    /// Replaces the words of a text and keeps what separates them.
     pub fn text(&self, bytes: &mut [u8]) {
         self.words(bytes, Self::word);
     }
 
-    /// Replaces all bytes. Where these do not read as text, neither do the others.
+    /// Replaces all bytes. The result is text only if the original is.
     pub fn binary(&self, bytes: &mut [u8]) {
         let seed = self.number(b'b', bytes);
         let control = bytes.iter().copied().position(is_control);
@@ -164,7 +162,7 @@ impl Filler {
             } else if control.is_none() {
                 moved(*byte, class(*byte), by)
             } else if *byte == 0 {
-                // Zero ends many fields: none comes in where none was.
+                // Zero ends many fields, so none may appear.
                 1 + (by % 255) as u8
             } else {
                 moved(*byte, (1, 255), by)
@@ -172,7 +170,6 @@ impl Filler {
         }
     }
 
-    /// Replaces the hexadecimal digits.
     pub fn hexadecimal(&self, bytes: &mut [u8]) {
         let seed = self.number(b'x', bytes);
         for (at, byte) in bytes.iter_mut().enumerate() {
@@ -180,7 +177,6 @@ impl Filler {
         }
     }
 
-    /// Replaces the decimal digits, and nothing else.
     pub fn digits(&self, bytes: &mut [u8]) {
         let seed = self.number(b'd', bytes);
         for (at, byte) in bytes.iter_mut().enumerate().filter(|(_, byte)| byte.is_ascii_digit()) {
@@ -188,7 +184,7 @@ impl Filler {
         }
     }
 
-    /// Replaces an identifier by one that no other has. One that `keeps` says yes to stays, and no other becomes one.
+    /// Replaces an identifier with a unique one. An identifier that `keeps` accepts stays, and none is created.
     pub fn name(&self, bytes: &mut [u8], keeps: impl Fn(&[u8]) -> bool) {
         if keeps(bytes) {
             return;
@@ -209,7 +205,7 @@ impl Filler {
         }
     }
 
-    /// Replaces one word. A name in a key is moved apart, for the key's pattern shows it; anything else as a whole.
+    /// Replaces a word: apart if it is a name in a key, whose pattern shows it, otherwise as a whole.
     fn word(&self, word: &mut [u8]) {
         if word.is_ascii() && word.len() <= pattern::LONGEST && pattern::of(word).bytes().any(|byte| byte != b'#') {
             self.apart(word);
@@ -218,24 +214,24 @@ impl Filler {
         }
     }
 
-    /// Replaces a word, and others by others.
+    /// Replaces a word so that different words stay different.
     fn apart(&self, word: &mut [u8]) {
         if word.len() > LONGEST_NAME {
             return self.whole(word);
         }
         let looks = Looks::of(word);
         for _ in 0..MOVES {
-            // Letters by those before them alone: names that differ in a number have the same letters.
+            // Letters depend on earlier letters only: names that differ in a number keep the same letters.
             let state = self.chained(word, looks.class(), 0, |byte| !byte.is_ascii_digit());
             self.chained(word, looks.class(), state, u8::is_ascii_digit);
-            // What is moved on until it is one of a set again comes out as another of that set for each of them.
+            // Moving until the result is in the set again permutes the set.
             if looks.has(word) {
                 return;
             }
         }
     }
 
-    /// Moves the bytes that are `wanted`, each by those before it. Returns what depends on all of them.
+    /// Moves the `wanted` bytes, each depending on those before it. Returns a state that depends on all of them.
     fn chained(&self, word: &mut [u8], of_class: fn(u8) -> Class, state: u64, wanted: fn(&u8) -> bool) -> u64 {
         let mut hasher = self.hasher(b'n');
         hasher.write_u64(state);
@@ -248,7 +244,7 @@ impl Filler {
         state
     }
 
-    /// Replaces a word by what depends on all of it.
+    /// Replaces a word with one that depends on all of it.
     fn whole(&self, word: &mut [u8]) {
         let looks = Looks::of(word);
         let (original, seed) = (word.to_vec(), self.number(b'w', word));
@@ -271,10 +267,10 @@ impl Filler {
     }
 }
 
-/// What of a word its filler has, too: whether it is hexadecimal, and what a pattern shows of it.
+/// Properties of a word that its filler keeps.
 struct Looks {
     is_hexadecimal: bool,
-    /// Where it is ASCII.
+    /// The pattern of an ASCII word.
     pattern: Option<String>,
 }
 
@@ -362,7 +358,7 @@ mod tests {
             FILLER.text(&mut bytes);
             prop_assert!(std::str::from_utf8(&bytes).is_ok());
             let stays = original.bytes().zip(&bytes).filter(|(was, _)| was.is_ascii_alphanumeric()).filter(|(was, is)| was == *is);
-            // A word is moved on where it would look otherwise, and may then come back to a letter.
+            // A word that would change shape is moved again, and a letter may return.
             prop_assert!(stays.count() <= original.len() / 6 + 2, "{}", String::from_utf8_lossy(&bytes));
         }
 

@@ -1,4 +1,4 @@
-//! A frame without addresses, names and user data, and with its lengths.
+//! Replaces addresses, names and user data in a frame and keeps all lengths.
 
 use crate::address::Addresses;
 use crate::fill::Filler;
@@ -7,13 +7,13 @@ use crate::rules;
 use overhead_model::LinkType;
 use std::ops::Range;
 
-/// Options of TCP whose content is nobody's (IANA, TCP Option Kind Numbers): sizes, scales, what is acknowledged, time stamps, time-outs.
-/// Others hold keys and cookies, or anything.
+/// TCP options without private content (IANA, TCP Option Kind Numbers): sizes, scales, acknowledgments, time stamps,
+/// time-outs. Others may hold keys or cookies.
 const TCP_OPTIONS: [u8; 6] = [2, 3, 4, 5, 8, 28];
-/// The same of IPv4: that routers are to look.
+/// IPv4 options without private content: Router Alert.
 const IP_OPTIONS: [u8; 1] = [148];
 
-/// Replaces addresses, and fills whatever is no header.
+/// Replaces addresses and all bytes outside of headers.
 pub fn replace(filler: &Filler, addresses: &Addresses, link: LinkType, wire_len: usize, bytes: &mut [u8]) {
     let layers = layers::of(link, bytes, wire_len);
     for Layer { kind, bytes: at, .. } in &layers.all {
@@ -33,7 +33,7 @@ pub fn replace(filler: &Filler, addresses: &Addresses, link: LinkType, wire_len:
                 options(header.get_mut(20..).unwrap_or_default(), &IP_OPTIONS);
             }
             Kind::Ipv6 => each(addresses, header, &[8..24, 24..40]),
-            // Addresses of a route; what authenticates.
+            // Routing addresses; authentication data.
             Kind::Extension(43 | 51) => header.get_mut(12..).unwrap_or_default().fill(0),
             Kind::Tcp => {
                 ports(addresses, header);
@@ -42,14 +42,14 @@ pub fn replace(filler: &Filler, addresses: &Addresses, link: LinkType, wire_len:
             Kind::Udp | Kind::Tunnel => ports(addresses, header),
             Kind::Options => header.fill(0),
             Kind::Icmp(_) | Kind::Gre | Kind::Extension(44) | Kind::Other => {}
-            // Padding in place of options.
+            // Padding replaces options.
             Kind::Extension(_) => header.get_mut(2..).unwrap_or_default().fill(0),
         }
     }
     payload(filler, addresses, &layers, bytes);
 }
 
-/// Fills what is no header. Of a header that is cut or contradicts itself, the beginning says that it does.
+/// Fills bytes outside of headers. The start of a cut or inconsistent header stays, so that it is still recognized as such.
 fn payload(filler: &Filler, addresses: &Addresses, layers: &Layers, bytes: &mut [u8]) {
     let end = layers.end.clamp(layers.payload, bytes.len());
     bytes.get_mut(end..).unwrap_or_default().fill(0);
@@ -76,14 +76,13 @@ fn each(addresses: &Addresses, header: &mut [u8], places: &[Range<usize>]) {
     }
 }
 
-/// Replaces the two ports that a header begins with.
 pub fn ports(addresses: &Addresses, header: &mut [u8]) {
     for port in header.as_chunks_mut::<2>().0.iter_mut().take(2) {
         *port = addresses.port(u16::from_be_bytes(*port)).to_be_bytes();
     }
 }
 
-/// Empties options but those of these kinds; each is a kind, a length that counts both, and a value.
+/// Blanks options of other kinds. An option is a kind, a length that counts both bytes, and a value.
 pub fn options(mut bytes: &mut [u8], kinds: &[u8]) {
     loop {
         match &*bytes {
@@ -101,7 +100,8 @@ pub fn options(mut bytes: &mut [u8], kinds: &[u8]) {
     }
 }
 
-/// Puts checksums right, the innermost first. Where a packet was not captured whole or is a fragment, that of what it carries is 0.
+/// Sets checksums, the innermost first. In a fragment or a packet that was not captured whole, the checksum of the content
+/// is 0.
 pub fn checksums(link: LinkType, wire_len: usize, bytes: &mut [u8]) {
     let layers = layers::of(link, bytes, wire_len);
     for (index, layer) in layers.all.iter().enumerate().rev() {
@@ -111,7 +111,7 @@ pub fn checksums(link: LinkType, wire_len: usize, bytes: &mut [u8]) {
         match (layer.kind, ip) {
             (Kind::Ipv4, _) => put(bytes, at + 10, |bytes| sum(bytes, layer.bytes.clone(), 0)),
             (Kind::Tcp, Some(ip)) => over(bytes, layer, at + 16, (pseudo(bytes, ip, layer, 6), layers.is_fragment)),
-            // Where it is 0, none was made.
+            // A checksum of 0 means none.
             (Kind::Udp | Kind::Tunnel, Some(ip)) if bytes.get(at + 6..at + 8) != Some(&[0, 0]) => {
                 over(bytes, layer, at + 6, (pseudo(bytes, ip, layer, 17), layers.is_fragment));
                 if bytes.get(at + 6..at + 8) == Some(&[0, 0]) && layer.end <= bytes.len() && !layers.is_fragment {
@@ -128,7 +128,7 @@ pub fn checksums(link: LinkType, wire_len: usize, bytes: &mut [u8]) {
     }
 }
 
-/// Sums what a layer and all behind it hold.
+/// Sums a layer and everything after it.
 fn over(bytes: &mut [u8], layer: &Layer, at: usize, (begun, is_fragment): (u32, bool)) {
     if layer.end > bytes.len() || is_fragment {
         return bytes.get_mut(at..at + 2).unwrap_or_default().fill(0);
@@ -143,7 +143,7 @@ fn put(bytes: &mut [u8], at: usize, sum: impl FnOnce(&[u8]) -> u16) {
     bytes.get_mut(at..at + 2).unwrap_or_default().copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The sum over the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1).
+/// Sums the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1).
 fn pseudo(bytes: &[u8], ip: &Layer, layer: &Layer, protocol: u32) -> u32 {
     let from = ip.bytes.start;
     let addresses = if ip.kind == Kind::Ipv4 { from + 12..from + 20 } else { from + 8..from + 40 };
@@ -159,7 +159,7 @@ fn sum(bytes: &[u8], range: Range<usize>, begun: u32) -> u16 {
     !(sum as u16)
 }
 
-/// Adds words; carries are added as they come, so that no length is too long.
+/// Adds words with their carries, so that no length overflows.
 fn add(bytes: &[u8], begun: u32) -> u32 {
     let (words, rest) = bytes.as_chunks::<2>();
     let words = words.iter().map(|word| u32::from(u16::from_be_bytes(*word)));

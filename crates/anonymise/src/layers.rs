@@ -1,63 +1,52 @@
-//! The headers of a frame, one after the other, as `overhead_dissect::packet` reads them: where each lies.
+//! Finds the headers of a frame, as `overhead_dissect::packet` reads them.
 
 use overhead_model::LinkType;
 use std::ops::Range;
 
-/// Headers looked at, as many as a dissection passes.
+/// As many headers as a dissection passes.
 const MOST: usize = overhead_dissect::limits::HEADERS as usize;
 
-/// What a header is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Addresses of Ethernet.
     Ethernet,
-    /// The address in a cooked header.
+    /// A cooked header with one address.
     Cooked,
-    /// IPv4; options are part of it.
+    /// IPv4 with its options.
     Ipv4,
-    /// IPv6.
     Ipv6,
-    /// An extension header of IPv6.
     Extension(u8),
-    /// TCP with its options.
     Tcp,
     /// UDP of a tunnel.
     Tunnel,
-    /// UDP.
     Udp,
-    /// ICMP, of this version of IP.
+    /// ICMP, with its version of IP.
     Icmp(u8),
-    /// GRE with what is optional in it.
+    /// GRE with its optional fields.
     Gre,
     /// Geneve's options.
     Options,
-    /// ARP for IPv4 over Ethernet.
     Arp,
-    /// What needs no change: tags, labels, fixed headers of tunnels.
+    /// Needs no change: tags, labels, fixed headers of tunnels.
     Other,
 }
 
-/// A header, and where what it announces ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// What it is.
     pub kind: Kind,
     /// Its captured bytes.
     pub bytes: Range<usize>,
-    /// End on the wire of the packet that it begins.
+    /// End, on the wire, of the packet that it begins.
     pub end: usize,
 }
 
-/// The headers of a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layers {
-    /// In order.
     pub all: Vec<Layer>,
-    /// Where that ends which is no header: payload from there on.
+    /// Start of the payload.
     pub payload: usize,
-    /// Where the payload ends on the wire.
+    /// End of the payload on the wire.
     pub end: usize,
-    /// The packet is a fragment: its payload is a part of something.
+    /// The payload is part of a larger packet.
     pub is_fragment: bool,
 }
 
@@ -78,7 +67,6 @@ struct Walk<'a> {
     layers: Layers,
 }
 
-/// Returns the headers of a frame.
 pub fn of(link: LinkType, bytes: &[u8], wire_len: usize) -> Layers {
     let mut walk = Walk { bytes, at: 0, end: wire_len, v6: false, layers: Layers::default() };
     let mut next = walk.link(link);
@@ -112,7 +100,7 @@ impl Walk<'_> {
         Next::EtherType(self.word(at) as u16)
     }
 
-    /// What IP begins `at` bytes further on, by its version.
+    /// Reads the version of an IP header `at` bytes ahead.
     fn version(&self, at: usize) -> Next {
         match self.byte(at) >> 4 {
             4 => Next::EtherType(0x0800),
@@ -121,7 +109,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Passes a header of so many bytes, if it is there; what follows is read before it is passed.
+    /// Skips a header of `len` bytes, if it is complete. `next` is read before.
     fn take(&mut self, kind: Kind, len: usize, next: impl FnOnce(&Self) -> Next) -> Next {
         if self.at + len > self.bytes.len() || self.at + len > self.end {
             return Next::Payload;
@@ -132,7 +120,7 @@ impl Walk<'_> {
         next
     }
 
-    /// What begins here is so long, if there is as much.
+    /// Limits the packet that begins here to `len` bytes.
     fn bound(&mut self, len: usize) {
         self.end = self.end.min(self.at.saturating_add(len));
     }

@@ -1,20 +1,20 @@
-//! Copies of captures that can be given away: without user data, names, addresses and what authenticates, and with the same figures.
+//! Copies of captures that can be given away: without user data, names, addresses and credentials, but with the same figures.
 //!
 //! ```text
 //! frames ─▶ dissection ──▶ fields ──▶ filler
-//!    │     (Streams listens)            │ put into its places
+//!    │   (Streams listens)     │ written over them
 //!    └─▶ headers and payload replaced ─▶ Spool ─▶ checksums ─▶ frames
 //! ```
 //!
-//! What a byte is, the decoders say: `Streams` listens to the steps of an ordinary dissection, as an explanation does. Lengths
-//! stay, and everything that steers decoding, so that the copy comes to the same record but for names. Nothing of the original is
-//! ever written: what is not known to be harmless has been replaced before it reaches the `Spool`.
+//! The decoders give the meaning of each byte: `Streams` listens to an ordinary dissection, as an explanation does.
+//! Lengths stay, and so does everything that controls decoding, so the copy yields the same record except for names. Original
+//! bytes are never written: anything not known to be harmless is replaced before it reaches the `Spool`.
 //!
-//! - `fill`: bytes to other bytes of their class; `names`: identifiers and statements; `address`: addresses and ports;
-//! - `rules`: which field is replaced in which way; `tls`: the same of handshakes;
-//! - `packed`: compressed bytes to as many others; `deflate`: the same code by code;
-//! - `streams`: fields to places in frames; `layers` and `frame`: headers, and what is no stream; `piece`: streams without frames;
-//! - `spool`: the copy while it is made.
+//! - `fill`: bytes to other bytes of their class; `names`: identifiers and statements; `address`: addresses and ports
+//! - `rules`: how each field is replaced; `tls`: handshakes
+//! - `packed`: compressed bytes; `deflate`: DEFLATE, edited in place
+//! - `streams`: fields to locations in frames; `layers`, `frame`: headers and other packets; `piece`: streams without frames
+//! - `copy`: frames in, copies out; `spool`: the file that the copy is built in
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Identifiers, and the texts of statements.
+//! Replaces identifiers and the texts of statements.
 
 use crate::fill::Filler;
 use overhead_model::Protocol;
@@ -7,9 +7,9 @@ use std::ops::Range;
 
 /// Lengths of the groups of a UUID (RFC 9562 section 4).
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
-/// Bytes of a text that are cut into tokens. What lies beyond is replaced word by word.
+/// Longest text that is split into tokens. The rest is replaced word by word.
 const LONGEST: usize = 1 << 20;
-/// Words that a decoder asks for, or that everybody's servers have: nobody's names.
+/// Public words, which a decoder looks for or every server uses.
 const PUBLIC: [&str; 14] = [
     "admin",
     "config",
@@ -27,7 +27,7 @@ const PUBLIC: [&str; 14] = [
     "dse_perf",
 ];
 
-/// Returns whether an identifier stays: keywords, and names that come with the server.
+/// Returns whether an identifier stays: a keyword, or a name that comes with the server.
 pub fn stays(name: &[u8]) -> bool {
     let begins = |start: &[u8]| name.get(..start.len()).is_some_and(|has| has.eq_ignore_ascii_case(start));
     begins(b"system")
@@ -44,7 +44,7 @@ impl Filler {
         }
     }
 
-    /// Replaces the names and values in the text of a statement of this protocol.
+    /// Replaces names and values in a statement.
     pub fn statement(&self, protocol: Protocol, bytes: &mut [u8]) {
         let mut read = readable(bytes.get(..LONGEST).unwrap_or(bytes));
         if protocol == Protocol::Mysql {
@@ -68,7 +68,7 @@ impl Filler {
                 }
                 SpanKind::Name => self.identifier(token),
                 SpanKind::Quoted => self.identifier(inside(token)),
-                // What says which bytes of a copy are what.
+                // Options of COPY that give the format of the data.
                 SpanKind::Text if is_copy && token.len() <= 7 => {}
                 SpanKind::Text => {
                     self.tag(token);
@@ -92,7 +92,7 @@ impl Filler {
         self.text(bytes.get_mut(end..).unwrap_or_default());
     }
 
-    /// The tag at both ends of a text in dollars.
+    /// Replaces the tag at both ends of a dollar-quoted text.
     fn tag(&self, token: &mut [u8]) {
         let Some(len) = token.iter().skip(1).position(|byte| *byte == b'$').filter(|_| token.first() == Some(&b'$'))
         else {
@@ -108,7 +108,7 @@ impl Filler {
         }
     }
 
-    /// A literal. What a backslash is followed by stays, for it says what that stands for.
+    /// Replaces a literal, except for the character after a backslash, which gives the meaning of the escape.
     fn literal(&self, bytes: &mut [u8]) {
         let escapes = bytes.windows(2).filter(|pair| matches!(pair, [b'\\', _])).count();
         if escapes == 0 {
@@ -135,7 +135,7 @@ fn first_word(text: &str) -> &str {
     text.split(|character: char| !character.is_ascii_alphabetic()).find(|word| !word.is_empty()).unwrap_or_default()
 }
 
-/// What is between the first and the last byte.
+/// Returns everything but the first and last byte.
 fn inside(token: &mut [u8]) -> &mut [u8] {
     match token {
         [_, inside @ .., _] => inside,
@@ -143,7 +143,7 @@ fn inside(token: &mut [u8]) -> &mut [u8] {
     }
 }
 
-/// What is between the quotes of a text, without what introduces these.
+/// Returns the text between quotes, without a prefix.
 fn inside_text(token: &mut [u8]) -> &mut [u8] {
     let Some(first) = token.iter().position(|byte| matches!(byte, b'\'' | b'"' | b'$')) else { return token };
     let Some(rest) = token.get_mut(first..) else { return &mut [] };
@@ -156,14 +156,14 @@ fn inside_text(token: &mut [u8]) -> &mut [u8] {
     inside(rest)
 }
 
-/// Returns whether a word is a duration of CQL: `P1Y2M`, `1h30m`.
+/// Returns whether a word is a CQL duration: `P1Y2M`, `1h30m`.
 fn is_duration(word: &[u8]) -> bool {
     let units = |units: &[u8]| units.len() <= 2 && units.iter().all(|unit| b"pytmowdhsunPYTMOWDHSUN".contains(unit));
     let begins = matches!(word, [b'P' | b'p' | b'0'..=b'9', ..]);
     begins && word.iter().any(u8::is_ascii_digit) && word.split(u8::is_ascii_digit).all(units)
 }
 
-/// Returns the text with another character for each byte that is none, so that all lies where it lay.
+/// Returns the text with a placeholder for each invalid byte, so that positions stay.
 fn readable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -173,7 +173,7 @@ fn readable(bytes: &[u8]) -> String {
     text
 }
 
-/// Blanks out what is around the text in a comment that servers of `MySQL` execute (`/*!40101 SET … */`).
+/// Blanks out the delimiters of comments that `MySQL` servers execute (`/*!40101 SET … */`).
 fn without_hints(text: String) -> String {
     let mut bytes = text.into_bytes();
     let mut at = 0;
@@ -192,7 +192,6 @@ fn find(bytes: &[u8], from: usize, wanted: &[u8]) -> Option<usize> {
     bytes.get(from..)?.windows(wanted.len()).position(|window| window == wanted).map(|at| from + at)
 }
 
-/// Returns where the UUIDs of a text lie.
 fn uuids(text: &[u8]) -> Vec<Range<usize>> {
     let is_uuid = |start: usize| {
         let mut at = start;
@@ -222,12 +221,12 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// Asserts that of a text nothing stays but what has no `_` in its place.
+    /// Asserts that only characters shown in `stays` remain; `_` stands for a replaced one.
     fn check(protocol: Protocol, text: &str, stays: &str) {
         let filled = filled(protocol, text);
         let same = |((was, is), stays): ((char, char), char)| stays == '_' || (was == is && was == stays);
         assert!(text.chars().zip(filled.chars()).zip(stays.chars()).all(same), "{text}\n{stays}\n{filled}");
-        // A letter of a name may come back, where its filler was a keyword.
+        // A letter may return if its filler was a keyword.
         let replaced = text.chars().zip(filled.chars()).filter(|(was, is)| was != is).count();
         assert!(replaced + 4 >= stays.matches('_').count(), "{text}\n{filled}");
     }

@@ -1,54 +1,51 @@
-//! Compressed bytes, replaced by as many that decompress to the same fields with other content.
+//! Replaces compressed bytes with as many others that decompress to the same fields with other content.
 //!
-//! LZ4 and Snappy have bytes of the original in the clear, each of which comes to one or more places: they are replaced where they
-//! lie, unless one of these places is to stay. DEFLATE and Zstandard are compressed anew: filler that repeats itself takes less room than
-//! what it replaces, and empty blocks fill up what is left. If that does not come to as many bytes, DEFLATE's codes are replaced where
-//! they lie by others that are as long.
+//! LZ4 and Snappy contain literal bytes, each used in one or more places. These are replaced in place, unless one of the
+//! places must stay. DEFLATE and Zstandard are compressed again: repetitive filler takes less room, and empty blocks fill
+//! the rest. If that does not produce the exact length, DEFLATE codes are replaced in place with codes of the same length.
 
 use crate::deflate::Deflated;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-/// Attempts to compress to a length.
+/// Levels to try.
 const LEVELS: [i32; 6] = [9, 6, 5, 4, 2, 1];
 const ZSTD_LEVELS: [i32; 8] = [19, 15, 12, 9, 6, 3, 1, -1];
-/// Lengths tried on both sides of the one that is nearly right.
+/// Lengths tried on either side of an almost exact one.
 const NEAR: usize = 64;
-/// Content that is compressed hundreds of times, if that is what it takes to come to a length.
+/// Longest content that may be compressed hundreds of times to reach a length.
 const SHORT: usize = 16 << 10;
-/// Content beyond which one attempt is all: it takes a tenth of a second.
+/// Longest content that is compressed more than once: one attempt takes a tenth of a second.
 const LONG: usize = 1 << 20;
-/// Parts of the content that make no difference to how much of it is compressed.
+/// Resolution of the search for the largest share of original content.
 const SHARES: usize = 64;
-/// Content beyond which a message is not compressed anew: what it takes is several times as much memory.
+/// Longest content that is compressed again, which takes several times its memory.
 const LONGEST: usize = 16 << 20;
-/// Times its length that long content decompresses to, if there is hardly anything in it. It is not worth the work, either.
+/// Expansion above which long content is almost empty and not worth the work.
 const HARDLY_ANYTHING: usize = 128;
-/// Blocks that are ended before their time, at most.
+/// Most blocks that are ended early.
 const INTERRUPTIONS: usize = 12;
 /// Bytes of zlib's header (RFC 1950 section 2.2).
 const ZLIB_HEADER: usize = 2;
-/// Bytes that are not to be left beside one another.
+/// Shortest run of original bytes that must not remain.
 const WORD: usize = 6;
-/// An empty stored block, and one behind an empty block of fixed codes; the last block (RFC 1951 section 3.2).
+/// An empty stored block; one after an empty block of fixed codes; the last block (RFC 1951 section 3.2).
 const EMPTY: [u8; 5] = [0, 0, 0, 0xff, 0xff];
 const EMPTY_LONGER: [u8; 6] = [2, 0, 0, 0, 0xff, 0xff];
 const LAST: [u8; 2] = [3, 0];
-/// The magic number of a Zstandard frame, and the bytes of an empty block, which are all zero (RFC 8878 section 3.1.1).
+/// The magic number of a Zstandard frame, and the length of an empty block, which is all zeros (RFC 8878 section 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const ZSTD_EMPTY: usize = 3;
 
-/// Bytes as they are compressed, and what they come to.
 #[derive(Debug)]
 pub enum Packed {
-    /// By the place of each byte of the content, where it comes from.
+    /// For each byte of the content, its position in the compressed bytes.
     Literals(Vec<u32>),
     /// DEFLATE in a zlib frame.
     Zlib,
-    /// Zstandard.
     Zstd,
 }
 
-/// Decompresses bytes to a content of this length; `None` if they are in no format that is known, or the content is too long.
+/// Decompresses bytes to `len` bytes; `None` if the format is unknown or the content too long.
 pub fn unpack(wire: &[u8], len: usize) -> Option<(Packed, Vec<u8>)> {
     if len > LONGEST || len > LONG && len / HARDLY_ANYTHING > wire.len() {
         return None;
@@ -72,9 +69,8 @@ fn zlib(wire: &[u8], len: usize) -> Option<Vec<u8>> {
 }
 
 impl Packed {
-    /// Returns as many bytes as `wire` has that come to `content` but for what cannot be; `None` if there are none. `stays` says
-    /// which bytes of the content are to stay. Instead of `content`, so many bytes of the end as it takes may be of `plain`, which has
-    /// the same length and repeats itself.
+    /// Returns as many bytes as `wire` has that decompress to almost `content`, or `None`. Bytes marked in `stays` stay.
+    /// The end of the content may be taken from `plain` instead, which has the same length and is repetitive.
     pub fn pack(&self, wire: &[u8], content: &[u8], plain: &[u8], stays: &[bool]) -> Option<Vec<u8>> {
         let mixed = Mixed { content, plain, len: wire.len() };
         match self {
@@ -89,7 +85,7 @@ impl Packed {
     }
 }
 
-/// What is to be compressed to a length: the more of the content repeats itself, the less it takes.
+/// Content to be compressed to a length; the larger the repetitive part, the smaller the result.
 struct Mixed<'a> {
     content: &'a [u8],
     plain: &'a [u8],
@@ -97,12 +93,12 @@ struct Mixed<'a> {
 }
 
 impl Mixed<'_> {
-    /// Returns the first `count` bytes of the content, and the rest of what repeats itself.
+    /// Returns the first `count` bytes of the content, followed by repetitive filler.
     fn with(&self, count: usize) -> Vec<u8> {
         [self.content.get(..count).unwrap_or_default(), self.plain.get(count..).unwrap_or_default()].concat()
     }
 
-    /// Compresses about as much of the content as fits. `fill` makes what it compresses as long as is wanted, if it can.
+    /// Compresses as much of the content as fits. `fill` pads its result to a length, if it can.
     fn most(&self, fill: impl Fn(&[u8], usize) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
         let mut packed = fill(self.plain, self.len)?;
         let (mut fits, mut exceeds) = (0, self.content.len() + 1);
@@ -116,7 +112,7 @@ impl Mixed<'_> {
         Some(packed)
     }
 
-    /// Compresses short content to a length by trying levels, and shares of the content about the largest that fits.
+    /// Compresses short content to an exact length by trying levels and shares of the content.
     fn exact<const N: usize>(
         &self,
         compress: impl Fn(&[u8], i32) -> Option<Vec<u8>>,
@@ -143,7 +139,7 @@ fn zlib_of(content: &[u8], level: i32) -> Option<Vec<u8>> {
     matches!(status, Ok(Status::StreamEnd)).then_some(packed)
 }
 
-/// Compresses short content to so many bytes: each block that ends before its time adds some.
+/// Compresses short content to an exact length: each block that is ended early adds bytes.
 fn interrupted(content: &[u8], len: usize) -> Option<Vec<u8>> {
     let attempts = LEVELS
         .iter()
@@ -154,7 +150,7 @@ fn interrupted(content: &[u8], len: usize) -> Option<Vec<u8>> {
     packed.find(|packed| packed.len() == len)
 }
 
-/// Compresses `count` pieces of a size, each into blocks of its own, and then the rest.
+/// Compresses `count` pieces of `size` bytes, each into its own blocks, and then the rest.
 fn in_pieces(content: &[u8], level: i32, count: usize, size: usize) -> Option<Vec<u8>> {
     let mut packed = Vec::with_capacity(content.len() + 1024);
     let mut state = Compress::new(Compression::new(level.cast_unsigned()), true);
@@ -192,13 +188,13 @@ fn with_literals(wire: &[u8], sources: &[u32], content: &[u8], stays: &[bool]) -
     packed
 }
 
-/// Compresses to so many bytes: empty blocks fill up what is left.
+/// Compresses to an exact length, padded with empty blocks.
 fn filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut packed = Vec::with_capacity(content.len() + 1024);
     let mut state = Compress::new(Compression::best(), true);
     state.compress_vec(content, &mut packed, FlushCompress::Sync).ok()?;
     let sum = adler(content);
-    // All that follows: blocks that say nothing, the last one, and the checksum.
+    // The remaining bytes: empty blocks, the last block, and the checksum.
     let left = len.checked_sub(packed.len() + LAST.len() + 4)?;
     let longer = left % EMPTY.len();
     let shorter = left.checked_sub(longer * EMPTY_LONGER.len())? / EMPTY.len();
@@ -213,7 +209,7 @@ fn filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
     (zlib(&packed, content.len()).as_deref() == Some(content)).then_some(packed)
 }
 
-/// Replaces each byte that lies in the stream by one whose code is as long. `None` where words of what is to go would stay.
+/// Replaces literals with bytes whose codes are as long. `None` if words of the original would remain.
 fn code_by_code(wire: &[u8], content: &[u8], stays: &[bool]) -> Option<Vec<u8>> {
     let original = zlib(wire, content.len())?;
     let mut packed = Deflated::of(wire, content.len())?.with(wire, content, stays);
@@ -228,7 +224,7 @@ fn code_by_code(wire: &[u8], content: &[u8], stays: &[bool]) -> Option<Vec<u8>> 
     (0..content.len().saturating_sub(WORD - 1)).all(|at| !is_left(at)).then_some(packed)
 }
 
-/// Decompresses without a header and a checksum.
+/// Decompresses without a header or checksum.
 fn deflate(wire: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut content = Vec::with_capacity(len + 1);
     Decompress::new(false).decompress_vec(wire, &mut content, FlushDecompress::Finish).ok()?;
@@ -245,7 +241,7 @@ fn adler(bytes: &[u8]) -> u32 {
     b << 16 | a
 }
 
-/// Compresses to so many bytes: a header of another length and empty blocks fill up what is left (RFC 8878 section 3.1.1).
+/// Compresses to an exact length, padded with a longer header and empty blocks (RFC 8878 section 3.1.1).
 fn zstd_filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
     let frame = zstd_of(content, if content.len() <= LONG { ZSTD_LEVELS[1] } else { ZSTD_LEVELS[5] })?;
     let descriptor = *frame.get(ZSTD.len())?;
@@ -263,8 +259,8 @@ fn zstd_filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
     })
 }
 
-/// Headers of a frame with this many bytes of content, behind the magic number: with a window or without, the content's length in more
-/// bytes or fewer.
+/// Returns the possible frame headers for `content` bytes, after the magic number: with or without a window, and with
+/// content sizes of different width.
 fn zstd_headers(content: usize) -> Vec<Vec<u8>> {
     let window = (content.max(1 << 10).next_power_of_two().trailing_zeros() as u8 - 10) << 3;
     let mut headers = vec![vec![0, window]];
@@ -272,7 +268,7 @@ fn zstd_headers(content: usize) -> Vec<Vec<u8>> {
         let Some(value) = content.checked_sub(least) else { continue };
         let bytes = value.to_le_bytes();
         let (length, rest) = bytes.split_at(if flag == 0 { 1 } else { 1 << flag });
-        // Two bytes begin at 256 (table "Frame_Content_Size_flag").
+        // Two-byte sizes begin at 256 (table "Frame_Content_Size_flag").
         if rest.iter().any(|byte| *byte != 0) {
             continue;
         }
@@ -284,7 +280,7 @@ fn zstd_headers(content: usize) -> Vec<Vec<u8>> {
     headers
 }
 
-/// Which byte of an LZ4 block each byte of its content comes from (LZ4 Block Format Description).
+/// Returns the position in an LZ4 block of each byte of its content (LZ4 Block Format Description).
 fn lz4(wire: &[u8], len: usize) -> Option<Vec<u32>> {
     let mut sources = Vec::with_capacity(len);
     let mut at = 0;
@@ -319,7 +315,7 @@ fn lz4(wire: &[u8], len: usize) -> Option<Vec<u32>> {
     (sources.len() == len).then_some(sources)
 }
 
-/// The same of Snappy's raw format behind its length (`format_description.txt` of its source).
+/// Does the same for Snappy's raw format after its length (`format_description.txt` in its source).
 fn snappy(wire: &[u8], len: usize) -> Option<Vec<u32>> {
     let mut sources = Vec::with_capacity(len);
     let mut at = 0;
@@ -372,7 +368,7 @@ mod tests {
     const CONTENT: &[u8] =
         b"ABCD secret secret secret secret 0123456789 secret secret EFGH secret secret secret IJKL 0123456789";
 
-    /// The content with other words, one that repeats itself, and which bytes stay.
+    /// Returns the content with other words, with repetitive filler, and the bytes that stay.
     fn replaced(content: &[u8]) -> (Vec<u8>, Vec<u8>, Vec<bool>) {
         let stays: Vec<bool> = content.iter().map(|byte| !byte.is_ascii_lowercase()).collect();
         let other = |by: fn(usize) -> u8| {
@@ -382,7 +378,7 @@ mod tests {
         (other(|at| b'a' + (at * at * 7 % 26) as u8), other(|_| b'x'), stays)
     }
 
-    /// Returns whether there are other bytes, which are checked then.
+    /// Returns whether a replacement was found, and checks it.
     fn is_replaced(wire: &[u8], content: &[u8]) -> bool {
         let (packed, unpacked) = unpack(wire, content.len()).unwrap();
         assert_eq!(unpacked, content);

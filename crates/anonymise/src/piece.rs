@@ -1,11 +1,11 @@
-//! Pieces of byte streams that no frame carried: UNIX sockets.
+//! Replaces the names in pieces of UNIX socket streams.
 
 use crate::fill::Filler;
 use overhead_model::stream::unix_ends;
 use overhead_model::{StreamPiece, Transport};
 
-/// Returns the tags of a piece with another process and another path in them, as long as they were. `None` for other packets of the link
-/// type: what is in these is not known.
+/// Returns the tags of a piece with another process and path, and the same length. `None` for other packets of the link
+/// type, whose content is unknown.
 pub fn tags(filler: &Filler, bytes: &[u8]) -> Option<Vec<u8>> {
     let (piece, at) = StreamPiece::read(bytes)?;
     let [client, server] = [piece.client, piece.server].map(|end| replaced(filler, end));
@@ -16,11 +16,11 @@ pub fn tags(filler: &Filler, bytes: &[u8]) -> Option<Vec<u8>> {
     (piece.transport == Transport::Unix && tags.len() == at).then_some(tags)
 }
 
-/// Replaces the name behind the first colon.
+/// Replaces the name after the first colon.
 fn replaced(filler: &Filler, end: &str) -> String {
     let (kind, name) = end.split_once(':').unwrap_or(("", end));
     let mut name = name.as_bytes().to_vec();
-    // Processes that differ stay apart, and so do paths.
+    // Different processes and paths stay different.
     filler.name(&mut name, |_| false);
     format!("{kind}:{}", String::from_utf8_lossy(&name))
 }

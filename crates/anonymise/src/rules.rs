@@ -1,4 +1,4 @@
-//! Which field is replaced, and how: by its account, and by its name where that does not say enough.
+//! Decides how each field is replaced: by its account, or by its name if the account is not enough.
 
 use crate::fill::Filler;
 use overhead_model::{Account, Protocol, Side};
@@ -7,69 +7,59 @@ use overhead_protocols::{memcache, resp};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-/// A field about to be replaced, and what came before it.
+/// A field to be replaced, and what precedes it.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldAt<'a> {
-    /// Its connection's protocol.
     pub protocol: Protocol,
-    /// Where it is posted.
     pub account: Account,
-    /// Who sent it.
     pub side: Side,
-    /// The groups that it lies in.
     pub groups: &'a [&'static str],
-    /// Its name.
     pub field: &'static str,
-    /// Name of its operation, where that is known yet.
+    /// Name of its operation, if already known.
     pub operation: &'a [u8],
-    /// The name that was posted last in its direction, of what may have one.
+    /// The last name posted in its direction.
     pub name: &'a [u8],
-    /// The type of its value, where it has one: BSON's.
+    /// The BSON type of its value, if any.
     pub kind: u8,
-    /// Messages of the connection are compressed.
     pub is_compressed: bool,
 }
 
-/// What becomes of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// It stays.
     Keep,
-    /// Text where it reads as one, else binary.
+    /// As text if it reads as text, otherwise as binary.
     Data,
-    /// Words alone, whatever is between them.
+    /// Replaces words only.
     Text,
-    /// All bytes.
+    /// Replaces all bytes.
     Binary,
-    /// An identifier, which no other may become equal to.
+    /// A unique identifier.
     Name,
-    /// The same, of a path: no word of it stays.
+    /// A path: unique, and no word stays.
     Path,
-    /// The text of a statement.
     Statement,
-    /// What is behind the first byte like this; what is before it says what it is.
+    /// Replaces everything after the first byte of this value; the part before it is public.
     Behind(u8),
-    /// Words but for those that everybody uses.
+    /// Replaces words that are not public.
     Known,
-    /// What a proxy says of a client.
+    /// A client as described by a proxy.
     Proxy,
-    /// An IP address.
     Address,
-    /// Handshake messages of TLS.
+    /// TLS handshake messages.
     Handshake,
-    /// `INFO`'s lines.
+    /// Lines of `INFO`.
     Info,
-    /// An error of `MySQL`, with its code and state.
+    /// A `MySQL` error with its code and state.
     Error,
-    /// What was not decoded.
+    /// Undecoded bytes.
     Opaque,
 }
 
 use Treatment::{Address, Behind, Binary, Data, Error, Handshake, Info, Keep, Known, Name, Opaque, Path, Proxy};
 use Treatment::{Statement, Text};
 
-/// Fields that stay, in whichever account: numbers, lengths, types and flags that steer decoding. Of what is in no list and has no rule,
-/// nothing stays.
+/// Fields that stay in any account: numbers, lengths, types and flags that control decoding. A field that is in no list and
+/// has no rule is replaced.
 const KEPT: [(Option<Protocol>, &str); 9] = [
     (None, "record type;record version;record length;content type"),
     (Some(Protocol::Resp), "argument count;argument length;count;type;CRLF;keep-alive;space;line end;option"),
@@ -107,17 +97,17 @@ const KEPT: [(Option<Protocol>, &str); 9] = [
     (Some(Protocol::Ssdb), "size;line end;empty line;end"),
 ];
 
-/// Fields that stay where there is no letter in them, in ASCII or beyond.
+/// Fields that stay if they contain no letter, in ASCII or beyond.
 const NUMBERS: &str = "length;null;end of stream;streamed string;empty command;terminator;dimensions;position;line;filler;array index;\
                        client flags;CAS;number;CRLF;content length;status code;header";
 
-/// Fields that stay where they are one of these words, in upper or lower case: of protocols, but nobody's data.
+/// Fields that stay if they hold one of these protocol words, in any letter case.
 const WORDS: [(Protocol, &str, &str); 18] = [
     (Protocol::Http, "header name", HEADERS[0]),
     (
         Protocol::Http,
         "header name",
-        // Others that everybody uses (RFC 9110 section 18.4).
+        // Other common ones (RFC 9110 section 18.4).
         "accept;accept-charset;accept-language;age;allow;authorization;content-disposition;content-language;content-range;cookie;etag;\
          expires;host;if-match;if-modified-since;if-none-match;last-modified;location;origin;range;referer;server;set-cookie;trailer;\
          user-agent;vary;www-authenticate",
@@ -125,7 +115,7 @@ const WORDS: [(Protocol, &str, &str); 18] = [
     (
         Protocol::Http,
         "reason",
-        // Of RFC 9110 section 15, and RFC 6585.
+        // RFC 9110 section 15, and RFC 6585.
         "Continue;Switching Protocols;OK;Created;Accepted;No Content;Partial Content;Moved Permanently;Found;See Other;Not Modified;\
          Temporary Redirect;Permanent Redirect;Bad Request;Unauthorized;Forbidden;Not Found;Method Not Allowed;Not Acceptable;\
          Request Timeout;Conflict;Gone;Length Required;Precondition Failed;Content Too Large;Expectation Failed;Too Many Requests;\
@@ -153,7 +143,7 @@ const WORDS: [(Protocol, &str, &str); 18] = [
     (
         Protocol::Mysql,
         "name",
-        // What connectors tell of themselves.
+        // Attributes of connectors.
         "_client_license;_client_name;_client_role;_client_version;_os;_pid;_platform;_runtime_vendor;_runtime_version;_server_host;\
          _server_host_type;_source_host;_thread;program_name",
     ),
@@ -235,7 +225,7 @@ const WORDS: [(Protocol, &str, &str); 18] = [
     ),
 ];
 
-/// Words that everybody uses in what names software, and in what is agreed on: of products, drivers, platforms and encodings.
+/// Public words in software names and negotiated options: products, drivers, platforms, encodings.
 const PUBLIC: &str = "redis;valkey;keydb;dragonfly;garnet;server;version;standalone;cluster;sentinel;master;replica;slave;py;rb;\
     rs;go;js;node;nodejs;jedis;lettuce;ioredis;hiredis;phpredis;predis;stackexchange;mysql;mariadb;libmysql;libmariadb;pymysql;\
     connector;python;java;ruby;rust;driver;log;debian;ubuntu;ubu;deb;maria;alpine;pgdg;percona;tidb;oceanbase;aurora;rds;yb;\
@@ -248,15 +238,15 @@ const PUBLIC: &str = "redis;valkey;keydb;dragonfly;garnet;server;version;standal
     urlencoded;octet;stream;charset;utf;iso;q;bytes;timeout;continue;trailers;nosniff;simplehttp;basehttp;github;com;httpkv;gmt;mon;\
     tue;wed;thu;fri;sat;sun;jan;feb;mar;apr;may;jun;jul;aug;sep;oct;nov;dec;isdbgrid;cpython;unix;linux;php;name;mode";
 
-/// Digits of a number in what names software: of a version or a date.
+/// Longest number in a software name: a version or a date.
 const DIGITS: usize = 8;
 
-/// Codes that answers of RESP begin with.
+/// Codes at the start of RESP answers.
 const CODES: &str = "OK;QUEUED;PONG;ERR;WRONGTYPE;NOAUTH;WRONGPASS;NOPERM;NOSCRIPT;MOVED;ASK;TRYAGAIN;CLUSTERDOWN;CROSSSLOT;LOADING;BUSY;\
     BUSYKEY;BUSYGROUP;NOGROUP;MASTERDOWN;MISCONF;READONLY;EXECABORT;NOREPLICAS;OOM;UNKILLABLE;NOTBUSY;INPROG;NOGOODSLAVE;IOERR;UNBLOCKED;\
     NOMASTERLINK;NOPROTO;DENIED;FULLRESYNC;CONTINUE;NOTREADY;FAIL;INVALIDOBJ;UNSTABLE";
 
-/// Header fields of HTTP whose values tell what is agreed on or which software it is, by who sends them: both, client, server.
+/// HTTP header fields whose values name software or negotiate: sent by both, by clients, by servers.
 const HEADERS: [&str; 3] = [
     "accept-encoding;accept-ranges;cache-control;connection;content-encoding;content-length;content-type;date;expect;keep-alive;te;\
      transfer-encoding;upgrade;x-content-type-options;x-elastic-product",
@@ -264,17 +254,16 @@ const HEADERS: [&str; 3] = [
     "server",
 ];
 
-/// Strings of MongoDB's envelope that steer it or name software.
+/// Strings in MongoDB's envelope that control it or name software.
 const ENVELOPE: &str = "compression;level;mechanism;mode;msg;readPreference;type;version;ferretdb;ferretdbVersion;w";
 
-/// Words of other protocols that are told by them.
+/// Words that identify other protocols.
 const MARKS: [&str; 14] =
     ["GET", "PUT", "POST", "HEAD", "HTTP", "OPTIONS", "DELETE", "SSH", "PRI", "SM", "INFO", "CONNECT", "ERR", "OK"];
 
-/// Words, in upper or lower case.
+/// Words, matched in any letter case.
 #[derive(Default)]
 struct WordSet {
-    /// In lower case.
     words: HashSet<Vec<u8>>,
     longest: usize,
 }
@@ -292,7 +281,7 @@ impl WordSet {
     }
 }
 
-/// What the lists say of a field.
+/// The lists that contain a field.
 #[derive(Default)]
 struct Listed {
     is_kept: bool,
@@ -300,7 +289,6 @@ struct Listed {
     words: WordSet,
 }
 
-/// The lists by field.
 static LISTED: LazyLock<HashMap<(Protocol, &str), Listed>> = LazyLock::new(|| {
     let mut listed = HashMap::<_, Listed>::new();
     for protocol in Protocol::ALL {
@@ -322,7 +310,7 @@ static PUBLIC_WORDS: LazyLock<WordSet> = LazyLock::new(|| {
 
 #[expect(clippy::match_same_arms, reason = "each protocol has its own lines")]
 impl FieldAt<'_> {
-    /// Returns what becomes of it, its bytes being these. What no rule allows is replaced.
+    /// Returns how to replace the field with these bytes. A field without a rule is replaced.
     pub fn treatment(&self, bytes: &[u8]) -> Treatment {
         let listed = LISTED.get(&(self.protocol, self.field));
         let is_allowed = |listed: &Listed| {
@@ -334,7 +322,7 @@ impl FieldAt<'_> {
             return Keep;
         }
         match self.account {
-            // Not to be told apart.
+            // Fields within cannot be separated.
             _ if matches!(self.field, "compressed" | "compressed body") => Binary,
             Account::Tls if self.field == "handshake" => Handshake,
             Account::Tls if matches!(self.field, "alert" | "change cipher spec") && bytes.len() <= 2 => Keep,
@@ -350,13 +338,13 @@ impl FieldAt<'_> {
         }
     }
 
-    /// Returns whether it is a word of the protocol.
+    /// Returns whether it is a protocol word.
     fn has_word(&self, word: &[u8]) -> bool {
         LISTED.get(&(self.protocol, self.field)).is_some_and(|listed| listed.words.has(word))
     }
 
-    /// Returns whether a user fills the field, though one of this name holds words of the protocol. Names of prepared statements are in
-    /// the field that those of parameters are in.
+    /// Returns whether the user fills a field that elsewhere holds protocol words: names of prepared statements share a
+    /// field with names of parameters.
     fn is_users(&self) -> bool {
         self.account == Account::Data && self.protocol != Protocol::Resp
             || self.protocol == Protocol::Pgwire && self.account == Account::Metadata && self.is_named()
@@ -366,10 +354,10 @@ impl FieldAt<'_> {
         match (self.protocol, self.field) {
             (Protocol::Resp, "length") => Behind(b':'),
             (Protocol::Resp, "end of snapshot") => Text,
-            // As long as they stay in the statement.
+            // The same length as in the statement.
             (Protocol::Pgwire, "null marker" | "default marker") if bytes.len() <= 5 => Keep,
             (Protocol::Pgwire, "copy signature") if b"PGCOPY\n\xff\r\n\0".starts_with(bytes) => Keep,
-            // One that holds nothing.
+            // An empty segment.
             (Protocol::Cql, "segment") if bytes.len() <= 12 => Keep,
             (Protocol::Mongo, "checksum") => Binary,
             (Protocol::Mongo, "array index") => Text,
@@ -390,7 +378,7 @@ impl FieldAt<'_> {
         }
     }
 
-    /// The command that its side named last.
+    /// Returns the last command of its side.
     fn command(&self) -> &str {
         std::str::from_utf8(self.operation).unwrap_or_default()
     }
@@ -401,22 +389,22 @@ impl FieldAt<'_> {
             (Protocol::Resp, "value") if self.operation == b"HELLO" => Known,
             (Protocol::Resp, "value") if self.operation == b"INFO" => Info,
             (Protocol::Resp, "option value") if self.name.to_ascii_uppercase().starts_with(b"LIB-") => Known,
-            // The version that a client asks for.
+            // The version that a client requests.
             (Protocol::Resp, "argument") if self.operation == b"HELLO" && bytes.len() == 1 => Keep,
             (Protocol::Memcache, "mode") if bytes.len() == 1 => Keep,
-            // Its name among the statistics, and what that is; both at once in an answer whose question was not seen.
+            // The name of a statistic and its value; both in an answer whose request was not seen.
             (Protocol::Memcache, "version") => Known,
             (Protocol::Memcache, "item") if bytes.starts_with(b"version ") => Known,
             (Protocol::Memcache, "item") if bytes.starts_with(b"key=") => Behind(b'='),
             (Protocol::Memcache, "key") if bytes == b"version" => Keep,
             (Protocol::Memcache, "value" | "item") if self.name == b"version" => Known,
-            // True and false.
+            // Booleans.
             (Protocol::Mongo, _) if self.kind == 0x08 => Keep,
             _ => Data,
         }
     }
 
-    /// Returns whether a number may say how many subscriptions are left.
+    /// Returns whether the number may be a count of remaining subscriptions.
     fn is_confirmed(&self) -> bool {
         let name = self.operation;
         name == b"PUSH" || name == b"EXEC" || name == b"HELLO" || name.ends_with(b"SUBSCRIBE")
@@ -435,8 +423,8 @@ impl FieldAt<'_> {
         let name = |names: &str| is_one_of(names, self.name);
         match (self.protocol, self.field) {
             (_, "proxy's header") => Proxy,
-            // Ids are digests of what was prepared: who guesses that could find it confirmed. Equal ones stay equal; where messages are
-            // compressed, parts of them may be repetitions of something else.
+            // Ids are digests of the prepared text, which could confirm a guess. Equal ids stay equal; in compressed
+            // messages, parts may be repetitions of other content.
             (Protocol::Cql, "statement id" | "result metadata id") if self.is_compressed => Keep,
             (Protocol::Cql, "statement id" | "result metadata id" | "paging state" | "token" | "tracing id") => Binary,
             (Protocol::Cql, "authenticator") => Known,
@@ -444,12 +432,12 @@ impl FieldAt<'_> {
             (Protocol::Pgwire, "value") if name("server_version;crdb_version") => Known,
             (Protocol::Pgwire, "value") if !name("user;database;session_authorization") => Text,
             (Protocol::Pgwire, "statement name" | "portal name" | "name" | "channel" | "value" | "option") => Name,
-            // Answers are found by it: equal ones stay equal.
+            // Pairs an answer with its request: equal ones stay equal.
             (Protocol::Memcache, "opaque") if bytes.iter().all(u8::is_ascii_graphic) => Name,
             (Protocol::Memcache, "opaque") => Binary,
             (Protocol::Mysql, "user name" | "database name") => Name,
             (Protocol::Mysql, "random data") => Binary,
-            // One byte says how to go on.
+            // One byte gives the next step.
             (Protocol::Mysql, "authentication data") if bytes.len() == 1 => Keep,
             (Protocol::Mysql, "authentication data") => Binary,
             (Protocol::Mysql, "server version") => Known,
@@ -464,19 +452,20 @@ impl FieldAt<'_> {
         }
     }
 
-    /// The option of CQL before it is one of the protocol's.
+    /// The preceding option is one of the protocol's.
     fn is_option(&self) -> bool {
         FieldAt { field: "option", ..*self }.has_word(self.name)
     }
 
-    /// Parameters and options have names, too, which are the protocol's.
+    /// Returns whether the field is a user's name for a statement, portal or channel. Names of parameters and options are the
+    /// protocol's.
     fn is_named(&self) -> bool {
         matches!(self.field, "statement name" | "portal name" | "channel")
             || self.field == "name"
                 && self.groups.last().is_some_and(|group| matches!(*group, "close" | "describe" | "execute" | "bind"))
     }
 
-    /// A value of MongoDB that is neither the user's nor an outcome.
+    /// A MongoDB value that is neither user data nor a result.
     fn envelope(&self) -> Treatment {
         let name = |names: &str| is_one_of(names, self.name);
         let is_driver = self.groups.last().is_some_and(|group| matches!(*group, "driver" | "ferretdb"));
@@ -489,7 +478,7 @@ impl FieldAt<'_> {
         }
     }
 
-    /// Returns whether a value of MongoDB is a number, a time, true or false, or nothing.
+    /// Returns whether a MongoDB value is a number, a time, a boolean or null.
     fn is_plain(&self) -> bool {
         matches!(self.kind, 0x01 | 0x06 | 0x08..=0x0a | 0x10..=0x13 | 0x7f | 0xff)
     }
@@ -499,7 +488,7 @@ impl FieldAt<'_> {
         match (self.protocol, self.field) {
             (Protocol::Resp, "text") if is_one_of(CODES, first) => Behind(b' '),
             (Protocol::Pgwire, "command tag") if bytes.split(|byte| *byte == b' ').all(is_of_tag) => Keep,
-            // A state of SQL.
+            // An SQLSTATE.
             (Protocol::Pgwire, "code") if bytes.len() == 5 => Keep,
             (Protocol::Cql, "address") => Address,
             (Protocol::Mysql, "message" | "report") => Error,
@@ -515,7 +504,7 @@ impl FieldAt<'_> {
     }
 }
 
-/// Returns whether a word is a number, or one of a statement's.
+/// Returns whether a word is a number or part of a command tag.
 fn is_of_tag(word: &[u8]) -> bool {
     word.iter().all(u8::is_ascii_digit) || is_keyword(word)
 }
@@ -524,12 +513,12 @@ fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte >= 0x80
 }
 
-/// Returns whether these bytes are one of the words, in upper or lower case.
+/// Returns whether the bytes are one of the words, in any letter case.
 fn is_one_of(words: &str, bytes: &[u8]) -> bool {
     words.split(';').any(|word| bytes.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// Replaces a text but for numbers and for words that everybody uses.
+/// Replaces a text except for numbers and public words.
 pub fn known(filler: &Filler, bytes: &mut [u8]) {
     let class = |byte: u8| (is_letter(byte), byte.is_ascii_digit());
     for word in bytes.chunk_by_mut(|before, byte| class(*before) == class(*byte)) {
@@ -540,7 +529,7 @@ pub fn known(filler: &Filler, bytes: &mut [u8]) {
     }
 }
 
-/// Replaces what a proxy says of whom it speaks for, behind what says that it does.
+/// Replaces the client in a proxy's header, after the part that identifies the header.
 pub fn proxy(filler: &Filler, bytes: &mut [u8]) {
     let second = bytes.iter().enumerate().filter(|(_, byte)| matches!(byte, b' ' | b'\r')).nth(1);
     match (bytes.first(), second) {
@@ -550,7 +539,7 @@ pub fn proxy(filler: &Filler, bytes: &mut [u8]) {
     }
 }
 
-/// Replaces the text of an error of `MySQL`: behind a byte that says so, a code of two, and a state of five behind `#`.
+/// Replaces the text of a `MySQL` error, after a marker, a code of two bytes, and `#` with a state of five.
 pub fn error(filler: &Filler, bytes: &mut [u8]) {
     let code = if bytes.first() == Some(&0xff) { 3 } else { 0 };
     let state = if bytes.get(code) == Some(&b'#') { 6 } else { 0 };
@@ -560,15 +549,15 @@ pub fn error(filler: &Filler, bytes: &mut [u8]) {
 /// Lines of `INFO` that name the software.
 const SOFTWARE: [&[u8]; 4] = [b"redis_version", b"valkey_version", b"server_name", b"redis_mode"];
 
-/// Replaces the lines of `INFO` but for those.
+/// Replaces all other lines of `INFO`.
 pub fn info(filler: &Filler, bytes: &mut [u8]) {
     for line in bytes.split_mut(|byte| *byte == b'\n') {
         if SOFTWARE.iter().any(|name| line.starts_with(name)) { known(filler, line) } else { filler.text(line) }
     }
 }
 
-/// Replaces what was not decoded. What tells another protocol stays, and so does the first byte of a stream: by itself it may say what kind of
-/// message was to follow.
+/// Replaces undecoded bytes. Marks of other protocols stay, and so does the first byte of a stream, which may identify the
+/// type of message.
 pub fn opaque(filler: &Filler, bytes: &mut [u8], is_start: bool) {
     if crate::fill::is_text(bytes) {
         let first = bytes.first().copied().filter(|_| is_start);
@@ -582,7 +571,7 @@ pub fn opaque(filler: &Filler, bytes: &mut [u8], is_start: bool) {
         }
         return;
     }
-    // Fewer than could say anything.
+    // Too few to mean anything.
     let start = bytes.first_chunk::<5>().copied().filter(|_| is_start);
     filler.binary(bytes);
     if let (Some(start), Some(place)) = (start, bytes.first_chunk_mut()) {
@@ -590,7 +579,7 @@ pub fn opaque(filler: &Filler, bytes: &mut [u8], is_start: bool) {
     }
 }
 
-/// Replaces what is behind the first byte like this.
+/// Replaces everything after the first byte of this value.
 pub fn behind(filler: &Filler, end: u8, bytes: &mut [u8]) {
     let first = bytes.iter().position(|byte| *byte == end).unwrap_or(bytes.len());
     filler.text(bytes.get_mut(first..).unwrap_or_default());

@@ -1,37 +1,30 @@
-//! A file that is written front to back, and in which what was written can be replaced.
+//! A file that is written sequentially and allows replacing earlier bytes.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// Bytes kept in memory at the end of the file: most of what is replaced was written shortly before.
+/// Bytes kept in memory: most replacements are close to the end.
 const TAIL: usize = 8 << 20;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Spool {
     file: File,
-    /// Bytes that went to the file.
+    /// Bytes already in the file.
     written: u64,
-    /// Those behind.
+    /// Bytes after these.
     tail: Vec<u8>,
 }
 
 impl Spool {
-    /// Writes to a file that is empty and may be read.
+    /// Takes a file that is empty and readable.
     pub fn new(file: File) -> Self {
         Self { file, written: 0, tail: Vec::new() }
     }
 
-    /// Returns how many bytes there are.
     pub fn len(&self) -> u64 {
         self.written + self.tail.len() as u64
     }
 
-    /// Adds bytes at the end.
-    ///
-    /// # Errors
-    ///
-    /// Those of the file.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.tail.extend_from_slice(bytes);
         if self.tail.len() > 2 * TAIL {
@@ -48,11 +41,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Replaces the bytes at an offset, all of which are there.
-    ///
-    /// # Errors
-    ///
-    /// Those of the file.
+    /// Replaces existing bytes at an offset.
     pub fn replace(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let before = usize::try_from(self.written.saturating_sub(at)).unwrap_or(usize::MAX).min(bytes.len());
         let (in_file, in_tail) = bytes.split_at(before);
@@ -67,11 +56,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Reads bytes at an offset, all of which are there.
-    ///
-    /// # Errors
-    ///
-    /// Those of the file.
+    /// Reads existing bytes at an offset.
     pub fn read(&mut self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
         let before = usize::try_from(self.written.saturating_sub(at)).unwrap_or(usize::MAX).min(bytes.len());
         let (in_file, in_tail) = bytes.split_at_mut(before);
@@ -86,11 +71,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns the file, in which everything is, to be read from its beginning.
-    ///
-    /// # Errors
-    ///
-    /// Those of the file.
+    /// Writes everything and returns the file at its start.
     pub fn finish(mut self) -> io::Result<File> {
         self.write_out(self.tail.len())?;
         self.file.seek(SeekFrom::Start(0))?;

@@ -1,10 +1,8 @@
-//! The streams of all connections while they are dissected: which bytes of which frames each field lies in, and what takes
-//! their place.
+//! Maps fields to bytes of frames during a dissection, and replaces them.
 //!
-//! A frame's payload is replaced as a whole when it is written, for nobody knows yet what it is. Once a field is posted, its bytes
-//! are put in their places: into the frame that brought them first, and into all that repeated them since. What is repeated later
-//! is copied from there. So memory is that of the messages that are not decoded yet, and of some numbers for the frames
-//! decoded last.
+//! A frame's payload is first replaced as a whole, because its meaning is not known yet. When a field is posted, its
+//! replacement is written into the frame that carried it first and into all frames that repeated it since; later
+//! repetitions are copied from there. So memory holds undecoded messages, and positions of the last decoded frames.
 
 use crate::address::Addresses;
 use crate::fill::Filler;
@@ -18,44 +16,32 @@ use overhead_model::{
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
-/// Frames of a direction whose places are remembered once they are decoded.
+/// Decoded frames of a direction whose positions are remembered.
 const REMEMBERED: usize = 1 << 10;
-/// What the checksum of a segment of CQL is seeded with (`native_protocol_v5.spec` section 2.2).
+/// Seed of the checksum of a CQL segment (`native_protocol_v5.spec` section 2.2).
 const SEGMENT_SEED: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
 
-/// Bytes of a segment's payload, and where in the copy they lie.
+/// Bytes of a segment's payload and their location in the copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Place of the first one in the payload.
+    /// Position in the payload.
     pub at: u64,
     /// Offset in the copy.
     pub to: u64,
-    /// How many were captured.
+    /// Captured bytes.
     pub len: u64,
 }
 
-/// What is to be done to the copy, in order.
+/// A change to the copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// Bytes of [`Streams::bytes`] go to an offset of the copy.
-    Replace {
-        /// Which bytes.
-        bytes: Range<usize>,
-        /// The offset.
-        to: u64,
-    },
-    /// Bytes are repeated.
-    Copy {
-        /// Offset of the first one.
-        from: u64,
-        /// Where they go.
-        to: u64,
-        /// How many.
-        len: u64,
-    },
+    /// Writes bytes of [`Streams::bytes`].
+    Replace { bytes: Range<usize>, to: u64 },
+    /// Repeats bytes of the copy.
+    Copy { from: u64, to: u64, len: u64 },
 }
 
-/// Where the payload of a frame lies.
+/// The stream position of a frame's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     connection: u64,
@@ -63,18 +49,16 @@ pub struct Placed {
     offset: i64,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Streams {
     filler: Filler,
     addresses: Addresses,
     turns: Turns<Connection>,
-    /// The payload of the current frame.
     payload: Vec<Part>,
     edits: Vec<Edit>,
     bytes: Vec<u8>,
     scratch: Scratch,
-    /// What was heard of the current frame.
+    /// The current frame was dissected.
     has_heard: bool,
     placed: Option<Placed>,
 }
@@ -89,16 +73,16 @@ struct Scratch {
 struct Connection {
     protocol: Option<Protocol>,
     sides: [Direction; 2],
-    /// Names of open operations, where what is in their answers depends on them.
+    /// Names of open operations whose answers depend on them.
     names: HashMap<u64, Box<str>>,
-    /// Compression was agreed on, in CQL.
+    /// CQL compression was negotiated.
     is_compressed: bool,
 }
 
-/// Bytes of a stream, and where in the copy they lie.
+/// Bytes of a stream and their location in the copy.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Offset in the stream; below 0 before the byte that was captured first.
+    /// Offset in the stream; negative before the first captured byte.
     start: i64,
     len: i64,
     to: u64,
@@ -107,28 +91,26 @@ struct Place {
 #[derive(Debug, Default)]
 struct Direction {
     stream: UnpostedStream,
-    /// With bytes that are not posted yet, by their offsets in the stream and in the copy.
+    /// Places with bytes that are not posted yet, by their offsets in the stream and in the copy.
     places: BTreeMap<(i64, u64), Place>,
     /// Length of the longest of these so far.
     longest: i64,
-    /// Without.
+    /// Places whose bytes are all posted.
     remembered: VecDeque<Place>,
     groups: Vec<&'static str>,
     field: &'static str,
     field_len: u64,
-    /// The field was replaced.
     is_taken: bool,
     name: Vec<u8>,
     command: Vec<u8>,
     kind: u8,
     segment: Option<Segment>,
-    /// What compressed bytes come to that are posted next.
+    /// Fields reported from the compressed bytes that are posted next.
     inner: Vec<(Account, &'static str, u64)>,
-    /// Bytes to be posted that were replaced already.
+    /// Bytes to be posted that are already replaced.
     replaced: u64,
 }
 
-/// A segment of CQL.
 #[derive(Debug, Default)]
 struct Segment {
     payload: Vec<u8>,
@@ -137,7 +119,6 @@ struct Segment {
 }
 
 impl Streams {
-    /// Returns what replaces what is in streams.
     pub fn new(filler: Filler, addresses: Addresses) -> Self {
         Self {
             filler,
@@ -152,7 +133,7 @@ impl Streams {
         }
     }
 
-    /// The payload of the next frame that a segment ends in lies here.
+    /// Starts a frame whose payload is located here.
     pub fn begin(&mut self, payload: impl IntoIterator<Item = Part>) {
         self.edits.clear();
         self.bytes.clear();
@@ -166,24 +147,23 @@ impl Streams {
         self.has_heard
     }
 
-    /// Returns where its payload lies; `None` where that is in no stream that is decoded.
+    /// Returns the position of its payload; `None` if it is in no decoded stream.
     pub fn placed(&self) -> Option<Placed> {
         self.placed
     }
 
-    /// The same payload lies here, too.
+    /// Adds a second location of a payload.
     pub fn place_again(&mut self, placed: Placed, payload: Vec<Part>) {
         self.payload = payload;
         self.turns.turn(placed.connection, false);
         self.place(placed.side, placed.offset);
     }
 
-    /// Returns what has become known since the last frame began.
+    /// Returns the changes since the last frame began.
     pub fn edits(&self) -> &[Edit] {
         &self.edits
     }
 
-    /// Returns the bytes of these edits.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -214,7 +194,7 @@ impl Streams {
         }
     }
 
-    /// The field that was announced last is of this account: replaces it.
+    /// Replaces the last announced field, which belongs to this account.
     fn posted(&mut self, side: Side, op: Option<u64>, account: Account) {
         let Self { filler, addresses, turns, edits, bytes, scratch, .. } = self;
         let connection = turns.kept();
@@ -264,7 +244,7 @@ impl Streams {
         direction.retire();
     }
 
-    /// The next bytes are compressed, and come to the fields that were told of.
+    /// Replaces the next bytes, the compressed form of the inner fields reported before.
     fn packed(&mut self, side: Side, wire: u64) {
         let Self { filler, addresses, turns, edits, bytes, .. } = self;
         let connection = turns.kept();
@@ -328,7 +308,6 @@ impl Streams {
     }
 }
 
-/// Replaces the bytes of a field.
 fn replace(
     filler: &Filler,
     addresses: &Addresses,
@@ -358,14 +337,14 @@ fn replace(
 }
 
 impl Place {
-    /// Where in the copy the byte at an offset of the stream lies.
+    /// Returns the location in the copy of an offset in the stream.
     fn at(&self, offset: i64) -> u64 {
         self.to + (offset - self.start).cast_unsigned()
     }
 }
 
 impl Direction {
-    /// Remembers what says what the next fields are.
+    /// Remembers fields that give the meaning of later ones.
     fn notice(&mut self, bytes: &[u8]) {
         let place = match self.field {
             "name" | "field name" | "header name" | "option" | "key" | "parameter name" => &mut self.name,
@@ -380,7 +359,7 @@ impl Direction {
         place.extend_from_slice(bytes.get(..64).unwrap_or(bytes));
     }
 
-    /// Returns other bytes that come to the same fields with other content, as many; `None` where that cannot be had.
+    /// Returns as many bytes that decompress to the same fields with other content, or `None`.
     fn repack(
         &mut self,
         filler: &Filler,
@@ -417,7 +396,7 @@ impl Direction {
         packed.pack(wire, &content, &plain, &stays)
     }
 
-    /// Takes in what lies in a segment of CQL, and puts the checksum right.
+    /// Takes bytes of a CQL segment and corrects its checksum.
     fn segment(&mut self, bytes: &mut [u8]) {
         match (self.field, &mut self.segment) {
             ("segment header", segment) => {
@@ -446,7 +425,7 @@ impl Direction {
         }
     }
 
-    /// Puts bytes at an offset of the stream in all their places.
+    /// Writes bytes at a stream offset to all their locations.
     fn put(&self, offset: u64, field: &[u8], edits: &mut Vec<Edit>, bytes: &mut Vec<u8>) {
         let (start, end) = (offset.cast_signed(), offset.cast_signed() + field.len().cast_signed() as i64);
         for place in self.within(start, end) {
@@ -461,13 +440,13 @@ impl Direction {
         }
     }
 
-    /// Returns the places that may overlap with these bytes of the stream; none if there are no bytes.
+    /// Returns the places that may overlap this range of the stream; none if the range is empty.
     fn within(&self, start: i64, end: i64) -> impl Iterator<Item = &Place> {
         let first = (start.saturating_sub(self.longest), 0);
         self.places.range(first..(end, 0).max(first)).map(|(_, place)| place)
     }
 
-    /// Forgets frames that are decoded, the oldest first.
+    /// Forgets the oldest decoded frames.
     fn retire(&mut self) {
         let posted = self.stream.posted.cast_signed();
         let begun = self.places.extract_if(..(posted, 0), |_, place| place.start + place.len <= posted);

@@ -1,27 +1,27 @@
-//! Handshake messages of TLS (RFC 5246 section 7.4, RFC 8446 section 4): what steers the connection stays, and everything that
-//! names somebody, or is secret or random, is replaced. So no key log fits any more.
+//! Replaces names, secrets and random data in TLS handshake messages (RFC 5246 section 7.4, RFC 8446 section 4), and keeps
+//! what controls the connection. No key log matches afterwards.
 
 use crate::fill::Filler;
 
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
-/// Extensions whose content stays: lists of groups and signatures, versions, and flags.
+/// Extensions whose content stays: groups, signatures, versions and flags.
 const PUBLIC_EXTENSIONS: [u16; 10] = [5, 10, 11, 13, 22, 23, 43, 45, 50, 0xff01];
-/// The name of the server (RFC 6066 section 3).
+/// Server name (RFC 6066 section 3).
 const SERVER_NAME: u16 = 0;
-/// Protocols to speak, each with its length before it (RFC 7301 section 3.1).
+/// ALPN protocols, each with its length before it (RFC 7301 section 3.1).
 const PROTOCOLS: u16 = 16;
 const KNOWN_PROTOCOLS: [&[u8]; 5] = [b"h2", b"http/1.1", b"http/1.0", b"postgresql", b"mongodb"];
-/// Says that a `ServerHello` asks for another hello (RFC 8446 section 4.1.3).
+/// Start of the random bytes of a `HelloRetryRequest` (RFC 8446 section 4.1.3).
 const RETRY: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
 
-/// Replaces what is in the handshake messages that a record holds. What is no message is replaced as a whole.
+/// Replaces the handshake messages in a record. Anything else is replaced as a whole.
 pub fn handshake(filler: &Filler, mut bytes: &mut [u8]) {
     loop {
         let &[kind @ (0..=24 | 254), high, middle, low, ..] = &*bytes else { return filler.binary(bytes) };
         let len = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         if bytes.len() < 4 + len {
-            // Of a certificate that goes on in the next record, the header.
+            // The header of a certificate that continues in the next record.
             let is_begun = matches!(kind, 4 | 11 | 12 | 13 | 22) && len < 1 << 17;
             return filler.binary(bytes.get_mut(if is_begun { 4 } else { 0 }..).unwrap_or_default());
         }
@@ -38,7 +38,7 @@ pub fn handshake(filler: &Filler, mut bytes: &mut [u8]) {
     }
 }
 
-/// Version, random, session id; suites and compression methods, of which the server chose; extensions.
+/// Version, random, session id; cipher suites and compression methods, or the server's choice; extensions.
 fn hello(filler: &Filler, body: &mut [u8], is_clients: bool) {
     let Some((head, rest)) = body.split_at_mut_checked(35) else { return filler.binary(body) };
     let random = head.get_mut(2..34).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A word in every place of every protocol that somebody may choose what to say in: a copy has it nowhere.
+//! Puts a word wherever users choose content, in every protocol, and checks that no copy contains it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -41,7 +41,7 @@ fn copy(frames: &[Vec<u8>], selection: &Selection) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The frames of a conversation. Each has the word in an option of IP, in one of TCP, and behind its end.
+/// Returns the frames of a conversation. Each has the word in an IP option, in a TCP option, and after its end.
 fn frames(turns: &[(bool, Vec<u8>, Packed)]) -> Vec<Vec<u8>> {
     let mut next = [1_000_u32, 9_000];
     let mut segment = |is_client: bool, flags: u8, payload: &[u8]| {
@@ -62,7 +62,7 @@ fn frames(turns: &[(bool, Vec<u8>, Packed)]) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Bytes by account.
+/// Sums bytes by account.
 fn by_account(fields: &Fields) -> BTreeMap<&str, u64> {
     let mut sums = BTreeMap::new();
     for (field, bytes) in &fields.found {
@@ -72,7 +72,7 @@ fn by_account(fields: &Fields) -> BTreeMap<&str, u64> {
 }
 
 fn has_canary(bytes: &[u8]) -> bool {
-    // The letters alone, as numbers may stay.
+    // Only the letters: numbers may stay.
     bytes.to_ascii_lowercase().windows(6).any(|window| window == b"canary")
 }
 
@@ -92,7 +92,7 @@ fn a_word_that_users_choose_is_nowhere_in_a_copy() {
         }
         let (of_original, of_copy) = (dissected(&original, &selection), dissected(&copied, &selection));
         let (a, b) = (by_account(&of_original), by_account(&of_copy));
-        // Not all that is compressed has other content of the same length.
+        // Not all compressed content can be replaced at the same length.
         let is_compared = !turns.iter().any(|(_, _, packed)| matches!(packed, Packed::Zlib(_) | Packed::Zstd(_)));
         if is_compared && (&a, &of_original.outcomes) != (&b, &of_copy.outcomes) {
             wrong.push(format!("{name}: {a:?}\n  became {b:?}"));

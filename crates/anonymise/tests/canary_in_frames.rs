@@ -1,4 +1,4 @@
-//! A word wherever a user can put one, in all protocols, compressed and not: it is in no copy.
+//! Puts a word wherever users choose content, compressed or not, and checks that no copy contains it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -8,10 +8,10 @@ use overhead_dissect::Selection;
 use overhead_model::{Frame, LinkType, Side};
 
 const CANARY: &[u8] = b"canary7Zq";
-/// Compressed content of the copies is looked for at each place, up to this length.
+/// Length to which compressed content is searched at each position.
 const CONTENT: usize = 1 << 12;
 
-/// Frames of one connection. The word `@` in what is said stands for the canary.
+/// Frames of one connection. `@` stands for the word.
 struct Talk {
     port: u16,
     next: [u32; 2],
@@ -53,7 +53,7 @@ impl Talk {
     }
 }
 
-/// Puts the canary in place of each `@`.
+/// Replaces each `@` with the word.
 fn with(text: &str) -> Vec<u8> {
     text.replace('@', std::str::from_utf8(CANARY).unwrap()).into_bytes()
 }
@@ -76,7 +76,7 @@ fn holds(bytes: &[u8]) -> bool {
     bytes.windows(CANARY.len()).any(|part| part.eq_ignore_ascii_case(CANARY))
 }
 
-/// What the bytes come to at any place, by any of the compressions.
+/// Decompresses the bytes at every position with every format.
 fn unpacked(bytes: &[u8]) -> Vec<Vec<u8>> {
     let inflated = |bytes: &[u8]| {
         let mut content = Vec::with_capacity(CONTENT);

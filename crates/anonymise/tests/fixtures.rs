@@ -1,4 +1,4 @@
-//! Copies of all recorded sessions: the same figures, no user data, right checksums.
+//! Copies all recorded sessions and checks figures, user data and checksums.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -18,10 +18,10 @@ use overhead_model::{
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Rows by name and the rest: operations by outcome, and bytes by side and account.
+/// Rows by name and via: operations by outcome, and bytes by side and account.
 type Rows = BTreeMap<(String, String), (u64, Vec<u64>)>;
 
-/// Adds up what a record has, and keeps the bytes that were posted to `data`.
+/// Collects the figures of a record and the bytes posted to `data`.
 #[derive(Default)]
 struct Sums {
     names: Vec<(String, String)>,
@@ -54,7 +54,7 @@ impl Tally for Sums {
     fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
     fn connection(&mut self, summary: ConnectionSummary) {
         let ConnectionSummary { protocol, server_software, operations, .. } = summary;
-        // Servers of CQL say it in a row of a table.
+        // CQL servers report it in a row of a table.
         let server_software = server_software.filter(|_| protocol.name() != "cql");
         self.connections.push(format!("{protocol:?} {server_software:?} {operations}"));
         self.connections.sort();
@@ -91,7 +91,7 @@ fn copy(frames: &[Kept], selection: &Selection) -> Vec<Kept> {
     frames
 }
 
-/// Windows of six letters and digits of what was posted to `data`, and of everything else.
+/// Windows of six letters and digits of `data`, and of everything else.
 #[derive(Default)]
 struct Windows {
     turns: Turns<[Fields; 2]>,
@@ -146,7 +146,7 @@ impl Listener for Windows {
     }
 }
 
-/// Words of protocols that stand where user data stands.
+/// Protocol words that appear in place of user data.
 const WORDS: [&str; 10] = [
     "punsubscribe",
     "psubscribe",
@@ -193,7 +193,7 @@ fn no_six_letters_or_digits_of_user_data_are_in_a_copy() {
     assert!(survivors.is_empty(), "{}", survivors.join("\n"));
 }
 
-/// The captures beside the source, and what they are of.
+/// Returns the captures and their selections.
 fn cases() -> Vec<(PathBuf, Selection)> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     let mut cases = Vec::new();
@@ -208,7 +208,7 @@ fn cases() -> Vec<(PathBuf, Selection)> {
         let words: Vec<&str> = args.split_whitespace().collect();
         let after = |option: &str| words.iter().position(|word| *word == option).map(|at| words[at + 1]);
         let protocol = System::named(after("--db").unwrap()).unwrap().protocol;
-        // Byte streams that no frame carried are on the usual port.
+        // Streams without frames use the usual port.
         let port = after("--port").map_or(protocol.ports()[0], |port| port.parse().unwrap());
         cases.push((capture, Selection { ports: vec![(port, vec![protocol])] }));
     }
@@ -216,12 +216,12 @@ fn cases() -> Vec<(PathBuf, Selection)> {
     cases
 }
 
-/// Words of six letters or digits and more that may be where they were: words of protocols, and what names software. Whoever adds one has
-/// seen that it is nobody's data.
+/// Words of six or more letters and digits that may stay: protocol words and names of software. Before adding one, check
+/// that it is not user data.
 const PUBLIC: &str = include_str!("public_words.txt");
 
-/// Adds the runs of six letters and digits or more that two frames have at the same place: behind the headers of TCP, or in a piece of a
-/// stream.
+/// Adds runs of six or more letters and digits that two frames have at the same position, after the TCP header or in a
+/// piece of a stream.
 fn add_common(original: &Kept, copy: &Kept, found: &mut BTreeMap<String, usize>) {
     let (original, copy) = (original.frame(), copy.frame());
     let payload = match packet::parse(&original) {
@@ -254,7 +254,7 @@ fn of_whatever_account_no_word_stays_that_is_not_known_to_be_public() {
         }
         let name = path.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
         for (word, count) in found {
-            // A byte beside it that says what follows, or how long it is, may be a letter, too.
+            // A type or length byte next to it may be a letter, too.
             let (but_first, but_last) = (&word[1..], &word[..word.len() - 1]);
             match [word.as_str(), but_first, but_last].into_iter().find(|word| public.contains(word)) {
                 Some(public) => *known.entry(public.to_owned()).or_insert(0) += count,
@@ -267,7 +267,7 @@ fn of_whatever_account_no_word_stays_that_is_not_known_to_be_public() {
     assert!(unused.is_empty(), "no longer in any copy: {unused:?}");
 }
 
-/// Returns the rows without the names that others do not have: what is no command of the protocol's has another name in the copy.
+/// Returns the rows without names that the other record lacks: names that are not commands differ in the copy.
 fn known(rows: &Rows, others: &Rows) -> Rows {
     let mut known = Rows::new();
     for ((name, rest), (more, amounts)) in rows {
@@ -280,7 +280,7 @@ fn known(rows: &Rows, others: &Rows) -> Rows {
     known
 }
 
-/// Zstandard that is not made anew to the same length: it is replaced as a whole, and unknown in the copy.
+/// Zstandard that cannot be compressed to the same length: replaced as a whole, and unknown in the copy.
 const OTHER_LENGTH: &str = "mysql-zstd";
 
 #[test]
@@ -336,7 +336,7 @@ fn checksums_of_copies_are_right() {
     for (path, selection) in cases() {
         for kept in copy(&frames(&path), &selection) {
             let frame = kept.frame();
-            // Ethernet and IPv4 without options, as on loopback; the sum over all with its checksum in it is 0.
+            // Ethernet and IPv4 without options, as on loopback. The sum over everything including the checksum is 0.
             let ip = &frame.bytes[14..];
             if frame.link != LinkType::ETHERNET || ip[0] != 0x45 || ip[9] != 6 {
                 continue;

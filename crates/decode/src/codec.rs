@@ -1,10 +1,8 @@
-//! What compression formats can do at most, so that a length that a message claims can be held against its bytes before
-//! anything is allocated or decompressed.
+//! Bounds on compression formats. They let a decoder check a claimed length before it allocates or decompresses.
 
 use super::Note;
 use crate::limits;
 
-/// A compression format that a protocol uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Codec {
     /// DEFLATE in a zlib frame (RFC 1950 and 1951).
@@ -18,7 +16,6 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Returns the name that people know it by.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Zlib => "zlib",
@@ -28,7 +25,7 @@ impl Codec {
         }
     }
 
-    /// Returns how many bytes one of its bytes stands for at most.
+    /// Returns the largest number of bytes that one compressed byte can expand to.
     pub const fn expansion(self) -> usize {
         match self {
             Self::Zlib => limits::EXPANSION_ZLIB,
@@ -38,7 +35,7 @@ impl Codec {
         }
     }
 
-    /// Why `body` bytes are not decompressed to the `plain` ones that they are said to be; `None` where they can be.
+    /// Returns why `body` bytes cannot decompress to `plain` bytes, or `None` if they can.
     pub fn refusal(self, body: usize, plain: usize) -> Option<Note> {
         if plain > body.saturating_mul(self.expansion()) {
             Some(Note::Implausible(self))
@@ -54,7 +51,6 @@ impl Codec {
 mod tests {
     use super::*;
 
-    /// The longest run of zeros that still compresses to `body` bytes' share of it.
     const PLAIN: usize = 32 << 20;
 
     #[test]

@@ -1,16 +1,16 @@
-//! The loop that drives any decoder over the two streams of a connection.
+//! The loop that feeds the two streams of a connection to a decoder.
 
 use super::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
 use crate::limits;
 use overhead_model::{Account, Outcome, Side};
 use std::hash::Hasher;
 
-/// Name of the rows for bytes that no message boundary is known for.
+/// Name of the row for bytes without a known message boundary.
 const UNDECODED: &str = "(undecoded)";
 
-/// Feeds one connection's bytes to its decoder, keeping only the tail of an incomplete message.
+/// Feeds a connection's bytes to its decoder and keeps only the tail of an incomplete message.
 ///
-/// It knows no layer between the connection and the protocol: a direction whose decoder turns to TLS is given up there.
+/// It knows no layer between TCP and the protocol: a direction that turns to TLS is given up.
 #[derive(Debug)]
 pub struct Engine<D> {
     decoder: D,
@@ -18,18 +18,16 @@ pub struct Engine<D> {
 }
 
 impl<D: Decoder> Engine<D> {
-    /// Returns an engine for a new connection; `mid_stream` where its handshake was not captured.
+    /// `mid_stream` means that the handshake was not captured.
     pub fn new(decoder: D, mid_stream: bool) -> Self {
         Self { decoder, streams: Streams::new(mid_stream) }
     }
 
-    /// Returns the decoder.
     #[inline]
     pub fn decoder(&self) -> &D {
         &self.decoder
     }
 
-    /// Returns the same, to be changed.
     #[inline]
     pub fn decoder_mut(&mut self) -> &mut D {
         &mut self.decoder
@@ -40,33 +38,33 @@ impl<D: Decoder> Engine<D> {
         Driver::new(&mut self.decoder, &mut self.streams)
     }
 
-    /// The next bytes of `side`.
+    /// Takes the next bytes of `side`.
     #[inline]
     pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
         self.driver().bytes(side, bytes, reader);
     }
 
-    /// The next `n` bytes of `side` are on the wire but cannot be read: they were snapped, or are in no captured frame.
+    /// Takes `n` bytes of `side` that cannot be read: they were snapped, or are in no captured frame.
     pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
         self.driver().opaque(side, n, reader);
     }
 
-    /// Gives back room that nothing is in.
+    /// Frees unused memory.
     pub fn shrink(&mut self) {
         self.streams.shrink();
     }
 
-    /// Nothing of the server is captured: closes what waits for a response as unanswered.
+    /// Closes pending requests as unanswered: nothing of the server was captured.
     pub fn abandon<R: Reader>(&mut self, reader: &mut R) {
         self.driver().abandon(reader);
     }
 
-    /// The connection is of another protocol: nothing of it is decoded.
+    /// Stops decoding: the connection is of another protocol.
     pub fn refuse(&mut self) {
         self.streams.0.iter_mut().for_each(|stream| stream.state = State::Dead);
     }
 
-    /// Returns the number of [`Decoder::quiet`] while no bytes are kept of an incomplete message either, and nothing was lost.
+    /// Returns the number of [`Decoder::quiet`] if no incomplete message is kept and nothing was lost.
     #[inline]
     pub fn quiet(&self) -> Option<u64> {
         if self.streams.is_settled() { self.decoder.quiet() } else { None }
@@ -83,13 +81,13 @@ impl<D: Decoder> Engine<D> {
         self.streams.is_settled() && self.decoder.resume(number)
     }
 
-    /// Returns how many bytes of memory are held for it, roughly, beyond its own size.
+    /// Returns the approximate memory held, in bytes, beyond its own size.
     #[inline]
     pub fn held(&self) -> usize {
         self.streams.held() + self.decoder.held()
     }
 
-    /// The connection, or the capture, is over: what is left undecoded goes to `unknown`.
+    /// Ends the connection: posts what is left to `unknown`.
     pub fn finish<R: Reader>(&mut self, reader: &mut R) {
         for side in Side::BOTH {
             self.driver().finish_side(side, reader);
@@ -98,38 +96,37 @@ impl<D: Decoder> Engine<D> {
     }
 }
 
-/// The loop itself, around any decoder.
+/// The loop without the decoder and its streams, which it borrows.
 #[derive(Debug)]
 pub struct Driver<'a, D> {
     decoder: &'a mut D,
     streams: &'a mut [Stream; 2],
 }
 
-/// How far the loop is in each direction.
+/// The state of both directions.
 #[derive(Debug)]
 pub struct Streams([Stream; 2]);
 
-/// One direction.
 #[derive(Debug)]
 struct Stream {
     state: State,
     /// Captured start of the current message.
     tail: Vec<u8>,
-    /// Bytes of that message after `tail` that cannot be read.
+    /// Unreadable bytes of that message after `tail`.
     opaque: u64,
-    /// Length of the current message where it is known.
+    /// Length of the current message, if known.
     need: Option<u64>,
     /// Operation that the decoder charges.
     current: Option<OpId>,
-    /// Unmatched operation that undecoded bytes are posted to while there is no boundary.
+    /// Unmatched operation that receives undecoded bytes until a boundary is found.
     stretch: Option<OpId>,
-    /// A boundary was lost before, so that the current one may be false.
+    /// A boundary was lost earlier, so the current one may be false.
     doubtful: bool,
-    /// Decoding failed at the current position while it was searching for one to go on from.
+    /// Decoding already failed at this position during a search.
     tried: bool,
-    /// The other side was heard since, or bytes were lost: what comes next begins a turn.
+    /// The other side sent bytes, or bytes were lost: the next byte begins a turn.
     turns: bool,
-    /// Where a turn begins, behind the current position, while a boundary is searched for.
+    /// Start of a turn, relative to the current position, during a search.
     turn: Option<usize>,
 }
 
@@ -137,14 +134,13 @@ struct Stream {
 enum State {
     /// At a message boundary, or within a message whose start was seen.
     Synced,
-    /// Looking for a boundary: the capture started within the connection, or bytes were lost.
+    /// Looking for a boundary: the capture started mid-connection, or bytes were lost.
     Searching,
-    /// Not of this protocol; nothing more is decoded.
+    /// Not this protocol: nothing more is decoded.
     Dead,
 }
 
 impl Streams {
-    /// At the start of a connection, or somewhere in it.
     pub fn new(mid_stream: bool) -> Self {
         let state = if mid_stream { State::Searching } else { State::Synced };
         let stream = || Stream {
@@ -162,7 +158,7 @@ impl Streams {
         Self([stream(), stream()])
     }
 
-    /// Returns how many bytes are kept of incomplete messages.
+    /// Returns how many bytes of incomplete messages are kept.
     pub fn held(&self) -> usize {
         self.0.iter().map(|stream| stream.tail.capacity()).sum()
     }
@@ -177,26 +173,23 @@ impl Streams {
         self.0.iter().all(is_settled)
     }
 
-    /// Gives back room that nothing is in.
     pub fn shrink(&mut self) {
         self.0.iter_mut().for_each(|stream| stream.tail.shrink_to_fit());
     }
 }
 
 impl<'a, D: Decoder> Driver<'a, D> {
-    /// Drives `decoder` on from where it is in `streams`.
     #[inline]
     pub fn new(decoder: &'a mut D, streams: &'a mut Streams) -> Self {
         Self { decoder, streams: &mut streams.0 }
     }
 
-    /// The next bytes of `side`.
     #[inline]
     pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
         self.with_out(side, reader, |driver, out| driver.take(side, bytes, out));
     }
 
-    /// Has an output that charges whom the last one did.
+    /// Runs `post` with an output that charges the same operation as the last one did.
     #[inline]
     fn with_out<R: Reader>(&mut self, side: Side, reader: &mut R, post: impl FnOnce(&mut Self, &mut Out<'_, R>)) {
         let mut out = Out::new(reader, side, self.streams[side as usize].current);
@@ -231,7 +224,6 @@ impl<'a, D: Decoder> Driver<'a, D> {
         }
     }
 
-    /// The next `n` bytes of `side` cannot be read.
     pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
         self.with_out(side, reader, |driver, out| driver.take_opaque(side, n, out));
     }
@@ -259,12 +251,12 @@ impl<'a, D: Decoder> Driver<'a, D> {
         }
     }
 
-    /// `side` is over: what is left undecoded goes to `unknown`.
+    /// Ends `side`: posts what is left to `unknown`.
     pub fn finish_side<R: Reader>(&mut self, side: Side, reader: &mut R) {
         let stream = &mut self.streams[side as usize];
         let left = stream.tail.len() as u64 + stream.opaque;
         stream.clear();
-        // The message that was cut off is of no operation yet; the last one may be over.
+        // A message that was cut off has no operation yet.
         let (current, name) =
             if stream.state == State::Synced { (None, "(cut off)") } else { (stream.current, UNDECODED) };
         let mut out = Out::new(reader, side, current);
@@ -272,19 +264,18 @@ impl<'a, D: Decoder> Driver<'a, D> {
         stream.current = out.current();
     }
 
-    /// Nothing of the server is captured.
     pub fn abandon<R: Reader>(&mut self, reader: &mut R) {
         self.with_out(Side::Response, reader, |driver, out| driver.decoder.abandon(out));
     }
 
-    /// What follows in `side` does not continue what came before.
+    /// Notes that the next bytes of `side` do not continue the previous ones.
     pub fn interrupt<R: Reader>(&mut self, side: Side, reader: &mut R) {
         let stream = &self.streams[side as usize];
         let left = stream.tail.len() as u64 + stream.opaque;
         self.with_out(side, reader, |driver, out| driver.search_on(side, left, out));
     }
 
-    /// Decodes the kept tail as far as it goes.
+    /// Decodes the kept tail as far as possible.
     fn run_tail<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         let stream = &mut self.streams[side as usize];
         let available = stream.tail.len() as u64 + stream.opaque;
@@ -308,7 +299,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
         self.streams[side as usize].tail = tail;
     }
 
-    /// Consumes what can be consumed of `input` and gives the number of bytes.
+    /// Consumes as much of `input` as possible and returns the number of bytes.
     #[inline]
     fn consume<R: Reader>(&mut self, side: Side, mut input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
         let before = input.available();
@@ -327,7 +318,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
         before - input.available()
     }
 
-    /// One step of the decoder; gives the bytes it posted, 0 where more are needed.
+    /// Runs one step of the decoder and returns the bytes it posted; 0 if it needs more.
     #[inline]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
         self.streams[side as usize].need = None;
@@ -343,7 +334,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
         self.stepped(side, input, (step, posted), out)
     }
 
-    /// What a step comes to that is not one message more; gives the bytes it posted, or that were passed over.
+    /// Handles every outcome of a step except a decoded message. Returns the bytes posted or skipped.
     #[inline(never)]
     fn stepped<R: Reader>(
         &mut self,
@@ -356,7 +347,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
             Ok(Step::Progress) if posted > 0 => {}
             Ok(Step::Need(need)) if need > input.available() => self.streams[side as usize].need = Some(need),
             Ok(Step::More) => {}
-            // What cannot be read cannot be wrong: the boundary is lost, no more.
+            // Unreadable bytes prove nothing about the protocol: only the boundary is lost.
             Err(_) if input.opaque > 0 => {}
             Ok(_) => self.give_up(side, Malformed("a message without bytes"), out),
             Err(malformed) => self.give_up(side, malformed, out),
@@ -369,7 +360,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
                 stream.tried = false;
                 stream.strand(UNDECODED, 1, out)
             }
-            // The message before does not go on here; another may begin.
+            // The previous message does not continue here; another may begin.
             State::Searching => {
                 stream.tried = true;
                 if posted == 0 { self.search(side, input, out) } else { posted }
@@ -381,7 +372,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
         }
     }
 
-    /// Nothing more of this direction is decoded; where a boundary was lost before, nothing up to the next one.
+    /// Stops decoding this direction. After a lost boundary, only until the next boundary.
     #[cold]
     fn give_up<R: Reader>(&mut self, side: Side, malformed: Malformed, out: &mut Out<'_, R>) {
         let (state, note) = if self.streams[side as usize].doubtful {
@@ -397,7 +388,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
         (stream.turns, stream.turn) = (false, None);
     }
 
-    /// `left` bytes at the current position have no known boundary; decoding resumes at the next one.
+    /// Gives up `left` bytes without a known boundary and searches for the next one.
     #[cold]
     fn lose<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
         if self.streams[side as usize].state == State::Synced {
@@ -406,7 +397,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
         self.search_on(side, left, out);
     }
 
-    /// As [`Driver::lose`], where the loss is known already.
+    /// Like [`Driver::lose`] if the loss was already noted.
     fn search_on<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
         let stream = &mut self.streams[side as usize];
         if stream.state == State::Synced {
@@ -420,8 +411,8 @@ impl<'a, D: Decoder> Driver<'a, D> {
         stream.strand(UNDECODED, left, out);
     }
 
-    /// Moves towards the next provable boundary; gives the bytes passed over, 0 where more are needed or where the
-    /// position is a boundary that nothing lies before.
+    /// Moves towards the next provable boundary and returns the bytes skipped. Returns 0 if more bytes are needed, or if
+    /// the position is a boundary.
     #[cold]
     fn search<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
         let (passed, found) = if self.decoder.resumes_at_turns() {
@@ -443,7 +434,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
         skipped
     }
 
-    /// Looks for a boundary at every byte; gives how many are passed over, and whether one is behind them.
+    /// Tests every byte for a boundary. Returns how many bytes to skip, and whether a boundary follows them.
     fn search_bytes(&self, side: Side, input: Input<'_>) -> (usize, bool) {
         let mut passed = 0;
         let found = loop {
@@ -460,7 +451,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
         (passed, found)
     }
 
-    /// Looks for a boundary where a turn begins, and nowhere else; gives the same.
+    /// Like [`Self::search_bytes`], but tests only the start of a turn.
     fn search_turn<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> (usize, bool) {
         let stream = &mut self.streams[side as usize];
         if std::mem::take(&mut stream.turns) {
@@ -469,7 +460,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
         if let Some(at) = stream.turn.take().filter(|at| *at < input.bytes.len()) {
             let boundary = if at > 0 { Boundary::No } else { self.decoder.boundary(side, input.bytes) };
             match boundary {
-                // What was found may be false all the same.
+                // The boundary may still be false.
                 Boundary::Yes => {
                     stream.doubtful = true;
                     return (0, true);
@@ -487,7 +478,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
                 }
             }
             if at > 0 && input.opaque == 0 {
-                // The turn before was too short to tell; another one begins behind it.
+                // The previous turn was too short to decide; another begins after it.
                 self.streams[side as usize].turn = Some(0);
                 return (at, false);
             }
@@ -524,7 +515,7 @@ impl Stream {
         self.opaque += beyond;
     }
 
-    /// Posts `n` bytes to `unknown` of an unmatched stretch and gives `n`.
+    /// Posts `n` bytes to `unknown` of the unmatched operation and returns `n`.
     #[cold]
     fn strand<R: Reader>(&mut self, name: &str, n: u64, out: &mut Out<'_, R>) -> u64 {
         if n > 0 {
@@ -537,7 +528,6 @@ impl Stream {
         n
     }
 
-    /// Ends the stretch of [`Stream::strand`].
     fn end_stretch<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.release();
         if let Some(op) = self.stretch.take() {

@@ -1,9 +1,9 @@
-//! What compressed bodies may decompress to, over a whole run.
+//! The decompression budget of a run.
 
 use crate::limits;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What compressed bodies of a run decompress to beyond [`limits::EXPANSION_FREE`] times their length.
+/// Bytes decompressed in a run beyond [`limits::EXPANSION_FREE`] times the compressed length.
 #[derive(Debug, Default)]
 pub struct Expansion {
     drawn: AtomicU64,
@@ -11,8 +11,8 @@ pub struct Expansion {
 }
 
 impl Expansion {
-    /// Returns whether `packed` bytes may be decompressed to `plain` bytes. Once a body was refused, all that are as
-    /// demanding are.
+    /// Returns whether `packed` bytes may be decompressed to `plain` bytes. After one refusal, all bodies that would draw
+    /// on the budget are refused.
     pub fn allows(&self, packed: usize, plain: usize) -> bool {
         let excess = plain.saturating_sub(packed.saturating_mul(limits::EXPANSION_FREE)) as u64;
         let is_allowed = excess == 0 || self.drawn.fetch_add(excess, Ordering::Relaxed) + excess <= limits::EXPANDED;
@@ -22,7 +22,6 @@ impl Expansion {
         is_allowed
     }
 
-    /// Returns how many bodies were refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

@@ -1,26 +1,22 @@
-//! What bytes of another protocol look like, as a note says it.
+//! Protocols that appear on a selected connection but are not the expected one.
 
 use overhead_model::Protocol;
 use std::fmt;
 
-/// What bytes look like.
+/// The protocol that bytes look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Look {
-    /// One of the protocols that are decoded.
+    /// A protocol that is decoded.
     Ours(Protocol),
-    /// HTTP/2.
     Http2,
-    /// TLS whose beginning was not captured, or on a connection that had begun without.
+    /// TLS whose start was not captured, or that began mid-connection.
     Tls,
-    /// Kafka.
     Kafka,
-    /// The X Protocol of `MySQL`, on a port of its own.
+    /// `MySQL`'s X Protocol, which has its own port.
     MysqlX,
-    /// SSH.
     Ssh,
-    /// A further subflow of Multipath TCP, which has a part of a connection's payload (RFC 8684).
+    /// An additional subflow of Multipath TCP, which carries part of a connection's payload (RFC 8684).
     Subflow,
-    /// None of these.
     Unknown,
 }
 
@@ -39,18 +35,17 @@ impl fmt::Display for Look {
     }
 }
 
-/// Connections of another protocol than was expected, or of none that is decoded.
+/// Connections of an unexpected protocol, or of one that is not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Foreign {
-    /// The server's port; 0 for the sum of what is not counted apart.
+    /// The server's port; 0 for the total of unlisted ones.
     pub port: u16,
-    /// What their bytes look like.
     pub look: Look,
-    /// The protocol that the port was to be decoded as; `None` where the protocol was to be told by content.
+    /// The protocol expected on the port; `None` if content decides.
     pub expected: Option<Protocol>,
 }
 
 impl Foreign {
-    /// What is not counted apart.
+    /// The total of unlisted ones.
     pub const FURTHER: Self = Self { port: 0, look: Look::Unknown, expected: None };
 }

@@ -1,17 +1,22 @@
-//! The one interface between ordered bytes and what is made of them.
+//! The contract of a protocol decoder: ordered bytes in, postings out.
 //!
 //! A [`Decoder`] is a pure, incremental function over the two byte streams of a connection. It *posts* every byte that
-//! it consumes, in stream order, as `(account, field, length)` and says to which operation these bytes belong. What
-//! happens to a posting is the [`Reader`]'s business and is chosen at compile time: the ledger adds lengths up, an
-//! explanation keeps field names, a test checks that postings cover the message.
+//! it consumes, in order, as `(account, field, length)`, and names the operation that the bytes belong to. A [`Reader`],
+//! chosen at compile time, receives the postings: the ledger sums lengths, an explanation keeps field names, a test checks
+//! that postings cover the message.
 //!
 //! ```text
 //!   flow ──bytes──▶ Engine ──Input──▶ Decoder ──postings──▶ Out ──▶ Reader
-//!                   (one loop for     (one folder a                (ledger, explain,
-//!                    all protocols)    protocol)                    transcript)
+//!                   (one loop for            (one folder a                (ledger, explain,
+//!                    all protocols)           protocol)                    transcript)
 //! ```
 //!
-//! Bytes cannot be consumed without being posted: the [`Engine`] advances by what was posted and by nothing else.
+//! The [`Engine`] advances by the posted bytes only, so no byte can be consumed without being posted.
+//!
+//! - `engine`: the loop; `cursor`, `out`: how a decoder reads and posts; `limits`: bounds on what the wire claims
+//! - `codec`, `expansion`, `pro_rata`, `split`, `tape`: compressed bytes and messages within segments
+//! - `versioned`: decoder state for the memo; `near`, `numbers`: searching in text
+//! - `foreign`: protocols that were not expected
 
 #![forbid(unsafe_code)]
 
@@ -43,16 +48,16 @@ pub use versioned::Versioned;
 use overhead_model::Side;
 use std::hash::Hasher;
 
-/// A hash table for what is looked up for every segment or message. Its keys may be chosen by who is captured; seeds are random.
+/// A hash table for lookups per segment or message. It is seeded at random, because a captured peer may choose the keys.
 pub type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 
-/// What a decoder is given: the bytes at the current position of one direction.
+/// A decoder's input: the bytes at the current position of one direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// Bytes that were captured.
+    /// Captured bytes.
     pub bytes: &'a [u8],
-    /// How many bytes follow them that are on the wire but cannot be read (snapped, in a gap, or beyond
-    /// [`crate::limits::MESSAGE_BUFFER`]). They can be consumed by posting them, but not read.
+    /// Bytes after these that are on the wire but cannot be read: snapped, in a gap, or beyond
+    /// [`crate::limits::MESSAGE_BUFFER`]. They can only be posted.
     pub opaque: u64,
 }
 
@@ -62,7 +67,7 @@ impl Input<'_> {
         self.bytes.len() as u64 + self.opaque
     }
 
-    /// Moves past `n` bytes that were posted, of those that were captured first; at most as many as are available.
+    /// Skips `n` bytes that were posted, the captured ones first.
     #[inline]
     pub fn advance(&mut self, n: u64) {
         let captured = usize::try_from(n).unwrap_or(usize::MAX).min(self.bytes.len());
@@ -70,12 +75,12 @@ impl Input<'_> {
         self.opaque = self.opaque.saturating_sub(n - captured as u64);
     }
 
-    /// Takes element after element, each of which moves past what it posted, until nothing is left or one returns what it waits
-    /// for, and returns what that comes to for [`Decoder::step`].
+    /// Calls `element` until nothing is left or it returns a step other than progress, and returns the result for
+    /// [`Decoder::step`]. Each call must skip the bytes it posted.
     ///
     /// # Errors
     ///
-    /// Those of an element.
+    /// Returns the error of an element.
     #[inline]
     pub fn each(
         self,
@@ -89,11 +94,11 @@ impl Input<'_> {
                 break;
             }
         }
-        // What a step needs is counted from its start; where something was consumed, the next call asks again.
+        // A step's need counts from its start. If anything was consumed, the next call asks again.
         Ok(if left.available() < self.available() { Step::Progress } else { step })
     }
 
-    /// Returns what is behind `n` bytes that were posted.
+    /// Returns the input after `n` posted bytes.
     #[must_use]
     pub fn after(mut self, n: u64) -> Self {
         self.advance(n);
@@ -101,66 +106,63 @@ impl Input<'_> {
     }
 }
 
-/// What one call of [`Decoder::step`] came to.
+/// The result of [`Decoder::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// At least one byte was posted; call again with what follows.
+    /// At least one byte was posted; call again with the bytes that follow.
     Progress,
-    /// Nothing was posted: the message at this position is exactly this many bytes long in all, more than are available.
+    /// Nothing was posted: the message at this position has exactly this many bytes, more than are available.
     ///
-    /// The decoder is not asked again before as many are there, so that a long message that comes in small pieces costs one
-    /// look. And it is what makes a hole survivable: bytes that were not captured count towards the number, the message is
-    /// decoded with its end opaque, and the next one begins where it should. Return it as soon as a length is known.
+    /// The decoder is called again once they are available, so a long message in small pieces is inspected once. Missing
+    /// bytes count too: after a gap the message is decoded with an opaque end, and the next one begins where it should.
+    /// Return this as soon as the length is known.
     Need(u64),
-    /// Nothing was posted: more bytes are needed, and it cannot be said how many (a header that is cut, a line without its end).
+    /// Nothing was posted: more bytes are needed, but their number is unknown (a cut header, a line without its end).
     ///
-    /// The decoder is asked again with each piece. Where bytes were not captured right behind these, the boundary is lost:
-    /// nothing says where the next message begins, so [`Decoder::lost`] is called, and the search goes on by
-    /// [`Decoder::boundary`].
+    /// The decoder is called again with each piece. If the next bytes were not captured, the boundary is lost:
+    /// [`Decoder::lost`] is called, and [`Decoder::boundary`] finds the next message.
     More,
-    /// From here on, both directions of the connection are TLS records. At least one byte was posted.
+    /// At least one byte was posted. From here on both directions carry TLS records.
     Tls,
 }
 
-/// The bytes cannot be of this protocol; the rest of this direction is not decoded. Names what was wrong.
+/// The bytes cannot be of this protocol, for the given reason. The rest of this direction is not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);
 
-/// Whether a message begins at some position, as far as can be told.
+/// Whether a message begins at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boundary {
-    /// These bytes begin a message.
     Yes,
-    /// They do not.
     No,
     /// More bytes are needed (at most [`crate::limits::BOUNDARY_WINDOW`]).
     More,
 }
 
-/// A protocol: state of one connection, fed by [`Engine`].
+/// A protocol: the state of one connection, fed by a [`Engine`].
 ///
-/// Implementations are pure: no I/O, clock, panic or `unsafe`, and no allocation from a length that was not checked.
+/// Implementations are pure: no I/O, clock, panic or `unsafe`, and no allocation from an unchecked length.
 ///
 /// # The life of an operation
 ///
 /// | call | when | what it does |
 /// |---|---|---|
-/// | [`Out::open`] | a request begins | gives the operation its number; it is charged with nothing yet |
-/// | [`Out::charge`] | a message begins, of either direction | what is posted next in this direction goes to that operation, in later steps too |
-/// | [`Out::post`], or a [`Cursor`] | for each field | the next bytes go to an account, under a name for people |
-/// | [`Out::label`] | it is known what was asked | says class, name and way of sending; the last label before the end holds, and without one it is `unmatched` |
-/// | [`Out::release`] | a message is whole | what follows in this direction belongs to no operation until the next charge |
-/// | [`Out::close`] | the answer is whole, or none will come | says how it ended; nothing can be posted to it any more |
+/// | [`Out::open`] | a request begins | numbers the operation; nothing is charged to it yet |
+/// | [`Out::charge`] | a message begins, in either direction | the postings of this direction go to that operation, also in later steps |
+/// | [`Out::post`], or a [`Cursor`] | for each field | the next bytes go to an account, under a readable name |
+/// | [`Out::label`] | the request is known | sets class, name and way of sending; the last label counts, and without one the operation is `unmatched` |
+/// | [`Out::release`] | a message is complete | what follows in this direction belongs to no operation until the next charge |
+/// | [`Out::close`] | the answer is complete, or none will come | sets the outcome; nothing more can be posted to it |
 ///
-/// Several operations may be open at once: the decoder keeps their numbers, in order or by the ids of the protocol, and
-/// charges the one that a message is of. A message that answers nothing known is an [`Out::orphan`], which is opened, labelled
-/// `unmatched` and charged at once. Operations that are open at the end are unanswered; [`Decoder::lost`] closes those whose
-/// answers can no longer be told apart.
+/// Several operations may be open at once. The decoder keeps their numbers, in order or by the protocol's ids, and charges the
+/// one that a message belongs to. A message that answers no known request is an [`Out::orphan`], which is opened, labelled
+/// `unmatched` and charged at once. Operations still open at the end are unanswered; [`Decoder::lost`] closes those whose
+/// answers can no longer be identified.
 ///
 /// # Example
 ///
-/// A protocol of which each message is a byte that counts the text behind it. Requests are answered in order.
+/// Each message is a text with its length in one byte before it. Requests are answered in order.
 ///
 /// ```
 /// use overhead_testing::transcript::check;
@@ -178,7 +180,7 @@ pub enum Boundary {
 ///     let mut cursor = Cursor::new(input, total, out);
 ///     let length = cursor.skip(1, Account::Framing, "length");
 ///     let text = length.and_then(|()| cursor.text(total - 1, account, "text")).unwrap_or_default();
-///     cursor.finish(); // What could not be read goes to `unknown`, so that the next message begins where it should.
+///     cursor.finish(); // Posts the rest to `unknown`, so that the next message begins where it should.
 ///     text
 /// }
 ///
@@ -211,12 +213,12 @@ pub enum Boundary {
 ///         Ok(Step::Progress)
 ///     }
 ///
-///     /// Any byte may be a length: nothing proves a boundary, so that a direction is not decoded after a loss.
+///     /// Any byte may be a length: nothing proves a boundary, so a direction is not decoded after a loss.
 ///     fn boundary(&self, _: Side, _: &[u8]) -> Boundary {
 ///         Boundary::No
 ///     }
 ///
-///     /// It cannot be told which answers were lost, so none of those that follow has its request.
+///     /// The lost answers are unknown, so no later answer can be paired.
 ///     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
 ///         if side == Side::Response {
 ///             self.waiting.drain(..).for_each(|op| out.close(op, Outcome::Unanswered));
@@ -228,7 +230,7 @@ pub enum Boundary {
 ///     }
 /// }
 ///
-/// // Two requests at once, then their answers; `check` tries it cut at every byte, too.
+/// // Two requests at once, then their answers. `check` also cuts them at every byte.
 /// let transcript = check(Counted::default, &[(Side::Request, b"\x03GET\x03SET"), (Side::Response, b"\x01x\x00")]);
 /// assert_eq!(
 ///     transcript.summary(),
@@ -236,72 +238,70 @@ pub enum Boundary {
 /// );
 /// ```
 pub trait Decoder {
-    /// Decodes one message, or one element of a long one, from the start of `input` and posts exactly the bytes it
-    /// consumes. [`Step::Need`] and [`Step::More`] must be returned before anything is posted.
+    /// Decodes one message, or one element of a long message, from the start of `input` and posts exactly the bytes it
+    /// consumes. Return [`Step::Need`] and [`Step::More`] before posting anything.
     ///
-    /// For a length-prefixed message: return [`Step::Need`] until `input.available()` covers it, then decode it with a
-    /// [`Cursor`]; its [`Cursor::finish`] posts whatever could not be decoded to `unknown`, so that a message whose inside is damaged,
-    /// snapped or of an unknown kind never costs the boundary of the next.
+    /// For a length-prefixed message, return [`Step::Need`] until `input.available()` covers it, then decode it with a
+    /// [`Cursor`]. [`Cursor::finish`] posts what could not be decoded to `unknown`, so a damaged, snapped or unknown
+    /// message never costs the boundary of the next.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] where the position cannot be the start of a message. What was posted before stays posted.
+    /// Returns [`Malformed`] if no message can start here. Bytes posted before remain posted.
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed>;
 
-    /// Says whether `bytes` provably begin a message of this direction. Asked at the start of a connection whose handshake
-    /// was not captured, and byte by byte after a loss, or only as [`Decoder::resumes_at_turns`] says.
+    /// Returns whether `bytes` provably begin a message of this direction. Called at the start of a connection without a
+    /// captured handshake, and at every byte after a loss, unless [`Decoder::resumes_at_turns`] is set.
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary;
 
-    /// Returns whether a boundary is believed only where a turn begins: at the first byte behind some of the other side, or
-    /// behind some that were lost. For a protocol of which anything may look like a message: what is no turn is then not
-    /// asked of [`Decoder::boundary`], and goes to `unknown`. Where a turn begins with something else,
-    /// [`Decoder::lost`] is called.
+    /// Returns whether boundaries are only trusted at the start of a turn: at the first byte after bytes of the other side,
+    /// or after lost bytes. For protocols whose messages can be almost any bytes. Other positions go to `unknown`.
+    /// If a turn begins with anything else, [`Decoder::lost`] is called.
     fn resumes_at_turns(&self) -> bool {
         false
     }
 
-    /// Bytes of `side` were lost in the midst of a message: forget what can no longer be paired or told. Operations
-    /// that were open may be closed as unanswered. Decoding of this side resumes at the next boundary.
+    /// Handles bytes of `side` lost within a message: drop state that can no longer be paired. Open operations may be
+    /// closed as unanswered. Decoding of this side resumes at the next boundary.
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>);
 
-    /// The connection, or the capture, is over. Operations may be closed that only waited for what could still have come.
+    /// Ends the connection or the capture: closes operations that were only kept open for bytes that might have followed.
     fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let _ = out;
     }
 
-    /// Nothing of the server is captured: closes what waits for a response as unanswered.
+    /// Closes pending requests as unanswered: nothing of the server was captured.
     fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.lost(Side::Response, out);
     }
 
-    /// Returns a number while the connection is quiet: no message is incomplete and no request waits, in either direction.
-    /// `None` otherwise, and for a decoder that cannot tell.
+    /// Returns a number if the connection is quiet: no message is incomplete and no request is pending, in either
+    /// direction. Returns `None` otherwise, or if the decoder does not support this.
     ///
-    /// As long as two calls return the same number, equal bytes come to equal postings, labels and outcomes after both, and
-    /// [`Out::post_free`] says which bytes need not even be equal. So the number changes with everything that outlives an
-    /// operation and that decoding depends on: prepared statements, what was negotiated, open transactions. A decoder that
-    /// keeps all this in a [`Versioned`] has the number from there.
+    /// While two calls return the same number, equal bytes yield equal postings, labels and outcomes after both, and bytes
+    /// that [`Out::post_free`] marks need not be equal. So the number must change with all state that outlives an operation
+    /// and affects decoding: prepared statements, negotiated options, open transactions. A decoder that keeps this state in
+    /// a [`Versioned`] gets the number from it.
     fn quiet(&self) -> Option<u64> {
         None
     }
 
-    /// Feeds what the number of [`Decoder::quiet`] stands for to `state`, all of it, and returns whether it has; a decoder may not
-    /// where that would be much. As long as two connections of a protocol feed the same, equal bytes come to the same on both.
+    /// Hashes all state behind the number of [`Decoder::quiet`] into `state`. Returns false if it does not, for example
+    /// because the state is large. Connections with equal hashes decode equal bytes equally.
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
         let _ = state;
         false
     }
 
-    /// Goes from a quiet state to the one that [`Decoder::quiet`] has returned `number` for before, as the messages would have
-    /// gone that led there. Returns whether it is there; where it is not, nothing has changed.
+    /// Moves from one quiet state to the state with the given `number` of [`Decoder::quiet`], as if the messages in
+    /// between had been decoded. Returns false, and changes nothing, if it cannot.
     ///
-    /// What has been decoded once need not be decoded again where the same comes in a state with the same number, if the
-    /// state that it led to can be reached without.
+    /// This lets the memo skip decoding a turn that was decoded before in the same state.
     fn resume(&mut self, number: u64) -> bool {
         self.quiet() == Some(number)
     }
 
-    /// Returns how many bytes of memory it holds beyond its own size, roughly: what grows with what the peers send.
+    /// Returns the approximate memory held, in bytes, beyond its own size: whatever grows with what the peers send.
     fn held(&self) -> usize {
         0
     }

@@ -1,42 +1,41 @@
-//! The limits of every decoder, with the reason for each. Nothing is allocated from a length on the wire before it was held
-//! against one of these or of the protocols' own.
+//! Limits shared by all decoders, each with its reason. Every length on the wire is checked against one of these, or
+//! against a protocol's own, before anything is allocated.
 
-/// Bytes of one incomplete message that are kept. What a longer message has beyond is counted by its length alone and
-/// posted to `unknown` where its account does not follow from a length already read. Large enough for every result page
-/// that drivers ask for by default; small enough that many connections can hold one.
+/// Bytes kept of one incomplete message. The rest of a longer message is only counted; it goes to `unknown` unless its
+/// account follows from a length already read. Large enough for the default result pages of all drivers, small enough for
+/// many connections.
 pub const MESSAGE_BUFFER: u64 = 4 << 20;
 
-/// Bytes that may be needed to tell whether a message begins at some position.
+/// Bytes that a decoder may need to recognize the start of a message.
 pub const BOUNDARY_WINDOW: usize = 64;
 
-/// Requests that wait for their responses on one connection. A client that pipelines more than this is not decoded further.
+/// Requests pending on one connection. A client that pipelines more is not decoded further.
 pub const OUTSTANDING: usize = 1 << 20;
 
-/// Length of an operation's name in bytes; longer ones are cut.
+/// Bytes of an operation's name; longer names are cut.
 pub const NAME: usize = 64;
 
-/// Length of a statement in bytes; longer ones are cut in the middle. A screen full of SQL, and 4 MiB for all that are kept.
+/// Bytes of a statement; longer ones are cut in the middle. Holds a screen of SQL; all statements kept take 4 MiB.
 pub const STATEMENT: usize = 1 << 10;
 
-/// Bytes that one compressed body may decompress to: the largest message of MongoDB (48 MB) with some room.
+/// Bytes that one compressed body may decompress to: MongoDB's largest message (48 MB), plus room.
 pub const DECOMPRESSED: usize = 64 << 20;
 
-/// How many times its length zlib can decompress to at most: 258 bytes from two bits (RFC 1951).
+/// Largest expansion of zlib: 258 bytes from two bits (RFC 1951).
 pub const EXPANSION_ZLIB: usize = 1032;
 
-/// The same of zstd: a block of 128 KiB that repeats one byte takes four (RFC 8878 section 3.1.1.2).
+/// Largest expansion of zstd: a block of 128 KiB that repeats one byte takes four bytes (RFC 8878 section 3.1.1.2).
 pub const EXPANSION_ZSTD: usize = 32 << 10;
 
-/// The same of Snappy: a copy of 64 bytes takes three.
+/// Largest expansion of Snappy: a copy of 64 bytes takes three.
 pub const EXPANSION_SNAPPY: usize = 22;
 
-/// The same of LZ4: each byte that a length goes on for adds 255.
+/// Largest expansion of LZ4: each further length byte adds 255.
 pub const EXPANSION_LZ4: usize = 255;
 
-/// How many times its length a compressed body may decompress to without drawing on [`EXPANDED`]. Bodies of real data
-/// stay below it; those of constant bytes do not.
+/// Expansion of a compressed body that does not draw on [`EXPANDED`]. Real data stays below it; constant bytes do not.
 pub const EXPANSION_FREE: usize = 64;
 
-/// Bytes beyond that which all compressed bodies of a run may decompress to: some seconds of work. Once it is spent, bodies
-/// that would draw on it are not decompressed.
+/// Bytes beyond that for all compressed bodies of a run: a few seconds of work. Once spent, bodies that would draw on it
+/// are not decompressed.
 pub const EXPANDED: u64 = 256 << 20;

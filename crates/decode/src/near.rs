@@ -1,16 +1,16 @@
-//! Looking for a byte that is near: names and header lines are short.
+//! Finds a byte that is close: names and header lines are short.
 
-/// Bytes looked at as words before a vector search begins.
+/// Words searched before the vector search begins.
 const NEAR: usize = 3;
 const ONES: u64 = u64::from_le_bytes([1; 8]);
 const TOPS: u64 = u64::from_le_bytes([0x80; 8]);
 
-/// Returns where the first `byte` is.
+/// Returns the position of the first `byte`.
 #[inline]
 pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks();
     for (index, word) in words.iter().take(NEAR).enumerate() {
-        // The lowest top bit that is left is that of the first zero (S. E. Anderson, "Bit Twiddling Hacks").
+        // The lowest remaining top bit marks the first zero (S. E. Anderson, "Bit Twiddling Hacks").
         let word = u64::from_le_bytes(*word) ^ (ONES * u64::from(byte));
         let zeros = word.wrapping_sub(ONES) & !word & TOPS;
         if zeros != 0 {

@@ -1,9 +1,9 @@
-//! Numbers in a text of which it does not matter which they are.
+//! Finds numbers in a text whose values do not matter.
 
 use std::ops::Range;
 
-/// Returns where the numbers in `text` lie: runs of digits that neither continue a word nor are continued by one. What follows a
-/// dollar sign is no number (PostgreSQL's `$1`), nor the beginning of `0x1f` and of `1e5`.
+/// Returns the ranges of the numbers in `text`: runs of digits that are not part of a word. `$1` (PostgreSQL), `0x1f` and
+/// `1e5` contain none.
 pub fn numbers(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {

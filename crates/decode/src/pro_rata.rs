@@ -1,23 +1,20 @@
-//! Bytes that were compressed together: on the wire they are posted in proportion to the operations and accounts of what they
-//! decompress to, because that is all that can be said of them.
+//! Posts bytes that were compressed together in proportion to the operations and accounts of their decompressed content.
+//! Nothing more precise is known about them.
 
 use super::{Label, Note, OpId, Out, Reader, Split};
 use overhead_model::{Account, Amounts, Outcome, Side};
 
-/// A reader that adds up postings by account, to whatever operation, and passes everything else on. Nothing is closed
-/// through it.
+/// A reader that sums postings by account, whatever their operation, and forwards everything else.
 pub struct Weigher<'a, 'r, R: Reader> {
     out: &'a mut Out<'r, R>,
     amounts: Amounts,
 }
 
 impl<'a, 'r, R: Reader> Weigher<'a, 'r, R> {
-    /// Adds up from 0.
     pub fn new(out: &'a mut Out<'r, R>) -> Self {
         Self { out, amounts: Amounts::ZERO }
     }
 
-    /// Returns what was posted so far.
     pub fn amounts(&self) -> Amounts {
         self.amounts
     }
@@ -62,7 +59,7 @@ impl<R: Reader> Reader for Weigher<'_, '_, R> {
     }
 }
 
-/// Bytes in proportion to weights. Kept for its memory.
+/// Divides bytes in proportion to weights. Reuses its memory.
 #[derive(Debug, Default)]
 pub struct Shares {
     parts: Vec<(OpId, Amounts)>,
@@ -71,17 +68,17 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Splits `amount` in proportion to `weights`, ties to the earliest. All zeros where the weights are.
+    /// Divides `amount` in proportion to `weights`, ties to the earliest. All zeros if the weights are.
     pub fn of(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
         self.split.all(amount, weights, &mut self.given);
         &mut self.given
     }
 
-    /// Posts `wire` compressed bytes of the operation being charged in proportion to `amounts`, the accounts of what they
-    /// decompress to, by largest remainder, in stack order.
+    /// Posts `wire` compressed bytes of the operation being charged in proportion to `amounts`, the decompressed accounts,
+    /// by largest remainder, in stack order.
     ///
-    /// What nothing was compressed to only says that there is nothing, as a length of 0 does: it goes to `framing`. What could
-    /// not be decompressed is not posted here but to `unknown`.
+    /// The compressed form of nothing says as much as a length of 0: it goes to `framing`. Bytes that could not be
+    /// decompressed go to `unknown` instead.
     pub fn post<R: Reader>(&mut self, amounts: &Amounts, wire: u64, field: &'static str, out: &mut Out<'_, R>) {
         let mut parts = self.take_parts();
         if let Some(op) = out.current() {
@@ -90,13 +87,13 @@ impl Shares {
         self.post_parts(parts, wire, field, out);
     }
 
-    /// Returns an empty list of operations, each with the accounts of what is its.
+    /// Returns an empty list of operations and their accounts.
     pub(crate) fn take_parts(&mut self) -> Vec<(OpId, Amounts)> {
         self.parts.clear();
         std::mem::take(&mut self.parts)
     }
 
-    /// As [`Shares::post`], of several operations.
+    /// Like [`Shares::post`], for several operations.
     pub(crate) fn post_parts<R: Reader>(
         &mut self,
         parts: Vec<(OpId, Amounts)>,

@@ -1,19 +1,17 @@
-//! Sharing a number of bytes in proportion, in integers that add up.
+//! Divides a number of bytes in proportion to weights, in integers that add up.
 
-/// Shares in proportion to the same weights.
 #[derive(Debug, Default)]
 pub struct Split {
     weights: Vec<u64>,
     total: u64,
     are_equal: bool,
-    /// Of one amount after the other, each one's share; and the remainders of the last one's division.
+    /// The shares of each amount in turn; and the remainders of the last division.
     shares: Vec<u64>,
     remainders: Vec<u64>,
     order: Vec<u32>,
 }
 
 impl Split {
-    /// Begins with these weights.
     pub fn begin(&mut self, weights: impl Iterator<Item = u64>) {
         self.weights.clear();
         self.weights.extend(weights);
@@ -22,8 +20,8 @@ impl Split {
         self.are_equal = self.weights.iter().all(|weight| Some(weight) == first);
     }
 
-    /// Splits each amount by largest remainder, ties to the earliest, and calls `give` with the index and the shares of each.
-    /// The shares add up to the amount where any weight is positive.
+    /// Divides each amount by largest remainder, ties to the earliest, and calls `give` with each index and its shares. The
+    /// shares add up to the amount if any weight is positive.
     #[inline]
     pub fn amounts<const N: usize>(&mut self, amounts: [u64; N], mut give: impl FnMut(usize, [u64; N])) {
         if self.total == 0 {
@@ -47,7 +45,7 @@ impl Split {
         }
     }
 
-    /// Splits `amount` by these weights, and puts the share of each into `given`: zeros where the weights are.
+    /// Divides `amount` by these weights into `given`; zeros if the weights are zero.
     pub fn all(&mut self, amount: u64, weights: impl Iterator<Item = u64>, given: &mut Vec<u64>) {
         self.begin(weights);
         given.clear();
@@ -59,7 +57,7 @@ impl Split {
         });
     }
 
-    /// Adds the shares of an amount to those of the amounts before it.
+    /// Appends the shares of an amount.
     fn in_proportion(&mut self, amount: u64) {
         let (begun, total) = (self.shares.len(), self.total);
         self.remainders.clear();
@@ -85,7 +83,7 @@ impl Split {
     }
 }
 
-/// `amount * weight / total`, and the remainder.
+/// Returns `amount * weight / total` and the remainder.
 fn divided(amount: u64, weight: u64, total: u64) -> (u64, u64) {
     if let Some(product) = amount.checked_mul(weight) {
         return (product / total, product % total);

@@ -1,29 +1,28 @@
-//! Postings held back until it is known how they lie on the wire.
+//! Holds postings back until their layout on the wire is known.
 //!
-//! Two layouts need it. A compressed body, or the payload of a compressed segment, is decoded from its decompressed
-//! bytes: what counts is the bytes on the wire, split in proportion to the accounts of the decompressed ones. And
-//! messages inside segments (CQL version 5) or TLS records run on across headers, checksums and tags, which have to be
-//! posted in between. A [`Weigher`](super::Weigher) is enough for a body, which is of one operation; the others take a [`Tape`].
+//! Two layouts need this. A compressed segment is decoded from its decompressed bytes, but the wire bytes count, divided in
+//! proportion to the decompressed accounts. And messages within segments (CQL version 5) or TLS records continue across
+//! headers, checksums and tags, which must be posted in between. A [`Weigher`](super::Weigher) is enough for a compressed
+//! body, which belongs to one operation.
 
 use super::{Label, Note, OpId, Out, Reader, Shares};
 use overhead_model::{Account, Amounts, Outcome, Side};
 
-/// What was posted, in order.
+/// Recorded postings, in order.
 #[derive(Debug, Default)]
 pub struct Tape {
     events: Vec<Event>,
     closed: Vec<(OpId, Outcome)>,
-    /// Where the next player begins.
+    /// Start of the next player.
     start: Position,
-    /// Bytes posted since the tape was emptied.
+    /// Bytes posted since the tape was cleared.
     recorded: u64,
 }
 
-/// A place on a tape.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Position {
     next: usize,
-    /// Bytes of the next posting that were played.
+    /// Bytes of the next posting already played.
     within: u64,
 }
 
@@ -34,28 +33,28 @@ enum Event {
     Post { op: OpId, account: Account, field: &'static str, len: u64 },
 }
 
-/// A reader that writes postings to a tape and passes everything else on. Operations that are closed meanwhile stay
-/// open until the tape was played.
+/// A reader that records postings and forwards everything else. Operations closed during the recording stay open until the
+/// tape is played.
 pub struct Recorder<'a, 'r, R: Reader> {
     out: &'a mut Out<'r, R>,
     tape: &'a mut Tape,
 }
 
 impl Tape {
-    /// Returns how many bytes of memory it holds.
+    /// Returns the memory held, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.events.capacity() * size_of::<Event>()
     }
 }
 
 impl<'a, 'r, R: Reader> Recorder<'a, 'r, R> {
-    /// Records on `tape`, which is emptied.
+    /// Clears `tape` and records on it.
     pub fn new(out: &'a mut Out<'r, R>, tape: &'a mut Tape) -> Self {
         tape.clear();
         Self { out, tape }
     }
 
-    /// Records on `tape` behind what it holds.
+    /// Appends to `tape`.
     pub fn append(out: &'a mut Out<'r, R>, tape: &'a mut Tape) -> Self {
         Self { out, tape }
     }
@@ -109,7 +108,7 @@ impl<R: Reader> Reader for Recorder<'_, '_, R> {
 }
 
 impl Tape {
-    /// Gives back what more than `bytes` of memory it takes.
+    /// Frees memory beyond `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         self.clear();
         self.events.shrink_to(bytes / size_of::<Event>());
@@ -121,32 +120,30 @@ impl Tape {
         (self.start, self.recorded) = (Position::default(), 0);
     }
 
-    /// Bytes posted on it since it was emptied.
     pub fn recorded(&self) -> u64 {
         self.recorded
     }
 
-    /// Returns what was closed during the recording and is not closed yet.
+    /// Drains the operations closed during the recording.
     pub fn closed(&mut self) -> std::vec::Drain<'_, (OpId, Outcome)> {
         self.closed.drain(..)
     }
 
-    /// Returns a player at the beginning of the tape.
     pub fn play(&self) -> Player<'_> {
         Player { tape: self, at: self.start }
     }
 
-    /// The tape begins at `position` from now on.
+    /// Moves the start of the tape to `position`.
     pub fn forget(&mut self, position: Position) {
         self.start = position;
-        // Moving the rest to the front pays once as much was played as is left.
+        // Moving the rest to the front pays off once half of it was played.
         if self.start.next * 2 >= self.events.len() {
             self.events.drain(..self.start.next.min(self.events.len()));
             self.start.next = 0;
         }
     }
 
-    /// Closes what was closed during the recording.
+    /// Closes the operations closed during the recording.
     pub fn close<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         for (op, outcome) in self.closed.drain(..) {
             out.close(op, outcome);
@@ -154,14 +151,12 @@ impl Tape {
     }
 }
 
-/// A position on a tape.
 #[derive(Clone, Copy)]
 pub struct Player<'a> {
     tape: &'a Tape,
     at: Position,
 }
 
-/// A piece of a posting.
 struct Piece {
     op: OpId,
     account: Account,
@@ -170,12 +165,11 @@ struct Piece {
 }
 
 impl Player<'_> {
-    /// Returns where it is.
     pub fn position(&self) -> Position {
         self.at
     }
 
-    /// Plays up to `len` bytes: `group` is told of groups, `post` of postings.
+    /// Plays up to `len` bytes: calls `group` for groups and `post` for postings.
     fn run(&mut self, mut len: u64, mut group: impl FnMut(Option<&'static str>), mut post: impl FnMut(Piece)) {
         while let Some(&event) = self.tape.events.get(self.at.next) {
             match event {
@@ -197,7 +191,8 @@ impl Player<'_> {
         }
     }
 
-    /// Shares of the operations in the next `len` bytes, in order; neighbours of one operation are one share.
+    /// Collects the shares of the operations in the next `len` bytes, in order; adjacent shares of one operation are
+    /// merged.
     pub fn owners(mut self, len: u64, owners: &mut Vec<(OpId, u64)>) {
         owners.clear();
         self.run(
@@ -210,7 +205,7 @@ impl Player<'_> {
         );
     }
 
-    /// Posts the next `len` bytes as they were recorded.
+    /// Posts the next `len` bytes as recorded.
     pub fn post<R: Reader>(&mut self, len: u64, out: &mut Out<'_, R>) {
         // Two closures cannot both hold `out`.
         let out = std::cell::RefCell::new(out);
@@ -228,7 +223,8 @@ impl Player<'_> {
         );
     }
 
-    /// Posts `wire` compressed bytes in proportion to the operations and accounts of the next `len` bytes: see [`Shares::post`].
+    /// Posts `wire` compressed bytes in proportion to the operations and accounts of the next `len` bytes: see
+    /// [`Shares::post`].
     pub fn post_pro_rata<R: Reader>(&mut self, len: u64, wire: u64, shares: &mut Shares, out: &mut Out<'_, R>) {
         if out.wants_inner() {
             let mut again = *self;
@@ -247,7 +243,7 @@ impl Player<'_> {
     }
 }
 
-/// Posts the next `len` bytes of `shares`, one for each of `owners`. They go down by as much.
+/// Posts the next `len` bytes from `shares`, one share for each of `owners`, and reduces the shares.
 pub fn post_shares<R: Reader>(
     owners: &[(OpId, u64)],
     shares: &mut [u64],

@@ -1,16 +1,15 @@
-//! What a decoder remembers from one message to the next, with a number that changes with it.
+//! Decoder state with a version number.
 //!
-//! [`Decoder::quiet`](super::Decoder::quiet) promises that equal bytes come to equal postings as long as it returns the same
-//! number. A decoder that keeps all it remembers in one struct within a [`Versioned`], and returns [`Versioned::version`], keeps
-//! that promise by construction: the struct can be read as if the wrapper were not there, and changed only through it.
+//! [`Decoder::quiet`](super::Decoder::quiet) promises equal postings for equal bytes while its number is the same. A
+//! decoder that keeps all its state in a [`Versioned`] and returns [`Versioned::version`] keeps that promise by
+//! construction: the state can be read freely, but changed only through the wrapper.
 
 use std::ops::Deref;
 
-/// A value and its version. Where two readings of the version are equal, so are the values at these times.
+/// A value and its version. Equal versions mean equal values.
 ///
-/// A value that changes and changes back has a new version afterwards, for what it was before is not kept. A state that comes
-/// and goes with every request is better made part of the number that [`Decoder::quiet`](super::Decoder::quiet) returns, in
-/// bits of its own beside the version.
+/// A value that changes back still gets a new version, because old values are not kept. State that changes with every
+/// request is better encoded in separate bits of the number that [`Decoder::quiet`](super::Decoder::quiet) returns.
 #[derive(Clone, Debug, Default)]
 pub struct Versioned<T> {
     value: T,
@@ -18,26 +17,24 @@ pub struct Versioned<T> {
 }
 
 impl<T> Versioned<T> {
-    /// Wraps a value that has not changed yet.
     pub fn new(value: T) -> Self {
         Self { value, version: 0 }
     }
 
-    /// Returns a number that was never returned for another value than the one there is now. It rises from 0 by one for each change.
+    /// Returns the number of changes so far.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Changes the value, which has a new version afterwards whether or not anything came out different.
+    /// Changes the value. Always increments the version.
     #[inline]
     pub fn change<A>(&mut self, change: impl FnOnce(&mut T) -> A) -> A {
         self.version += 1;
         change(&mut self.value)
     }
 
-    /// Changes the value, which has a new version only where something came out different. Copies the value for that: meant for
-    /// small ones.
+    /// Changes the value, and increments the version only if the value differs. Clones the value: for small values.
     #[inline]
     pub fn update<A>(&mut self, change: impl FnOnce(&mut T) -> A) -> A
     where
@@ -49,7 +46,7 @@ impl<T> Versioned<T> {
         answer
     }
 
-    /// Puts `part` in its place within the value, which has a new version only where another stood there.
+    /// Sets a part of the value. Increments the version only if the part differs.
     #[inline]
     pub fn put<P: PartialEq>(&mut self, place: impl FnOnce(&mut T) -> &mut P, part: P) {
         let place = place(&mut self.value);
@@ -60,7 +57,6 @@ impl<T> Versioned<T> {
     }
 }
 
-/// Reads the value.
 impl<T> Deref for Versioned<T> {
     type Target = T;
 

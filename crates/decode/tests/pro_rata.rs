@@ -1,4 +1,4 @@
-//! How the bytes of a compressed message are shared among accounts.
+//! How the bytes of a compressed message are divided among accounts.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -7,7 +7,7 @@ use overhead_model::{Account, Amounts, Side};
 use overhead_testing::transcript::Transcript;
 use proptest::prelude::*;
 
-/// What `wire` bytes come to that decompress to `amounts`.
+/// Returns how `wire` bytes that decompress to `amounts` are posted.
 fn posted(amounts: &Amounts, wire: u64) -> Amounts {
     let mut transcript = Transcript::default();
     let mut out = Out::new(&mut transcript, Side::Request, None);

@@ -41,10 +41,8 @@ pub enum Account {
 }
 
 impl Account {
-    /// How many accounts there are.
     pub const COUNT: usize = 13;
 
-    /// All accounts in stack order.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Link,
         Self::Ip,
@@ -61,7 +59,7 @@ impl Account {
         Self::Unknown,
     ];
 
-    /// Returns the stable identifier that JSON, CSV and figures use.
+    /// Returns the stable identifier used in JSON, CSV and figures.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Link => "link",
@@ -80,12 +78,11 @@ impl Account {
         }
     }
 
-    /// Returns the account with this identifier.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|account| account.name() == name)
     }
 
-    /// Returns whether it is the accounts of TCP payload (`tls` to `unknown`), each byte of which is counted once.
+    /// Returns whether it is an account of TCP payload (`tls` to `unknown`), whose bytes count once each.
     pub const fn is_payload(self) -> bool {
         self as u8 >= Self::Tls as u8
     }
@@ -102,22 +99,20 @@ impl fmt::Display for Account {
 pub struct Amounts([u64; Account::COUNT]);
 
 impl Amounts {
-    /// Nothing posted anywhere.
     pub const ZERO: Self = Self([0; Account::COUNT]);
 
-    /// Returns a single posting of `bytes` to `account`.
     pub fn of(account: Account, bytes: u64) -> Self {
         let mut amounts = Self::ZERO;
         amounts[account] = bytes;
         amounts
     }
 
-    /// Sum over all accounts: wire bytes.
+    /// Sums all accounts: wire bytes.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Adds `other` so many times.
+    /// Adds `other` a number of times.
     #[inline]
     pub fn add_times(&mut self, other: &Self, times: u64) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
@@ -125,7 +120,6 @@ impl Amounts {
         }
     }
 
-    /// Adds amounts of payload.
     #[inline]
     pub fn add_payload(&mut self, payload: &PayloadAmounts) {
         for (mine, theirs) in self.0.iter_mut().skip(FIRST_OF_PAYLOAD).zip(payload.0) {
@@ -133,39 +127,38 @@ impl Amounts {
         }
     }
 
-    /// Sum over the payload accounts.
+    /// Sums the payload accounts.
     pub fn payload(&self) -> u64 {
         self.0[FIRST_OF_PAYLOAD..].iter().sum()
     }
 
-    /// Every account with its amount, in stack order, zeros included.
+    /// Iterates over all accounts in stack order, including zeros.
     pub fn iter(&self) -> impl Iterator<Item = (Account, u64)> + '_ {
         Account::ALL.into_iter().zip(self.0.iter().copied())
     }
 }
 
-/// One amount, in bytes, per account of payload.
+/// One amount, in bytes, per payload account.
 #[derive(Clone, Copy, Debug)]
 pub struct PayloadAmounts([u64; Account::COUNT - FIRST_OF_PAYLOAD]);
 
 const FIRST_OF_PAYLOAD: usize = Account::Tls as usize;
 
 impl PayloadAmounts {
-    /// Nothing posted anywhere.
     pub const ZERO: Self = Self([0; Account::COUNT - FIRST_OF_PAYLOAD]);
 
-    /// Adds `bytes` to `account`, which is one of payload.
+    /// Adds `bytes` to `account`, which must be a payload account.
     #[inline]
     pub fn add(&mut self, account: Account, bytes: u64) {
         debug_assert!(account.is_payload(), "{account} is not for payload");
-        // What is added nowhere does not balance.
+        // Bytes that are added nowhere show up as an imbalance.
         if let Some(amount) = self.0.get_mut((account as usize).wrapping_sub(FIRST_OF_PAYLOAD)) {
             *amount += bytes;
         }
     }
 }
 
-/// One by one: amounts that were just added to are slow to load several at a time.
+/// Compares one by one: just-written amounts are slow to load in vectors.
 impl PartialEq for Amounts {
     #[inline]
     fn eq(&self, other: &Self) -> bool {

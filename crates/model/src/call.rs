@@ -1,56 +1,51 @@
-//! What a TLS library was called with, beside the frames that carried it: how captures keep it.
+//! Calls of a TLS library, as captures keep them next to the frames that carried their ciphertext.
 //!
-//! A part of a call is a packet of link type 252, as the pieces of [`crate::stream`] are: tags, then the bytes. Wireshark shows them
-//! in clear. They were on no wire: their records are in frames of the same capture, and these take their content from here.
+//! Part of a call is a packet of link type 252, like the pieces of [`crate::stream`]: tags, then the bytes. Wireshark shows
+//! them in clear. They were not on a wire: the frames of the same capture have their records, whose content comes from here.
 //!
 //! ```text
-//! text:  "tls 1", "s" where the sender's library was called or "r" for the receiver's, first and last number in TCP, place of the
-//!        call's bytes in all that the library has moved, bytes of the call, bytes of it before these, bytes that could not be had
-//!        "tls 1 announced": such packets are to be expected from here on
+//! text:  "tls 1", "s" if the sender's library was called or "r" if the receiver's, first and last TCP sequence number,
+//!        position of the call's bytes in the library's stream, length of the call, bytes of it before these, unreadable bytes
+//!        "tls 1 announced": such packets may follow
 //! ```
 
 use crate::stream::{Tags, column_text, put, put_text};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-/// First words of the text, with the version of its format.
+/// Start of the text, with the version of its format.
 const FORMAT: &str = "tls 1 ";
 const ANNOUNCED: &str = "announced";
 
-/// A packet of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallPacket<'a> {
-    /// Calls are taken from here on.
+    /// Calls are recorded from here on.
     Announcement,
-    /// A part of what one call has moved.
     Part(CallPart<'a>),
 }
 
-/// A part of what one call of a TLS library has moved through a TCP connection.
+/// Some of the bytes that one call of a TLS library moved through a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallPart<'a> {
-    /// Who has sent the bytes.
     pub sender: SocketAddr,
-    /// Who has received them.
     pub receiver: SocketAddr,
-    /// It was the sender's library that was called.
+    /// The sender's library was called, not the receiver's.
     pub sent: bool,
-    /// TCP sequence numbers of the first byte that was moved for the call, and behind the last one.
+    /// TCP sequence numbers of the first byte moved for the call, and after the last one.
     pub sequence: [u32; 2],
-    /// Place of the call's first byte in what the library has moved.
+    /// Position of the call's first byte in the library's stream.
     pub call_start: u64,
     /// Bytes of the call.
     pub call_len: u64,
     /// Bytes of the call before these.
     pub before: u64,
-    /// Bytes here. Where they could not be had, `bytes` is empty.
+    /// Bytes in this part. If they could not be read, `bytes` is empty.
     pub len: u32,
-    /// The bytes.
     pub bytes: &'a [u8],
 }
 
 impl<'a> CallPacket<'a> {
-    /// Reads a packet; `None` for other packets of the link type, and where it was not captured whole.
+    /// Reads a packet. Returns `None` for other packets of the link type and for incomplete ones.
     pub fn read(packet: &'a [u8]) -> Option<Self> {
         // Most packets are pieces of streams.
         column_text(packet).filter(|(text, _)| text.starts_with(FORMAT.as_bytes()))?;
@@ -85,7 +80,7 @@ impl<'a> CallPacket<'a> {
         }))
     }
 
-    /// Appends the packet to `out`. `server_port` says whose dissector Wireshark is to show the bytes with.
+    /// Appends the packet to `out`. Wireshark picks its dissector by `server_port`.
     pub fn write(&self, server_port: u16, out: &mut Vec<u8>) {
         let mut text = FORMAT.to_owned();
         match self {
@@ -93,7 +88,6 @@ impl<'a> CallPacket<'a> {
             Self::Part(part) => {
                 let CallPart { sent, sequence: [from, to], call_start, call_len, before, len, bytes, .. } = part;
                 let (end, missing) = (if *sent { 's' } else { 'r' }, *len as usize - bytes.len());
-                // Writing to memory does not fail.
                 let _ = write!(text, "{end} {from} {to} {call_start} {call_len} {before} {missing}");
                 Tags::write_ends((part.sender, part.receiver), server_port, out);
             }

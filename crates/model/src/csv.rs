@@ -1,20 +1,19 @@
-//! Tables as RFC 4180 text, for spreadsheets and programs: the same for records of runs, of loads, and of comparisons.
+//! Tables as RFC 4180 text: of runs, loads and comparisons.
 //!
-//! Names come from the wire and from users: harmful characters in them are escapes. A spreadsheet takes a cell that begins with `=`,
-//! `+`, `-` or `@` for a formula and runs it, so such text gets an apostrophe in front. Numbers are written as they are.
+//! Names come from the wire and from users, so harmful characters are escaped. Spreadsheets run a cell that begins with
+//! `=`, `+`, `-` or `@` as a formula, so such text gets a leading apostrophe. Numbers are written unchanged.
 
 use crate::outside::OutsideText;
 use std::fmt::{Display, Write};
 use std::net::Ipv6Addr;
 
-/// A table that grows by rows. A cell that a row does not name is empty.
+/// A table that grows by rows. Unset cells are empty.
 #[derive(Clone, Debug)]
 pub struct Csv {
     columns: Vec<String>,
     text: String,
 }
 
-/// A row that is being filled.
 #[derive(Debug)]
 pub struct CsvRow<'a> {
     table: &'a mut Csv,
@@ -22,39 +21,37 @@ pub struct CsvRow<'a> {
 }
 
 impl Csv {
-    /// Begins a table with these columns.
     pub fn new<C: Into<String>>(columns: impl IntoIterator<Item = C>) -> Self {
         let columns: Vec<String> = columns.into_iter().map(Into::into).collect();
         let text = line(columns.iter().map(|column| quoted(&harmless(column))));
         Self { columns, text }
     }
 
-    /// Begins a row, which is written by [`CsvRow::end`].
+    /// Begins a row; [`CsvRow::end`] writes it.
     pub fn row(&mut self) -> CsvRow<'_> {
         let cells = vec![String::new(); self.columns.len()];
         CsvRow { table: self, cells }
     }
 
-    /// Returns the table, header first, each line ended by a line feed.
+    /// Returns the table, header first, with a line feed after each line.
     pub fn finish(self) -> String {
         self.text
     }
 }
 
 impl CsvRow<'_> {
-    /// Sets a cell of text.
     #[must_use]
     pub fn text(self, column: &str, text: &str) -> Self {
         self.set(column, quoted(&harmless(text)))
     }
 
-    /// Sets a number or a truth value, as it prints.
+    /// Sets a number or a boolean.
     #[must_use]
     pub fn number(self, column: &str, number: impl Display) -> Self {
         self.set(column, number.to_string())
     }
 
-    /// Sets a number, where there is one.
+    /// Sets a number, if there is one.
     #[must_use]
     pub fn maybe(self, column: &str, number: Option<impl Display>) -> Self {
         match number {
@@ -63,7 +60,6 @@ impl CsvRow<'_> {
         }
     }
 
-    /// Writes the row.
     pub fn end(self) {
         let text = line(self.cells.into_iter());
         self.table.text.push_str(&text);
@@ -83,14 +79,13 @@ fn line(cells: impl Iterator<Item = String>) -> String {
     let mut line = String::new();
     for (position, cell) in cells.enumerate() {
         let comma = if position > 0 { "," } else { "" };
-        // Writing to a string does not fail.
         let _ = write!(line, "{comma}{cell}");
     }
     line.push('\n');
     line
 }
 
-/// Returns text that steers nothing, no spreadsheet takes for a formula, and no runner for a command.
+/// Escapes text so that no terminal, spreadsheet or CI runner interprets it.
 pub fn harmless(text: &str) -> String {
     const BEGIN: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
     let is_command = text.trim_start().starts_with("::") && text.parse::<Ipv6Addr>().is_err();

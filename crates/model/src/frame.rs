@@ -1,32 +1,31 @@
-//! A captured link-layer unit, as every source hands it on.
+//! A captured link-layer unit, as every source returns it.
 
 use crate::stream::tags_len;
 use std::fmt;
 
-/// One captured frame, borrowed from its source.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// Capture time in nanoseconds since the Unix epoch.
     pub time_ns: u64,
-    /// Link type of the interface that captured it.
+    /// Link type of the capturing interface.
     pub link: LinkType,
     /// Length in bytes, before snapping: see [`Frame::wire_len`].
     pub original_len: u32,
-    /// Index of the capturing interface within its source (0 where the format has only one).
+    /// Index of the capturing interface within its source (0 if the format has only one).
     pub interface: u32,
-    /// The captured bytes; shorter than `original_len` when the frame was snapped.
+    /// Captured bytes; fewer than `original_len` if the frame was snapped.
     pub bytes: &'a [u8],
 }
 
 impl Frame<'_> {
-    /// Returns its length on the wire in bytes, before snapping. Sums of these are *wire bytes*. Of a piece of a stream, the
-    /// bytes of the stream alone: its tags were on no wire.
+    /// Returns the length on the wire in bytes, before snapping. Sums of these are *wire bytes*. For a piece of a stream,
+    /// only the bytes of the stream count: its tags were not on a wire.
     #[inline]
     pub fn wire_len(&self) -> u32 {
         self.original_len - self.unsent()
     }
 
-    /// Returns how many bytes of that were captured.
+    /// Returns how many of these bytes were captured.
     #[inline]
     pub fn captured_len(&self) -> u32 {
         self.bytes.len() as u32 - self.unsent()
@@ -38,7 +37,6 @@ impl Frame<'_> {
     }
 }
 
-/// A frame that owns its bytes.
 #[derive(Clone, Debug)]
 pub struct Kept {
     time_ns: u64,
@@ -49,13 +47,11 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Returns a copy of `frame`.
     pub fn of(frame: &Frame<'_>) -> Self {
         let Frame { time_ns, link, original_len, interface, bytes } = *frame;
         Self { time_ns, link, original_len, interface, bytes: bytes.to_vec() }
     }
 
-    /// Returns the frame.
     pub fn frame(&self) -> Frame<'_> {
         let Self { time_ns, link, original_len, interface, ref bytes } = *self;
         Frame { time_ns, link, original_len, interface, bytes }
@@ -69,34 +65,29 @@ pub struct LinkType(pub u16);
 impl LinkType {
     /// BSD loopback, address family in host byte order.
     pub const NULL: Self = Self(0);
-    /// Ethernet II.
     pub const ETHERNET: Self = Self(1);
     /// Raw IP as some BSDs number it.
     pub const RAW_BSD: Self = Self(12);
     /// PPP, with or without the two bytes of HDLC before the protocol.
     pub const PPP: Self = Self(9);
-    /// PPP in frames like those of HDLC (RFC 1662).
+    /// PPP in HDLC-like frames (RFC 1662).
     pub const PPP_SERIAL: Self = Self(50);
     /// A session of PPP over Ethernet, without the Ethernet header (RFC 2516).
     pub const PPP_ETHER: Self = Self(51);
     /// Raw IP as OpenBSD numbers it.
     pub const RAW_OPENBSD: Self = Self(14);
-    /// Raw IPv4 or IPv6, by its version nibble.
+    /// Raw IPv4 or IPv6, according to the version nibble.
     pub const RAW: Self = Self(101);
     /// OpenBSD loopback, address family in network byte order.
     pub const LOOP: Self = Self(108);
-    /// Linux cooked capture.
     pub const LINUX_SLL: Self = Self(113);
-    /// Raw IPv4.
     pub const IPV4: Self = Self(228);
-    /// Raw IPv6.
     pub const IPV6: Self = Self(229);
-    /// Packets of Wireshark's export, which streams are kept as: see [`crate::stream`].
+    /// Packets of Wireshark's export, which hold streams: see [`crate::stream`].
     pub const UPPER_PDU: Self = Self(252);
-    /// Linux cooked capture v2.
     pub const LINUX_SLL2: Self = Self(276);
 
-    /// Returns the registry's name without its `LINKTYPE_`/`DLT_` prefix, where this tool decodes the type.
+    /// Returns the registry's name without its `LINKTYPE_`/`DLT_` prefix, if this tool decodes the type.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::NULL => Some("NULL"),

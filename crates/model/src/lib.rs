@@ -1,7 +1,10 @@
-//! The vocabulary that every room of `overhead` shares: accounts, frames, operations, the records of a run and of a load.
+//! The shared vocabulary of `overhead`. Every other crate may depend on this one, which only does arithmetic on amounts,
+//! (de)serialization and the wording of errors.
 //!
-//! No behaviour lives here beyond arithmetic on amounts, (de)serialisation and the wording of errors, so that every other
-//! crate can depend on this one and none has to depend on a neighbour for a name.
+//! - `account`, `operation`, `system`: accounts, operations, protocols; [`Tally`] receives closed operations
+//! - `frame`, `stream`, `call`: what captures hold; `trace`: the steps from frames to operations
+//! - `record`, `load`, `sweep`: the records of runs, loads and sweeps; `spread`: repeated measurements
+//! - `csv`, `outside`, `exit`, `privilege`: tables, text from outside, exit statuses, capabilities
 
 #![forbid(unsafe_code)]
 

@@ -166,7 +166,7 @@ pub struct LoadSummary {
 }
 
 impl LoadSummary {
-    /// Sums up runs; partial ones count only where there is no other. `None` where no operation was answered.
+    /// Sums up runs; partial ones count only if there is no other. `None` if no operation was answered.
     pub fn of(runs: &[LoadRun]) -> Option<Self> {
         let mut order: Vec<usize> = (0..runs.len()).filter(|&run| runs[run].operations > 0).collect();
         if order.iter().any(|&run| runs[run].partial.is_none()) {

@@ -1,4 +1,4 @@
-//! Operations - a request and the response that answers it - and where closed ones are handed.
+//! Operations, that is requests with their responses, and the trait that receives closed ones.
 
 use crate::account::Amounts;
 use crate::stream::Transport;
@@ -20,10 +20,8 @@ pub enum Side {
 }
 
 impl Side {
-    /// Both sides, request first.
     pub const BOTH: [Self; 2] = [Self::Request, Self::Response];
 
-    /// Returns the identifier that records use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -31,7 +29,6 @@ impl Side {
         }
     }
 
-    /// Returns the opposite direction.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -57,10 +54,9 @@ pub enum Class {
 }
 
 impl Class {
-    /// How many there are; the last one is [`Class::Unmatched`].
+    /// Number of classes; [`Class::Unmatched`] is the last.
     pub const COUNT: usize = Self::Unmatched as usize + 1;
 
-    /// Returns the stable identifier of the run record.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Workload => "workload",
@@ -71,61 +67,53 @@ impl Class {
     }
 }
 
-/// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Answered, and not by an error.
     Ok,
-    /// Answered by an error.
     Error,
     /// No answer is due (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, a statement skipped in an aborted pipeline).
     NoReply,
     /// The capture ended, or lost bytes, before the answer was complete.
     Unanswered,
-    /// The server sent it of its own accord (an event, a push, a notification): there is no request, and no operation.
+    /// The server sent it unasked (an event, a push, a notification): there is no request, and no operation.
     Unsolicited,
 }
 
-/// What tells the rows of the run record apart.
+/// The key of a row in the run record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowKey<'a> {
-    /// The protocol of the connection.
     pub protocol: Protocol,
-    /// The class of the operations in the row.
     pub class: Class,
     /// Command word, verb, or one of the fixed names (`CONNECT`, `STARTUP`, …).
     pub name: &'a str,
-    /// How it was sent (`array`, `inline`, `simple`, `prepared`, `batch`, …); empty where there is only one way.
+    /// How it was sent (`array`, `inline`, `simple`, `prepared`, `batch`, …); empty if there is only one way.
     pub via: &'static str,
-    /// The grain below the name: SQL text without its literals, a command with the pattern of its keys. It holds no user
-    /// data. Empty where there is none; [`OTHER`] for what is not told apart.
+    /// The finer grain below the name: SQL without literals, a command with the pattern of its keys. Without user data.
+    /// Empty if there is none; [`OTHER`] if statements are merged.
     pub statement: &'a str,
 }
 
-/// Name of what is added up because it is beyond a bound: of operations, and of statements.
+/// Name of the row for everything beyond a limit, of operations and of statements.
 pub const OTHER: &str = "(other)";
 
-/// What a [`Tally`] adds up by itself, as that tally numbers it: a statement of a row.
+/// A row and statement of a [`Tally`], numbered by that tally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowId(pub u64);
 
-/// What one direction of an operation came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SideTotals {
-    /// Frames touched. Frames shared with other operations count in each.
+    /// Frames touched. Shared frames count for each operation.
     pub frames: u64,
-    /// Bytes per account.
     pub amounts: Amounts,
 }
 
-/// A closed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// What each direction came to, by [`Side`].
+    /// Totals by [`Side`].
     pub sides: [SideTotals; 2],
-    /// How it ended.
     pub outcome: Outcome,
-    /// From the frame with the request's first byte to the frame with the response's last; `None` unless both were seen.
+    /// Time from the frame with the request's first byte to the frame with the response's last; `None` unless both were
+    /// seen.
     pub latency_ns: Option<u64>,
 }
 
@@ -144,43 +132,37 @@ pub enum DecidedBy {
     Socket,
 }
 
-/// A connection that operations are of, as far as is known while they come.
+/// A connection with open operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Its number, which no other has that is told to the same tally.
+    /// Unique within the tally.
     pub number: u64,
-    /// Address of the client.
     pub client: SocketAddr,
-    /// Address of the server.
     pub server: SocketAddr,
     /// Capture time of its first frame, Unix nanoseconds.
     pub first_ns: u64,
 }
 
-/// What is known of a selected connection when it ends or the capture does.
+/// A selected connection at its end, or at the end of the capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionSummary {
-    /// Address of the client.
     pub client: SocketAddr,
-    /// Address of the server.
     pub server: SocketAddr,
-    /// What carried its bytes.
     pub transport: Transport,
-    /// Names of client and server where the addresses only stand for them.
+    /// Names of client and server, if the addresses are only placeholders.
     pub names: Option<Box<[String; 2]>>,
-    /// Protocol it was decoded as.
     pub protocol: Protocol,
-    /// The server's name and version as it stated them in the handshake, where it did.
+    /// The server's name and version from the handshake, if given.
     pub server_software: Option<String>,
-    /// The client's or driver's name and version, likewise.
+    /// The same for the client or its driver.
     pub client_software: Option<String>,
-    /// True when TLS records were seen.
+    /// TLS records were seen.
     pub tls: bool,
-    /// How the server's side was told.
+    /// How the server's side was determined.
     pub server_decided_by: DecidedBy,
     /// Capture time of its first frame, Unix nanoseconds.
     pub first_ns: u64,
-    /// Operations closed on it (all classes but `unmatched`, `CONNECT` left out).
+    /// Closed operations, without class `unmatched` and `CONNECT`.
     pub operations: u64,
     /// All bytes of its frames on the wire.
     pub wire_bytes: u64,
@@ -189,121 +171,121 @@ pub struct ConnectionSummary {
 }
 
 impl ConnectionSummary {
-    /// Returns how the client is to be called: by its name, or else by its address.
+    /// Returns the client's name, or else its address.
     pub fn client_name(&self) -> String {
         self.names.as_ref().map_or_else(|| self.client.to_string(), |names| names[0].clone())
     }
 
-    /// Returns the same of the server.
+    /// Returns the server's name, or else its address.
     pub fn server_name(&self) -> String {
         self.names.as_ref().map_or_else(|| self.server.to_string(), |names| names[1].clone())
     }
 }
 
-/// Where closed operations go. The aggregate of the report is one; so is a list in a test.
+/// Receives closed operations: the aggregate of the report does, and so does a list in a test.
 ///
-/// Calls may come in any order between connections; an implementation must come to the same result whatever the order.
+/// Calls for different connections may come in any order, and the result must not depend on it.
 pub trait Tally {
-    /// Returns the number of the row, and statement, with this key, which is made when it is new.
+    /// Returns the number of the row and statement with this key. Creates it if needed.
     fn row(&mut self, key: RowKey<'_>) -> RowId;
 
-    /// Returns whether it tells statements apart. Where it does not, decoders need not find them out.
+    /// Returns whether statements are kept separate. If not, decoders need not extract them.
     #[inline]
     fn wants_statements(&self) -> bool {
         true
     }
 
-    /// Returns how many statements take memory, for a tally that holds them all; 0 for one that does not.
+    /// Returns the number of statements held in memory; 0 if the tally does not hold them.
     #[inline]
     fn statements(&self) -> usize {
         0
     }
 
-    /// Keeps so many of its statements, the largest by bytes, and adds up the others in [`OTHER`] of their rows. What is
-    /// kept depends on all that was tallied so far.
+    /// Keeps the `keep` largest statements by bytes and merges the others into [`OTHER`] of their rows. The choice depends
+    /// on all operations so far.
     fn shed_statements(&mut self, keep: usize) {
         let _ = keep;
     }
 
-    /// Returns the number that stands, since statements were shed last, for one that was given out before.
+    /// Returns the current number of a row or statement, after statements were shed.
     fn renumbered(&self, row: RowId) -> RowId {
         row
     }
 
-    /// An operation of `row` has closed: counts, totals and distributions take it in.
+    /// Adds a closed operation of `row` to counts, totals and distributions.
     fn operation(&mut self, row: RowId, operation: &Operation);
 
-    /// As many operations as `times`, of which each came to the same. Their latencies are told apart, by [`Tally::latency`].
+    /// Adds `times` equal operations. Their latencies follow separately, by [`Tally::latency`].
     fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
         (0..times).for_each(|_| self.operation(row, operation));
     }
 
-    /// The latency of so many operations of `row`, in nanoseconds, for a tally that keeps latencies.
+    /// Adds a latency in nanoseconds for `times` operations of `row`.
     fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
         let _ = (row, latency_ns, times);
     }
 
-    /// Returns whether it wants to hear of each operation by itself, and when it began, by [`Tally::each`].
+    /// Returns whether [`Tally::each`] is wanted.
     #[inline]
     fn wants_each(&self) -> bool {
         false
     }
 
-    /// An operation of `row` has closed. This is told besides [`Tally::operation`] and [`Tally::operations`], to a tally that
-    /// [wants it](Tally::wants_each): of each operation once, as soon as it is known, those of a connection in the order of their
-    /// closing. `start_ns` is the capture time of the frame with the first byte of its request, or where that was not seen, with
-    /// the last byte of its response, in Unix nanoseconds; `None` where neither was.
+    /// Reports each closed operation of `row` once, in addition to [`Tally::operation`] and [`Tally::operations`], if
+    /// [`Tally::wants_each`] returns true. Operations of a connection come in the order of closing. `start_ns` is the
+    /// capture time, in Unix nanoseconds, of the frame with the request's first byte or, if unseen, the response's last
+    /// byte; `None` if neither was seen.
     #[inline]
     fn each(&mut self, row: RowId, operation: &Operation, start_ns: Option<u64>) {
         let _ = (row, operation, start_ns);
     }
 
-    /// Bytes that arrived after their operation had closed: totals take them in, distributions do not.
+    /// Adds bytes that came after their operation closed: to totals, not to distributions.
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals);
 
-    /// A selected connection has ended.
+    /// Reports the end of a selected connection.
     fn connection(&mut self, summary: ConnectionSummary) {
         let _ = summary;
     }
 
-    /// Returns whether it tells connections apart: then it hears by [`Tally::turn_to`] whose everything else is.
+    /// Returns whether connections are kept separate. If so, [`Tally::turn_to`] precedes the calls for each.
     #[inline]
     fn wants_ends(&self) -> bool {
         false
     }
 
-    /// What is told next is of this connection.
+    /// The calls that follow are for this connection.
     fn turn_to(&mut self, ends: &Ends) {
         let _ = ends;
     }
 
-    /// That connection's ends are called by these names, client first: their addresses only stand for them.
+    /// Names the ends of that connection, client first, whose addresses are only placeholders.
     fn name_ends(&mut self, names: &[String; 2]) {
         let _ = names;
     }
 
-    /// Client and server of that connection were taken for each other. Nothing was told of it yet.
+    /// Swaps client and server of that connection, before anything is reported.
     fn swap_ends(&mut self) {}
 
-    /// Who wants to hear of each step on the way to an operation. Nobody, unless an implementation says otherwise: then the
-    /// calls are compiled away, and with them whatever was prepared for them.
+    /// Returns the listener for the steps of each operation. Without one, the calls and their preparation are compiled
+    /// away.
     #[inline]
     fn listener(&mut self) -> Option<&mut dyn Listener> {
         None
     }
 
-    /// The listener is to hear of what comes from here on, or is not; for a tally that has one at times.
+    /// Turns the listener on or off, for a tally that has one only at times.
     fn listen(&mut self, is_listening: bool) {
         let _ = is_listening;
     }
 
-    /// Returns whether it has a listener at times, and not throughout: what is like before is taken in by memory while it has none.
+    /// Returns whether the listener is only on at times. The memo is used while it is off.
     #[inline]
     fn listens_at_times(&self) -> bool {
         false
     }
 
-    /// Tells the listener of a step.
+    /// Passes a step to the listener.
     #[inline]
     fn trace(&mut self, step: Trace<'_>) {
         if let Some(listener) = self.listener() {
@@ -312,8 +294,7 @@ pub trait Tally {
     }
 }
 
-/// Hears of each step on the way to an operation.
+/// Receives each step on the way to an operation.
 pub trait Listener {
-    /// Takes a step in.
     fn hear(&mut self, step: Trace<'_>);
 }

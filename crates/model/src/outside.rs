@@ -1,17 +1,17 @@
-//! Text from outside: names from the wire, paths, names that users choose, and messages that quote any of them. Wherever it is shown,
-//! it must not steer a terminal, hide or reorder what stands beside it, begin a line of its own, or be a command to GitHub's runner.
+//! Text from outside: names from the wire, paths, names chosen by users, and messages that quote them. When shown, it must
+//! not control a terminal, hide or reorder its surroundings, start a new line, or be a command to GitHub's runner.
 
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter, Write};
 
-/// What GitHub's runner takes for a command at the beginning of a line, after white space.
+/// A command to GitHub's runner at the start of a line, after white space.
 const COMMAND: &str = "::";
-/// What it takes for one anywhere in a line ends with this, after two number signs.
+/// The end of its old form, which counts anywhere in a line after two number signs.
 const OLD_COMMAND_END: char = '[';
-/// Begins a terminal's control sequence.
+/// Starts a terminal's control sequence.
 const INTRODUCER: &str = "\x1b[";
 
-/// Text from outside, which prints as one line with harmful characters as escapes: `\n`, `\u{1b}`.
+/// Text from outside. It prints as one line, with harmful characters as escapes: `\n`, `\u{1b}`.
 #[derive(Clone, Copy, Debug)]
 pub struct OutsideText<T>(pub T);
 
@@ -24,7 +24,7 @@ impl<T: Display> Display for OutsideText<T> {
     }
 }
 
-/// Returns lines of our own as they may be printed: colours stay, and whatever else is harmful in them is escaped.
+/// Escapes harmful characters in our own output but keeps colours.
 pub fn printable(text: &str) -> String {
     text.split('\n').map(printable_line).collect::<Vec<_>>().join("\n")
 }
@@ -47,19 +47,18 @@ fn printable_line(line: &str) -> String {
     if out.trim_start().starts_with(COMMAND) { out.replacen(COMMAND, "\\u{3a}:", 1) } else { out }
 }
 
-/// Returns a value as indented JSON with a newline at its end; harmful characters are escapes, which parse to the same text.
+/// Returns a value as indented JSON with a final newline. Harmful characters are escaped, so it parses to the same text.
 ///
 /// # Errors
 ///
-/// A number is not finite, or a key of a map is no text.
+/// Fails if a number is not finite, or a map's key is not text.
 pub fn to_json(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(json_escaped(&serde_json::to_string_pretty(value)?) + "\n")
 }
 
-/// Returns JSON that shows no harmful character: outside its strings there is none but line feeds.
+/// Escapes harmful characters in JSON. Outside of strings it has none but line feeds.
 pub fn json_escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
-    // Writing to a string does not fail.
     let _ = each_harmful(json, &mut out, |out, character| match character {
         '\n' => out.write_char(character),
         _ => character.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}")),
@@ -67,7 +66,7 @@ pub fn json_escaped(json: &str) -> String {
     out
 }
 
-/// Copies text, what is harmful in it by `escape`.
+/// Copies text and calls `escape` for each harmful character.
 fn each_harmful<W: Write>(text: &str, out: &mut W, escape: impl Fn(&mut W, char) -> fmt::Result) -> fmt::Result {
     let mut signs = 0;
     for character in text.chars() {
@@ -78,7 +77,7 @@ fn each_harmful<W: Write>(text: &str, out: &mut W, escape: impl Fn(&mut W, char)
     Ok(())
 }
 
-/// Returns whether a character is a control character, or one that reorders text, separates lines, or is ignored where text is shown.
+/// Returns whether a character is a control character, reorders text, separates lines, or is invisible.
 pub fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(

@@ -1,41 +1,37 @@
-//! What the kernel asks of a process that measures: names of capabilities, and the line that grants them (capabilities(7)).
-//!
-//! Every message that asks for a privilege takes its words from here, so that they agree.
+//! Capabilities that measuring needs (capabilities(7)), and how to grant them. All messages take their wording from here.
 
 /// Packet sockets: captures.
 pub const NET_RAW: Privilege = Privilege { name: "cap_net_raw", number: 13 };
-/// Maps and programs of BPF: all counters.
+/// BPF maps and programs: all counters.
 pub const BPF: Privilege = Privilege { name: "cap_bpf", number: 39 };
-/// Programs of BPF at tracepoints, and perf events: all counters.
+/// BPF programs at tracepoints, and perf events: all counters.
 pub const PERFMON: Privilege = Privilege { name: "cap_perfmon", number: 38 };
-/// The open files of other users' processes, by which the server behind a port is found.
+/// Open files of other users' processes, to find the server behind a port.
 pub const SYS_PTRACE: Privilege = Privilege { name: "cap_sys_ptrace", number: 19 };
-/// The folders in which these files are listed.
+/// The folders that list these files.
 pub const DAC_READ_SEARCH: Privilege = Privilege { name: "cap_dac_read_search", number: 2 };
-/// The kernel's own account of what BPF programs cost.
+/// The kernel's account of the cost of BPF programs.
 pub const SYS_ADMIN: Privilege = Privilege { name: "cap_sys_admin", number: 21 };
 
-/// What grants everything to a program, for users who may run it.
+/// Grants a program everything, for the users who may run it.
 pub const SETCAP: &str =
     "sudo setcap cap_net_raw,cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_sys_admin=ep";
 
-/// A capability of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privilege {
-    /// As setcap(8) spells it.
+    /// The spelling of setcap(8).
     pub name: &'static str,
-    /// Its bit in a set.
     number: u32,
 }
 
 impl Privilege {
-    /// Returns whether a set, as `CapEff` in `/proc/self/status` has it, holds this capability.
+    /// Returns whether a set, such as `CapEff` in `/proc/self/status`, contains this capability.
     pub fn is_in(self, set: u64) -> bool {
         set >> self.number & 1 == 1
     }
 }
 
-/// Returns the remedy for want of capabilities, in words: `run with sudo, or give the program cap_bpf (…)`.
+/// Returns what to do about missing capabilities: `run with sudo, or give the program cap_bpf (…)`.
 pub fn remedy(missing: &[Privilege]) -> String {
     let names: Vec<&str> = missing.iter().map(|privilege| privilege.name).collect();
     match names.as_slice() {

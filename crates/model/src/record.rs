@@ -62,17 +62,14 @@ pub enum Measured<T> {
 }
 
 impl<T> Measured<T> {
-    /// Returns an absent quantity and its reason.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable { unavailable: reason.into() }
     }
 
-    /// Returns what stands in a record of a version that did not have the quantity.
     fn not_recorded() -> Self {
         Self::unavailable("not in records of version 1")
     }
 
-    /// The quantity, if there is one.
     pub fn value(&self) -> Option<&T> {
         match self {
             Self::Value(value) => Some(value),
@@ -80,7 +77,6 @@ impl<T> Measured<T> {
         }
     }
 
-    /// The reason, if there is no quantity.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Value(_) => None,
@@ -471,7 +467,7 @@ pub struct FieldRow {
 }
 
 impl Run {
-    /// Converts a record of version 1, in which `unanswered` included `no_reply`. The rows of a view were told apart already.
+    /// Converts a record of version 1, whose `unanswered` included `no_reply`, except in the rows of a view.
     #[must_use]
     pub fn from_version_1(mut self) -> Self {
         let answers_due = |unanswered: &mut u64, no_reply: u64| *unanswered = unanswered.saturating_sub(no_reply);
@@ -485,7 +481,7 @@ impl Run {
         self
     }
 
-    /// Replaces every latency by the reason why none can be right.
+    /// Replaces all latencies with the reason why they cannot be right.
     pub fn withhold_latencies(&mut self, reason: &str) {
         for row in &mut self.operations {
             row.latency_ns = Measured::unavailable(reason);
@@ -498,7 +494,7 @@ impl Run {
 }
 
 impl OperationRow {
-    /// Returns what means and distributions are over: operations, and messages sent unsolicited.
+    /// Counts the samples of means and distributions: operations and unsolicited messages.
     pub fn samples(&self) -> u64 {
         self.count + self.unsolicited
     }

@@ -1,4 +1,4 @@
-//! What repeated measurements of one quantity come to.
+//! The spread of repeated measurements.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Returns the spread of these values; `None` without any, or where one is not finite.
+    /// Returns `None` without values, or if one is not finite.
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.iter().any(|value| !value.is_finite()) {
             return None;
@@ -35,7 +35,7 @@ impl Spread {
         Some(Self { runs: sorted.len() as u64, median, q1, q3, min, max })
     }
 
-    /// Returns the same in another unit, which is so many times as small.
+    /// Converts to a unit that is `factor` times smaller.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
         let Self { runs, median, q1, q3, min, max } = self;

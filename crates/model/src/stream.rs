@@ -1,13 +1,13 @@
-//! Byte streams that no frame carried - UNIX sockets, TLS in clear from a library's calls - as captures keep them.
+//! Byte streams without frames, as captures keep them: UNIX sockets, and plain text from calls of a TLS library.
 //!
-//! One call's bytes, or a part of them, are a packet of link type 252 (`LINKTYPE_WIRESHARK_UPPER_PDU`): tags, then the bytes.
-//! Wireshark opens it and hands the bytes to the dissector of the server's port. All tags are registered ones
-//! (`wsutil/exported_pdu_tlvs.h` of Wireshark); what they have no place for is text in the tag for the column of information.
+//! All or part of the bytes of one call are a packet of link type 252 (`LINKTYPE_WIRESHARK_UPPER_PDU`): tags, then the bytes.
+//! Wireshark passes the bytes to the dissector of the server's port. All tags are registered (Wireshark's
+//! `wsutil/exported_pdu_tlvs.h`); everything else is text in the tag for the information column.
 //!
 //! ```text
 //! tag:   type u16, length u16, value; big-endian; the last has type 0 and no value
 //! text:  "stream 1", transport, number, ">" to the server or "<" from it, offset, marks, client, server
-//! marks: "s" where the stream is known from its first byte, "e" where it ends here, "-" for neither
+//! marks: "s" if the stream is known from its first byte, "e" if it ends here, "-" for neither
 //! ```
 
 use crate::call::CallPacket;
@@ -34,14 +34,14 @@ const COLUMN_TEXT: u16 = 36;
 
 /// `EXP_PDU_PT_TCP`.
 const TCP: u32 = 2;
-/// First words of the text of a stream, with the version of its format.
+/// Start of the text, with the version of its format.
 const FORMAT: &str = "stream 1 ";
-/// Bytes of a tag before its value.
+/// Length of a tag's header.
 const TAG: usize = 4;
-/// More tags than a packet of ours has.
+/// More tags than our packets have.
 const MOST_TAGS: usize = 32;
-/// Types and lengths of the tags before the text, and where they are, in packets of a protocol with a port between addresses of IPv6:
-/// all that are written of UNIX sockets, but for those of unknown protocols.
+/// Offset, type and length of the tags before the text in the usual packets: IPv6 addresses, and a protocol with a port.
+/// All UNIX sockets are written this way, except for unknown protocols.
 const USUAL: [(usize, u16, u16); 7] = [
     (0, DISSECTOR_TABLE, TABLE.len() as u16),
     (12, TABLE_NUMBER, 4),
@@ -51,12 +51,12 @@ const USUAL: [(usize, u16, u16); 7] = [
     (68, SOURCE_PORT, 4),
     (76, DESTINATION_PORT, 4),
 ];
-/// Where the text's tag is then.
+/// Offset of the text's tag in these.
 const USUAL_TEXT: usize = 84;
 const TABLE: &[u8; 8] = b"tcp.port";
 /// Digits of the largest offset.
 const MOST_DIGITS: usize = 20;
-/// Unique local addresses (RFC 4193) that stand for processes, and for paths.
+/// Unique local addresses (RFC 4193) that stand for processes and for paths.
 const PROCESSES: u64 = 0xfd6f_7665_7268_0000;
 const PATHS: u64 = 0xfd6f_7665_7268_0001;
 
@@ -77,7 +77,6 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Returns the identifier that records use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -87,7 +86,7 @@ impl Transport {
         }
     }
 
-    /// Returns whether bytes came in frames, whose headers are in the ledger.
+    /// Returns whether the bytes came in frames, whose headers are in the ledger.
     pub const fn has_frames(self) -> bool {
         matches!(self, Self::Tcp | Self::Mixed)
     }
@@ -99,38 +98,36 @@ impl fmt::Display for Transport {
     }
 }
 
-/// A piece of a stream: which, where in it, and between whom. The bytes follow its tags.
+/// A piece of a stream. Its bytes follow the tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPiece<'a> {
-    /// What carried it: [`Transport::Unix`] or [`Transport::TlsPlaintext`].
+    /// [`Transport::Unix`] or [`Transport::TlsPlaintext`].
     pub transport: Transport,
-    /// Number of the connection, which no other has in the same capture.
+    /// Number of the connection, unique within a capture.
     pub id: u64,
-    /// Sent to the server, not by it.
     pub to_server: bool,
-    /// Bytes of the direction before this piece, since it began or was first seen.
+    /// Bytes of the direction before this piece, from its start or from when it was first seen.
     pub offset: u64,
-    /// Offsets count from the connection's first byte: nothing came before.
+    /// Offsets count from the connection's first byte.
     pub begins: bool,
-    /// Both ends are done: nothing comes after.
+    /// The connection ends with this piece.
     pub ends: bool,
-    /// Who the client is, without spaces, as in `pid:4711`.
+    /// The client, without spaces, such as `pid:4711`.
     pub client: &'a str,
-    /// Who the server is, as in `unix:/run/redis.sock`.
+    /// The server, such as `unix:/run/redis.sock`.
     pub server: &'a str,
-    /// Addresses that stand for client and server: see [`unix_ends`]; real ones where there are any.
+    /// Real addresses, or placeholders: see [`unix_ends`].
     pub addresses: [SocketAddr; 2],
 }
 
 impl<'a> StreamPiece<'a> {
-    /// Returns the sender and the receiver.
     pub fn direction(&self) -> (SocketAddr, SocketAddr) {
         let [client, server] = self.addresses;
         if self.to_server { (client, server) } else { (server, client) }
     }
 
-    /// Reads the tags of a packet, and where they end. `None` for other packets of the link type, and where the tags were
-    /// not captured whole.
+    /// Reads the tags of a packet and returns their length. `None` for other packets of the link type, and for incomplete
+    /// tags.
     pub fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let (tags, at) = Tags::read(bytes)?;
         Some((Self::of_text(tags.text?, tags.ends)?, at))
@@ -173,17 +170,16 @@ impl<'a> StreamPiece<'a> {
         })
     }
 
-    /// Appends the tags to `out`; the bytes of the piece are to follow.
+    /// Appends the tags to `out`; the caller appends the bytes.
     pub fn write(&self, out: &mut Vec<u8>) {
         PieceTags::new(self).write(self.offset, self.ends, out);
     }
 }
 
-/// The tags of the pieces of one direction of a connection, but for what differs among them: there is a piece for each call that
-/// writes, so they are put together once.
+/// The tags of one direction, prepared once, because every write of a process makes a piece.
 #[derive(Clone, Debug)]
 pub struct PieceTags {
-    /// Up to the offset, and where the tag of the text is.
+    /// Everything up to the offset, and the position of the text's tag.
     head: Vec<u8>,
     text: usize,
     begins: bool,
@@ -192,21 +188,20 @@ pub struct PieceTags {
 }
 
 impl PieceTags {
-    /// Returns those of the pieces that differ from this one in where they are and in whether they are the last.
+    /// Prepares the tags of all pieces that differ from `piece` only in offset and end.
     pub fn new(piece: &StreamPiece<'_>) -> Self {
         let (mut head, mut tail) = (Vec::new(), Vec::new());
         Tags::write_ends(piece.direction(), piece.addresses[1].port(), &mut head);
         let text = head.len();
         put(&mut head, COLUMN_TEXT, FORMAT.as_bytes());
         let to = if piece.to_server { '>' } else { '<' };
-        // A vector takes all that is written.
         let _ = write!(head, "{} {} {to} ", piece.transport, piece.id);
         let _ = write!(tail, " {} {}", piece.client, piece.server);
         put(&mut tail, END, &[]);
         Self { head, text, begins: piece.begins, tail }
     }
 
-    /// Appends the tags of the piece at this offset to `out`; its bytes are to follow.
+    /// Appends the tags of the piece at this offset to `out`; the caller appends the bytes.
     pub fn write(&self, offset: u64, ends: bool, out: &mut Vec<u8>) {
         let text = out.len() + self.text;
         out.extend_from_slice(&self.head);
@@ -214,7 +209,7 @@ impl PieceTags {
         out.push(b' ');
         out.extend_from_slice(marks(self.begins, ends).as_bytes());
         out.extend_from_slice(&self.tail);
-        // The last tag is not of the text.
+        // The last tag is not part of the text.
         let length = (out.len() - text - 2 * TAG) as u16;
         if let Some(place) = out.get_mut(text + 2..text + TAG) {
             place.copy_from_slice(&length.to_be_bytes());
@@ -222,7 +217,6 @@ impl PieceTags {
     }
 }
 
-/// Appends a number in decimal digits.
 fn put_number(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; MOST_DIGITS];
     let mut from = MOST_DIGITS;
@@ -237,7 +231,7 @@ fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(digits.get(from..).unwrap_or_default());
 }
 
-/// What the tags of a packet of ours say.
+/// The tags of one of our packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tags<'a> {
     pub(crate) text: Option<&'a [u8]>,
@@ -245,7 +239,7 @@ pub(crate) struct Tags<'a> {
 }
 
 impl<'a> Tags<'a> {
-    /// Reads them, and where they end; `None` where they were not captured whole.
+    /// Returns the tags and their length; `None` if they are incomplete.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         if let Some((head, text, at)) = usual(bytes) {
             return Some((Self { text: Some(text), ends: Ends::usual(head)? }, at));
@@ -263,7 +257,7 @@ impl<'a> Tags<'a> {
         None
     }
 
-    /// Appends those of sender and receiver, and of whose dissector is to be used: that of the server's port, where it has one.
+    /// Appends the tags for sender, receiver and dissector; the latter follows from the server's port, if there is one.
     pub(crate) fn write_ends((source, destination): (SocketAddr, SocketAddr), server_port: u16, out: &mut Vec<u8>) {
         if server_port > 0 {
             put(out, DISSECTOR_TABLE, TABLE);
@@ -279,12 +273,11 @@ impl<'a> Tags<'a> {
     }
 }
 
-/// Appends the text for the column of information.
+/// Appends the text of Wireshark's information column.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put(out, COLUMN_TEXT, text.as_bytes());
 }
 
-/// Both ends of a packet, as its tags have them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ends {
     addresses: [Option<IpAddr>; 2],
@@ -292,7 +285,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Returns those of tags in their usual places.
+    /// Reads tags at their usual offsets.
     fn usual(head: &[u8; USUAL_TEXT]) -> Option<Self> {
         let address = |at: usize| Some(IpAddr::from(*head.get(at + TAG..)?.first_chunk::<16>()?));
         let port = |at: usize| u16::try_from(u32::from_be_bytes(*head.get(at + TAG..)?.first_chunk()?)).ok();
@@ -301,7 +294,7 @@ impl Ends {
         Some(Self { addresses, ports: [Some(port(from)?), Some(port(to)?)] })
     }
 
-    /// Takes in one tag; `None` where its value is not as long as it has to be.
+    /// Reads one tag; `None` if its value has the wrong length.
     fn tag(&mut self, kind: u16, value: &[u8]) -> Option<()> {
         let port = |value: &[u8]| u16::try_from(u32::from_be_bytes(value.try_into().ok()?)).ok();
         match kind {
@@ -331,7 +324,6 @@ const fn marks(begins: bool, ends: bool) -> &'static str {
     }
 }
 
-/// The tag at `at`, and its value.
 fn tag(bytes: &[u8], at: usize) -> Option<(u16, &[u8])> {
     let [kind_high, kind_low, high, low] = *bytes.get(at..)?.first_chunk()?;
     let length = usize::from(u16::from_be_bytes([high, low]));
@@ -351,16 +343,16 @@ fn put_address(out: &mut Vec<u8>, address: IpAddr, [v4, v6]: [u16; 2]) {
     }
 }
 
-/// Returns the addresses that stand for the ends of connection `id` between a process and the server at a path: unique
-/// local ones, the same for the same process and path, and different for each connection. `port` is the server's usual
-/// one, by which Wireshark chooses its dissector; 0 where the protocol is not known.
+/// Returns placeholder addresses for a connection between a process and the server at a path. They are unique local
+/// addresses, equal for the same process and path, but different for each connection `id`. Wireshark chooses its dissector
+/// by `port`, the server's usual one; 0 if the protocol is unknown.
 pub fn unix_ends(pid: u32, path: &str, id: u64, port: u16) -> [SocketAddr; 2] {
     let client = u128::from(PROCESSES) << 64 | u128::from(pid) << 32 | u128::from((id >> 16) as u32);
     let server = u128::from(PATHS) << 64 | u128::from(hash(path.as_bytes()));
     [SocketAddr::new(Ipv6Addr::from(client).into(), id as u16), SocketAddr::new(Ipv6Addr::from(server).into(), port)]
 }
 
-/// Returns the address that stands for a process, whichever of its connections this one is of; any other address as it is.
+/// Returns the placeholder address of a process without its connection; any other address unchanged.
 pub fn process_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) if (v6.to_bits() >> 64) as u64 == PROCESSES => {
@@ -370,23 +362,23 @@ pub fn process_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// FNV-1a: paths are few, and only have to be told apart.
+/// FNV-1a: enough to keep a few paths apart.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Returns how many bytes of a frame are no part of what it stands for: the tags of a stream's piece, which were on no
-/// wire. For frames of [`LinkType::UPPER_PDU`]; 0 where they are of another program.
+/// Returns how many bytes of a [`LinkType::UPPER_PDU`] frame were never sent: the tags of a piece. 0 for packets of other
+/// programs.
 pub(crate) fn tags_len(frame: &Frame<'_>) -> u32 {
     match column_text(frame.bytes) {
         Some((text, at)) if text.starts_with(FORMAT.as_bytes()) => at as u32,
-        // What was in a call was on the wire, too, and is in frames of the capture.
+        // The bytes of a call were also sent in captured frames.
         Some(_) if CallPacket::read(frame.bytes).is_some() => frame.bytes.len() as u32,
         _ => 0,
     }
 }
 
-/// Returns what is before the text, the text, and where the tags end, where they are in their usual places.
+/// Returns the bytes before the text, the text, and the length of the tags, if all are at their usual offsets.
 #[inline]
 fn usual(bytes: &[u8]) -> Option<(&[u8; USUAL_TEXT], &[u8], usize)> {
     let (head, rest) = bytes.split_first_chunk::<USUAL_TEXT>()?;
@@ -405,8 +397,8 @@ fn usual(bytes: &[u8]) -> Option<(&[u8; USUAL_TEXT], &[u8], usize)> {
     }
 }
 
-/// Returns the last text for the column of information, and where the tags end. `None` where they were not captured whole, or
-/// have no such text.
+/// Returns the last text of the information column and the length of the tags. `None` if they are incomplete or have no
+/// such text.
 #[inline]
 pub(crate) fn column_text(bytes: &[u8]) -> Option<(&[u8], usize)> {
     if let Some((_, text, at)) = usual(bytes) {
@@ -470,7 +462,7 @@ mod tests {
             let (mut bytes, mut others) = (Vec::new(), Vec::new());
             piece.write(&mut bytes);
             assert_eq!(usual(&bytes).is_some(), port > 0);
-            // An option of Wireshark's that says nothing of the stream.
+            // A Wireshark option unrelated to the stream.
             put(&mut others, 33, b"x");
             others.extend(&bytes);
             assert!(usual(&others).is_none());

@@ -1,10 +1,10 @@
-//! Database systems, and the wire protocols they speak.
+//! Database systems and their wire protocols.
 
 use std::fmt;
 
-/// Makes [`Protocol`] and the list of systems from one entry per protocol.
+/// Generates [`Protocol`] and the list of systems.
 macro_rules! protocols {
-    ($($(#[$doc:meta])+ $variant:ident {
+    ($($(#[$doc:meta])* $variant:ident {
         name: $name:literal,
         title: $title:literal,
         ports: $ports:expr,
@@ -12,14 +12,13 @@ macro_rules! protocols {
         tls_schemes: $tls_schemes:expr,
         systems: { $($system:literal: $port:literal),+ $(,)? },
     })+) => {
-        /// A wire protocol that can be decoded. Its [`Protocol::name`] is what the run record calls it.
+        /// A wire protocol that can be decoded, identified in records by [`Protocol::name`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Protocol {
-            $($(#[$doc])+ $variant,)+
+            $($(#[$doc])* $variant,)+
         }
 
         impl Protocol {
-            /// How many there are.
             pub const COUNT: usize = [$(Self::$variant),+].len();
 
             const fn facts(self) -> Facts {
@@ -36,7 +35,7 @@ macro_rules! protocols {
         }
 
         impl System {
-            /// Every name that `--db` takes: those of a protocol follow one another, the most usual one first.
+            /// All names that `--db` accepts, grouped by protocol, most common first.
             pub const ALL: &'static [Self] =
                 &[$($(Self { name: $system, protocol: Protocol::$variant, port: $port },)+)+];
         }
@@ -44,7 +43,6 @@ macro_rules! protocols {
 }
 
 protocols! {
-    /// Redis serialization protocol, versions 2 and 3.
     Resp {
         name: "resp",
         title: "Redis (RESP)",
@@ -64,7 +62,6 @@ protocols! {
             "resp": 6379,
         },
     }
-    /// Cassandra native protocol.
     Cql {
         name: "cql",
         title: "Cassandra (CQL)",
@@ -78,7 +75,6 @@ protocols! {
             "cql": 9042,
         },
     }
-    /// PostgreSQL frontend/backend protocol 3.
     Pgwire {
         name: "pgwire",
         title: "PostgreSQL",
@@ -97,7 +93,6 @@ protocols! {
             "pgwire": 5432,
         },
     }
-    /// `MySQL` client/server protocol.
     Mysql {
         name: "mysql",
         title: "MySQL",
@@ -114,7 +109,6 @@ protocols! {
             "polardb-x": 8527,
         },
     }
-    /// MongoDB wire protocol.
     Mongo {
         name: "mongo",
         title: "MongoDB",
@@ -128,7 +122,6 @@ protocols! {
             "mongo": 27017,
         },
     }
-    /// Hypertext transfer protocol, versions 1.0 and 1.1.
     Http {
         name: "http",
         title: "HTTP",
@@ -144,7 +137,6 @@ protocols! {
             "clickhouse": 8123,
         },
     }
-    /// SSDB's own protocol.
     Ssdb {
         name: "ssdb",
         title: "SSDB",
@@ -155,7 +147,6 @@ protocols! {
             "ssdb": 8888,
         },
     }
-    /// memcached, text and binary.
     Memcache {
         name: "memcache",
         title: "memcached",
@@ -170,7 +161,7 @@ protocols! {
     }
 }
 
-/// What there is to know of a protocol without reading a byte of it.
+/// Names and ports of a protocol.
 struct Facts {
     name: &'static str,
     title: &'static str,
@@ -180,36 +171,34 @@ struct Facts {
 }
 
 impl Protocol {
-    /// All protocols, in the order in which content detection tries them: those first whose first bytes prove most.
+    /// All protocols in the order of content detection: the most conclusive first bytes come first.
     pub const ALL: [Self; Self::COUNT] =
         [Self::Mongo, Self::Cql, Self::Mysql, Self::Pgwire, Self::Http, Self::Ssdb, Self::Memcache, Self::Resp];
 
-    /// Returns the stable identifier of the run record.
     pub const fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// Returns the protocol with this identifier.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|protocol| protocol.name() == name)
     }
 
-    /// Returns what people call it: the name of the system that it was made for.
+    /// Returns the readable name, usually of the system it was made for.
     pub const fn title(self) -> &'static str {
         self.facts().title
     }
 
-    /// Returns the server ports on which this protocol is expected, most usual first.
+    /// Returns the usual server ports, most common first.
     pub const fn ports(self) -> &'static [u16] {
         self.facts().ports
     }
 
-    /// Schemes of the URLs that name a server of it.
+    /// Returns the URL schemes of its servers.
     pub fn schemes(self) -> impl Iterator<Item = &'static str> {
         self.facts().schemes.iter().chain(self.facts().tls_schemes).copied()
     }
 
-    /// Returns whether URLs with this scheme ask for TLS.
+    /// Returns whether URLs with this scheme request TLS.
     pub fn is_tls_scheme(self, scheme: &str) -> bool {
         self.facts().tls_schemes.contains(&scheme)
     }
@@ -235,24 +224,21 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What a user can name with `--db`: a system, or a protocol by its own name.
+/// An argument of `--db`: a system, or a protocol by its own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct System {
-    /// The name on the command line.
     pub name: &'static str,
-    /// The protocol it speaks.
     pub protocol: Protocol,
-    /// The port it listens on by default.
     pub port: u16,
 }
 
 impl System {
-    /// Returns the system with this name, in any letter case; `None` for a name that is not known.
+    /// Finds a system by name, in any letter case.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|system| system.name.eq_ignore_ascii_case(name))
     }
 
-    /// Returns the system that is meant by the name of its protocol alone: the most usual one.
+    /// Returns the most common system of a protocol.
     pub fn of(protocol: Protocol) -> Option<Self> {
         Self::ALL.iter().copied().find(|system| system.protocol == protocol)
     }

@@ -1,4 +1,4 @@
-//! Conversations of all protocols that have a word wherever somebody chooses what to say.
+//! Conversations of all protocols with a word wherever users choose content.
 
 use overhead_model::Protocol;
 use std::io::Read as _;
@@ -6,7 +6,7 @@ use std::io::Read as _;
 pub const CANARY: &str = "canary7Zq";
 const C: &[u8] = CANARY.as_bytes();
 
-/// How a part of a payload is compressed, from which byte on.
+/// How part of a payload is compressed, and where it starts.
 #[derive(Clone, Copy)]
 pub enum Packed {
     No,
@@ -17,7 +17,7 @@ pub enum Packed {
 }
 
 impl Packed {
-    /// Returns what it comes to; `None` where it is not compressed, or no longer comes to anything.
+    /// Decompresses it; `None` if it is not compressed, or no longer valid.
     pub fn unpack(self, payload: &[u8]) -> Option<Vec<u8>> {
         match self {
             Self::No => None,
@@ -33,7 +33,7 @@ impl Packed {
     }
 }
 
-/// What two sides say, each turn by the client or the server.
+/// The turns of client and server.
 pub struct Conversation {
     pub name: &'static str,
     pub protocol: Protocol,
@@ -48,12 +48,12 @@ fn said(name: &'static str, protocol: Protocol, turns: Vec<(bool, Vec<u8>)>) -> 
     }
 }
 
-/// Requests and answers by turns.
+/// Alternates requests and answers.
 fn in_turn(pairs: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(bool, Vec<u8>)> {
     pairs.into_iter().flat_map(|(request, answer)| [(true, request), (false, answer)]).collect()
 }
 
-/// A text with the word in place of each `@`.
+/// Replaces each `@` with the word.
 fn text(with: &str) -> Vec<u8> {
     with.replace('@', CANARY).into_bytes()
 }
@@ -172,7 +172,7 @@ fn ssdb() -> Conversation {
     said("ssdb", Protocol::Ssdb, in_turn(pairs.map(|(request, answer)| (packet(request), packet(answer))).into()))
 }
 
-/// `PostgreSQL`'s messages, with lengths of four bytes that count themselves; zeros for `|`.
+/// `PostgreSQL` messages with four-byte lengths that count themselves; `|` becomes a zero.
 fn postgres() -> Conversation {
     let message = |kind: &[u8], inside: &[u8]| [kind, &(inside.len() as u32 + 4).to_be_bytes(), inside].concat();
     let of = |kind: u8, inside: &str| message(&[kind], &text(&inside.replace('|', "\0")));
@@ -235,7 +235,7 @@ fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_le_bytes()[..3], &[sequence], payload].concat()
 }
 
-/// A text with its length before it, in a byte.
+/// Returns a text after its length in one byte.
 fn counted(with: &str) -> Vec<u8> {
     [&[text(with).len() as u8][..], &text(with)].concat()
 }
@@ -266,7 +266,7 @@ fn mysql_login(capabilities: u32) -> Vec<(bool, Vec<u8>)> {
     ]
 }
 
-/// What a server of `MySQL` says of a column.
+/// Returns a column definition of `MySQL`.
 fn column() -> Vec<u8> {
     [counted("def"), ["@"; 5].map(counted).concat(), vec![0x0c, 0x21, 0, 9, 0, 0, 0, 0xfd, 0, 0, 0, 0, 0]].concat()
 }
@@ -390,7 +390,6 @@ fn cql() -> Conversation {
     Conversation { name: "cql", protocol: Protocol::Cql, turns }
 }
 
-/// A BSON document of these elements.
 fn document(elements: &[Vec<u8>]) -> Vec<u8> {
     let inside = elements.concat();
     [&(inside.len() as u32 + 5).to_le_bytes()[..], &inside, &[0]].concat()
@@ -408,7 +407,7 @@ fn nested(kind: u8, name: &str, elements: &[Vec<u8>]) -> Vec<u8> {
     element(kind, name, &document(elements))
 }
 
-/// An element that holds the word in values of all types that may.
+/// Returns elements of all types that can hold the word.
 fn all(name: &str) -> Vec<u8> {
     let pattern = element(0x0b, "@", &text("@\0i\0"));
     let code = element(0x0d, "@", &[&[10, 0, 0, 0][..], C, &[0]].concat());
@@ -421,7 +420,7 @@ fn wire_message(opcode: u32, id: u32, to: u32, body: &[u8]) -> Vec<u8> {
     [[body.len() as u32 + 16, id, to, opcode].map(u32::to_le_bytes).concat(), body.to_vec()].concat()
 }
 
-/// A body of a command or a reply; `$db` is named in both, which does no harm.
+/// Returns the body of a command or a reply; a `$db` in replies does no harm.
 fn body(elements: &[&[Vec<u8>]]) -> Vec<u8> {
     [vec![0; 5], document(&[elements.concat(), vec![string("$db", "@")]].concat())].concat()
 }
@@ -499,7 +498,7 @@ fn mongo_compressed() -> Vec<(bool, Vec<u8>, Packed)> {
     (10..).zip([1, 2, 3]).flat_map(pair).map(around).collect()
 }
 
-/// Headers of proxies: a line, one of no known family, and a binary one with the name that was asked for.
+/// Returns proxy headers: a line, one of an unknown family, and a binary one with a requested name.
 fn proxied() -> Vec<Conversation> {
     let names = [&[2, 0, 9][..], C, &[1, 0, 9], C].concat();
     let binary = [

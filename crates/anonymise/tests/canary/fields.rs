@@ -1,16 +1,14 @@
-//! Which fields the decoders have.
-
 use overhead_dissect::explain::Turns;
 use overhead_model::{
     Account, ConnectionSummary, Listener, Operation, Outcome, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
 use std::collections::BTreeMap;
 
-/// Fields that the decoders have, each with its protocol and account. Whoever adds one has said in `rules.rs` what becomes of it, or has
-/// seen that it is replaced.
+/// Fields of the decoders, each with its protocol and account. Before adding one, give it a rule in `rules.rs`, or check
+/// that it is replaced.
 const FIELDS: &str = include_str!("../fields.txt");
 
-/// Its protocol, and the field that comes next in each direction with its length.
+/// The protocol, and the next field of each direction with its length.
 type Connection = (Option<Protocol>, [(&'static str, u64); 2]);
 
 /// Bytes of fields, by protocol, account and name.
@@ -24,13 +22,13 @@ pub struct Fields {
 impl Fields {
     fn add(&mut self, account: Account, field: &str, len: u64) {
         let protocol = self.turns.kept().0.unwrap().name();
-        // What a field's later parts are is known from its first.
+        // Later parts of a field are known from the first.
         if !field.is_empty() {
             *self.found.entry(format!("{protocol} {account} {field}")).or_default() += len;
         }
     }
 
-    /// Those that are not in the list.
+    /// Returns fields that are not in the list.
     pub fn unknown(&self) -> impl Iterator<Item = String> {
         let unknown = self.found.keys().filter(|field| !FIELDS.lines().any(|known| known == *field));
         unknown.map(|field| format!("not in fields.txt: {field}"))

@@ -49,7 +49,7 @@ const COLUMNS: [&str; 41] = [
 
 impl Load {
     /// Returns the record as RFC 4180 text with a header line: a row for each run of each result, all times in nanoseconds.
-    /// A result without any run has a row of its own.
+    /// A result without runs also has a row.
     pub fn csv(&self) -> String {
         let mut table = Csv::new(COLUMNS);
         for result in &self.results {

@@ -1,4 +1,4 @@
-//! What engines and Kubernetes call the places where processes run.
+//! Names that engines and Kubernetes give to containers.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct Container {
 }
 
 impl Container {
-    /// Returns the name, with those of pod and namespace where there are any: `cache`, or `default/cache-0/redis`.
+    /// Returns the name after namespace and pod, if known: `cache`, or `default/cache-0/redis`.
     pub fn full_name(&self) -> String {
         let parts = [self.namespace.as_deref(), self.pod.as_deref(), Some(&*self.name)];
         parts.into_iter().flatten().collect::<Vec<_>>().join("/")

@@ -1,4 +1,4 @@
-//! What the kernel counted for the processes of both roles.
+//! The kernel's counters for the processes of both roles.
 
 use super::{Container, Measured, WorkSample};
 use serde::{Deserialize, Serialize};

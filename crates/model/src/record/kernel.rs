@@ -48,14 +48,14 @@ pub struct OperationTime {
 }
 
 impl OperationTime {
-    /// Returns all of it, the loop's included.
+    /// Returns the total, including the loop's share.
     pub fn total_ns(&self) -> f64 {
         self.on_cpu_ns + self.shared_ns
     }
 }
 
 impl OperationWork {
-    /// Returns all system calls per operation, the loop's included.
+    /// Returns all system calls per operation, including the loop's share.
     pub fn calls(&self) -> f64 {
         self.syscalls.values().chain(self.shared_syscalls.values()).sum()
     }

@@ -1,4 +1,4 @@
-//! What a link would have carried, by a model: never mixed with what was measured.
+//! Modelled traffic of another link, kept apart from measured figures.
 
 use super::{Ledger, SideSums};
 use crate::operation::Class;

@@ -1,4 +1,4 @@
-//! What became of the packets of a run that were written to more than one file.
+//! Rotation of packet files.
 
 use serde::{Deserialize, Serialize};
 

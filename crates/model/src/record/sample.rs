@@ -1,4 +1,4 @@
-//! What a run that captured a part of the time knows of all of it.
+//! Estimates for the whole time of a run that captured only windows of it.
 
 use super::Measured;
 use crate::account::Account;

@@ -1,4 +1,4 @@
-//! Rows of a record as somebody asked for them: by what they are told apart, in which order, and how many of them.
+//! Rows of a record as requested: grain, order and number.
 
 use super::{Latency, Measured, OperationRow, SideRow, StatementRow, StatementSide};
 use crate::account::Amounts;
@@ -24,7 +24,6 @@ pub enum By {
 }
 
 impl By {
-    /// Returns the word that options and records use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Name => "name",
@@ -154,12 +153,11 @@ pub struct SideSums {
 }
 
 impl SideSums {
-    /// Returns the sums of amounts that came in so many frames.
     pub fn new(frames: u64, accounts: Amounts) -> Self {
         Self { frames, wire_bytes: accounts.total(), payload_bytes: accounts.payload(), accounts, unseen: None }
     }
 
-    /// Adds another direction's; what was seen of either is seen.
+    /// Adds another row's direction. The sum is seen if either was.
     pub fn add(&mut self, other: &Self) {
         let unseen = self.unseen.take().filter(|_| other.unseen.is_some());
         *self = Self { unseen, ..Self::new(self.frames + other.frames, self.accounts) };
@@ -181,7 +179,6 @@ impl From<StatementSide> for SideSums {
 }
 
 impl ViewRow {
-    /// Returns the row of one statement of an operation's.
     pub fn of_statement(row: &OperationRow, statement: &StatementRow) -> Self {
         Self {
             statement: Some(statement.text.clone()),
@@ -223,19 +220,18 @@ impl From<&OperationRow> for ViewRow {
 }
 
 impl ViewRow {
-    /// Returns what means are over: operations, and messages sent unsolicited.
+    /// Counts the samples of means: operations and unsolicited messages.
     pub fn samples(&self) -> u64 {
         self.count + self.unsolicited
     }
 
-    /// Returns both directions together.
     pub fn amounts(&self) -> Amounts {
         let mut sum = self.request.accounts;
         sum += self.response.accounts;
         sum
     }
 
-    /// Adds another row to this one; its name stays.
+    /// Adds another row but keeps the name.
     pub fn add(&mut self, other: &Self) {
         if self.class != other.class {
             self.class = None;

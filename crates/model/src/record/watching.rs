@@ -1,4 +1,4 @@
-//! What watching a command took from it, measured by running it with and without.
+//! The cost of watching a command, measured by running it with and without.
 
 use super::Measured;
 use crate::spread::Spread;
