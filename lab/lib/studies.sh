@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What the studies of lab/comparison share: a study measures cells, each a folder in its `runs` with cell.json (what it is),
 # run.json (what the wire and the kernel saw) and what the client saw: bench.json, or tool.json of another tool. Its template
-# and these records make its page. Sourced, never run. The caller has set -euo pipefail.
+# and these records make its page, and the records are packed into records.jsonl.zst. Sourced, never run. The caller has set -euo pipefail.
 
 # shellcheck source=../lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -40,10 +40,10 @@ study() {
     servers=$!
     [ -n "${OVERHEAD_PROGRAMS:-}" ] || nice cargo build --release --locked -p overhead -p overhead-bench -p overhead-studies
     wait "$servers" || { cat "$WORK/install.log" >&2; die "a server could not be installed"; }
-    if [ -n "${OVERHEAD_ONLY:-}" ] && [ -e "$RESULT/conditions.json" ]; then
+    rm -rf -- "${RESULT:?}/runs"
+    if [ -n "${OVERHEAD_ONLY:-}" ] && [ -e "$RESULT/records.jsonl.zst" ]; then
+        "$PROGRAMS/overhead-studies" --unpack "$RESULT" "$RESULT"
         conditions=$(cat "$RESULT/conditions.json")
-    else
-        rm -rf -- "${RESULT:?}/runs"
     fi
     mkdir -p "$RESULT/runs"
     jq -n --argjson used "$(cpus_in_use)" --argjson before "$conditions" \
@@ -51,7 +51,7 @@ study() {
     cp "$WORK/conditions" "$RESULT/conditions.json"
 }
 
-# page: makes the pages and the figures of the records.
+# page: makes the pages and the figures of the records, and packs these.
 page() { "$PROGRAMS/overhead-studies" "lab/studies/$STUDY.md.jinja" "$RESULT"; }
 
 # cpus_in_use: how many, on average over five seconds in which we do nothing.

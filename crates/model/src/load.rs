@@ -222,7 +222,7 @@ mod tests {
     /// The committed records of real loads: each of their figures is in its column.
     #[test]
     fn a_load_has_a_line_of_csv_for_each_repetition() {
-        let text = include_str!("../../../docs/comparison/caches/runs/redis-resp-read-1-load/bench.json");
+        let text = include_str!("../../report/tests/records/redis-resp-read-1-load/bench.json");
         let mut load: Load = serde_json::from_str(text).unwrap();
         load.results[0].runs[1].first_error = Some("=cmd()".to_owned());
         let table = load.csv();

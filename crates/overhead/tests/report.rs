@@ -94,7 +94,7 @@ fn names_lose_what_all_of_them_begin_with() {
     for name in ["demo-redis", "demo-postgres"] {
         let folder = reports.0.path().join(name);
         fs::create_dir(&folder).unwrap();
-        fs::copy(root("docs/comparison/caches/runs/redis-resp-read-1/run.json"), folder.join("run.json")).unwrap();
+        fs::copy(root("crates/report/tests/records/redis-resp-read-1/run.json"), folder.join("run.json")).unwrap();
     }
     let page = reports.page(&["demo-redis", "demo-postgres"]);
     assert!(page.contains("<h3>redis</h3>") && page.contains("<h3>postgres</h3>") && !page.contains("demo-"));
@@ -104,7 +104,7 @@ fn names_lose_what_all_of_them_begin_with() {
 fn what_does_not_fit_is_told_before_anything_is_written() {
     let reports = Reports::new();
     let get = root("fixtures/redis-get-set/capture.pcap");
-    let load = root("docs/comparison/caches/runs/redis-resp-read-1-load/bench.json");
+    let load = root("crates/report/tests/records/redis-resp-read-1-load/bench.json");
     for (arguments, reason) in [
         (vec![&*get, "--port", "7379", "--operations", "GTE"], "no run has a workload operation of this name"),
         (vec![&*get, "--port", "7379", "--label", "other=x"], "there is no run other"),
@@ -130,7 +130,7 @@ fn bytes_of_operations_are_on_the_page_only_where_they_are_asked_for() {
     assert!(page.contains("Byte by byte") && page.contains("title=\"data: value"));
     assert!(page.contains("title=\"query: command, 3 B\""), "a field has its account");
     // A record alone has no packets.
-    let output = reports.run(&[&root("docs/comparison/caches/runs/redis-resp-read-1"), "--bytes"]);
+    let output = reports.run(&[&root("crates/report/tests/records/redis-resp-read-1"), "--bytes"]);
     assert!(said(&output).contains("--bytes: of no run are the packets there"), "{}", said(&output));
 }
 
@@ -157,11 +157,11 @@ fn what_could_be_saved_is_on_the_page_of_a_run_with_packets() {
 #[test]
 fn a_load_has_a_report_and_stands_beside_no_run() {
     let reports = Reports::new();
-    let load = root("docs/comparison/caches/runs/redis-resp-read-1-load/bench.json");
+    let load = root("crates/report/tests/records/redis-resp-read-1-load/bench.json");
     let page = reports.page(&[&load, "--title", "How fast", "--theme", "light"]);
     assert!(page.contains("<title>How fast</title>") && page.contains("data-kind=\"bench\""));
     assert!(reports.file("rate.svg").exists() && reports.file("latency.png").exists());
-    let run = root("docs/comparison/caches/runs/redis-resp-read-1");
+    let run = root("crates/report/tests/records/redis-resp-read-1");
     let output = reports.run(&[&run, &load, "-o", "beside"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("is the record of a load, which has a report of its own"), "{}", said(&output));

@@ -269,17 +269,16 @@ fn recorded() -> Vec<(String, Value)> {
     records
 }
 
-/// The records of this name below `docs`, of real runs.
+/// The records of this name that studies have packed, of real runs.
 fn committed(name: &str) -> Vec<(String, Value)> {
     let mut records = Vec::new();
-    let mut folders = vec![root().join("docs/comparison")];
-    while let Some(folder) = folders.pop() {
-        let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        for path in paths {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.ends_with(name) {
-                records.push((path.display().to_string(), serde_json::from_slice(&fs::read(&path).unwrap()).unwrap()));
+    for entry in fs::read_dir(root().join("docs/comparison")).unwrap() {
+        let Ok(packed) = fs::File::open(entry.unwrap().path().join("records.jsonl.zst")) else { continue };
+        let lines = String::from_utf8(zstd::decode_all(packed).unwrap()).unwrap();
+        for mut line in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+            let path = line["path"].as_str().unwrap().to_owned();
+            if Path::new(&path).ends_with(name) {
+                records.push((path, line["record"].take()));
             }
         }
     }

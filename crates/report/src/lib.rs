@@ -41,7 +41,7 @@ pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding}
 pub use report::{
     REPORT_FILES, ReportOptions, Theme, replaced_by_report, report_markdown, write_report, write_report_as,
 };
-pub use run::{NamedRun, load_named_run, load_run};
+pub use run::{NamedRun, load_named_run, load_run, parse_run};
 pub use sample::{Clusters, WindowTotals};
 pub use series::RunSeries;
 pub use summary::workload_count as workload_operations;

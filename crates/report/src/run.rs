@@ -39,7 +39,7 @@ pub fn load_run(path: impl AsRef<Path>) -> Result<Run, ReportError> {
         ErrorKind::NotFound | ErrorKind::NotADirectory => ReportError::Missing { path: path.clone() },
         _ => ReportError::Unreadable { path: path.clone(), source },
     })?;
-    parse(&text, &path)
+    parse_run(&text, &path)
 }
 
 /// Reads a record and names it after its folder (or its file, where that is not a `run.json`).
@@ -56,8 +56,13 @@ fn record_path(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(RECORD) } else { path.to_owned() }
 }
 
-/// The version is looked at before the rest, so that a newer record is not called malformed.
-fn parse(text: &[u8], path: &Path) -> Result<Run, ReportError> {
+/// Parses a record; errors name it by the path. The version is looked at before the rest, so that a newer record is not called
+/// malformed.
+///
+/// # Errors
+///
+/// [`ReportError::Malformed`] or [`ReportError::Version`].
+pub fn parse_run(text: &[u8], path: &Path) -> Result<Run, ReportError> {
     let malformed = |source| ReportError::Malformed { path: path.to_owned(), source };
     let version: RecordVersion = serde_json::from_slice(text).map_err(malformed)?;
     match version.schema_version {

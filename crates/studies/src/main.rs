@@ -1,5 +1,6 @@
 //! Makes the pages of a study of `lab/comparison`: `overhead-studies NAME.md.jinja FOLDER` renders the template over the records
 //! in the folder, and writes `README.md` and `figures/` there; `NAME.tables.md.jinja` beside it is `tables.md`, and so on.
+//! Records that were just measured are packed into one file; `overhead-studies --unpack FOLDER INTO` writes them as files again.
 //!
 //! A template says in words what was found, and asks the records for every figure. The same records give the same pages.
 
@@ -21,14 +22,21 @@ use std::path::{Path, PathBuf};
 
 fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let [template, folder] = arguments.as_slice() else { bail!("usage: overhead-studies TEMPLATE FOLDER") };
-    write(Path::new(template), Path::new(folder))
+    match arguments.as_slice() {
+        [flag, folder, into] if flag == "--unpack" => records::unpack(Path::new(folder), Path::new(into)),
+        [template, folder] => write(Path::new(template), Path::new(folder)),
+        _ => bail!("usage: overhead-studies TEMPLATE FOLDER, or overhead-studies --unpack FOLDER INTO"),
+    }
 }
 
-/// Writes the pages and their figures, and says which files these are. Figures of earlier pages go.
+/// Writes the pages and their figures, and says which files these are. Figures of earlier pages go. New records are packed once
+/// they have made a page.
 fn write(template: &Path, folder: &Path) -> Result<()> {
-    let pages =
-        page::render(&templates(template)?, records::read(folder)?).with_context(|| template.display().to_string())?;
+    let measured = records::measured(folder)?;
+    let is_new = measured.is_some();
+    let lines = measured.map_or_else(|| records::packed(folder), Ok)?;
+    let study = records::study(&lines).with_context(|| folder.display().to_string())?;
+    let pages = page::render(&templates(template)?, study).with_context(|| template.display().to_string())?;
     let figures = folder.join("figures");
     if figures.exists() {
         fs::remove_dir_all(&figures).with_context(|| figures.display().to_string())?;
@@ -41,7 +49,7 @@ fn write(template: &Path, folder: &Path) -> Result<()> {
         fs::write(&path, bytes).with_context(|| path.display().to_string())?;
         println!("{}", path.display());
     }
-    Ok(())
+    if is_new { records::pack(folder, &lines) } else { Ok(()) }
 }
 
 /// The ending of a template's name.

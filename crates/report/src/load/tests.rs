@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 fn committed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/comparison/caches/runs/redis-resp-read-1-load/bench.json")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/redis-resp-read-1-load/bench.json")
 }
 
 #[test]
