@@ -1,25 +1,29 @@
 //! Values: cells of rows and bind variables of requests, with the inner structure that their type gives them
 //! (section 6).
 
-use super::types::{Type, Types};
+use super::types::{CqlType, CqlTypeTable};
 use overhead_decode::{Cursor, Field, Free, Note, Out, Reader, Short};
 use overhead_model::Account;
 
 /// Posts a `[value]` or `[bytes]`: its length, and its contents by the type of column `index` of `types`.
 #[inline]
-pub(super) fn value<R: Reader>(types: &Types, index: usize, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+pub(super) fn value<R: Reader>(
+    types: &CqlTypeTable,
+    index: usize,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
     let (length, header) = length(cursor, "value length")?;
     let known = types.column(index).map(|node| (node, types.node(node)));
-    if let (Some((_, Type::Leaf | Type::Fixed(_))), Some(length)) = (known, length) {
+    if let (Some((_, CqlType::Leaf | CqlType::Fixed(_))), Some(length)) = (known, length) {
         return cursor.skip_and_free(header, (Account::Data, "value", length), Free::Any);
     }
     cursor.skip_all([header])?;
     // -1 is null, -2 is "not set".
     let Some(length) = length else { return Ok(()) };
     match known {
-        None | Some((_, Type::Unknown)) => {
+        None | Some((_, CqlType::Unknown)) => {
             let value = cursor.peek();
-            if could_hide(value, length) {
+            if may_be_structured(value, length) {
                 cursor.out().note(Note::UntypedValue);
             } else {
                 free_untyped(value, length, cursor.out());
@@ -49,7 +53,7 @@ fn free_untyped<R: Reader>(value: &[u8], length: u64, out: &mut Out<'_, R>) {
 /// Returns whether `length` bytes of unknown type, of which some were captured, read as a collection, a tuple or a user-defined
 /// type with something in it. Others are data whatever their type.
 #[inline(never)]
-fn could_hide(bytes: &[u8], length: u64) -> bool {
+fn may_be_structured(bytes: &[u8], length: u64) -> bool {
     let captured = usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes);
     let count = captured.first_chunk().map(|count| u64::from(u32::from_be_bytes(*count)));
     let behind = captured.get(4..).unwrap_or_default();
@@ -74,7 +78,7 @@ fn parts_of(bytes: &[u8], length: u64) -> Option<u64> {
 }
 
 /// Posts `length` bytes of a value of type `node`, all of which were captured. Whatever does not fit the type is data.
-fn contents<R: Reader>(types: &Types, node: u32, length: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
+fn contents<R: Reader>(types: &CqlTypeTable, node: u32, length: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
     let end = cursor.position() + length;
     let fits = walk(types, node, end, cursor);
     let left = end.saturating_sub(cursor.position());
@@ -85,36 +89,36 @@ fn contents<R: Reader>(types: &Types, node: u32, length: u64, cursor: &mut Curso
 
 /// Posts the rest of a value, `left` bytes, which does not fit its type.
 #[cold]
-fn misfit<R: Reader>(types: &Types, node: u32, left: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
-    let is_known = !matches!(types.node(node), Type::Unknown);
-    if is_known || could_hide(cursor.peek(), left) {
+fn misfit<R: Reader>(types: &CqlTypeTable, node: u32, left: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
+    let is_known = !matches!(types.node(node), CqlType::Unknown);
+    if is_known || may_be_structured(cursor.peek(), left) {
         cursor.out().note(Note::UntypedValue);
     }
     let _ = cursor.skip(left, Account::Data, "untyped value");
 }
 
 /// Posts the structure of one value that ends at `end`.
-fn walk<R: Reader>(types: &Types, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn walk<R: Reader>(types: &CqlTypeTable, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     let left = end - cursor.position();
     match types.node(node) {
-        Type::Leaf | Type::Fixed(_) => cursor.skip_free(left, Account::Data, "value", Free::Any),
-        Type::Unknown => Err(Short),
+        CqlType::Leaf | CqlType::Fixed(_) => cursor.skip_free(left, Account::Data, "value", Free::Any),
+        CqlType::Unknown => Err(Short),
         // An empty value of a type that has structure: legal for most types (section 6).
         _ if left == 0 => Ok(()),
-        Type::List(of) => {
+        CqlType::List(of) => {
             for _ in 0..count(end, cursor)? {
                 element(types, of, end, cursor)?;
             }
             Ok(())
         }
-        Type::Map(key, value) => {
+        CqlType::Map(key, value) => {
             for _ in 0..count(end, cursor)? {
                 element(types, key, end, cursor)?;
                 element(types, value, end, cursor)?;
             }
             Ok(())
         }
-        Type::Tuple { first, count } => {
+        CqlType::Tuple { first, count } => {
             // A value may have fewer fields than its type (section 7).
             for member in first..first + count {
                 if cursor.position() == end {
@@ -124,13 +128,13 @@ fn walk<R: Reader>(types: &Types, node: u32, end: u64, cursor: &mut Cursor<'_, '
             }
             Ok(())
         }
-        Type::Vector { element, count } => vector(types, element, count, end, cursor),
+        CqlType::Vector { element, count } => vector(types, element, count, end, cursor),
     }
 }
 
 /// Elements without lengths where they are of one size, else each behind a variable-length integer.
 fn vector<R: Reader>(
-    types: &Types,
+    types: &CqlTypeTable,
     element: u32,
     count: u32,
     end: u64,
@@ -154,13 +158,18 @@ fn vector<R: Reader>(
 }
 
 /// An element with its length. No element is longer than what is left of the value around it.
-fn element<R: Reader>(types: &Types, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn element<R: Reader>(
+    types: &CqlTypeTable,
+    node: u32,
+    end: u64,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
     if end - cursor.position() < 4 {
         return Err(Short);
     }
     let (length, header) = length(cursor, "element length")?;
     let fits = length.filter(|&length| length <= end - cursor.position() - 4);
-    if let (Type::Leaf | Type::Fixed(_), Some(length)) = (types.node(node), fits) {
+    if let (CqlType::Leaf | CqlType::Fixed(_), Some(length)) = (types.node(node), fits) {
         return cursor.skip_and_free(header, (Account::Data, "element", length), Free::Any);
     }
     cursor.skip_all([header])?;

@@ -1,30 +1,30 @@
 //! Compressed bodies (section 5) and segments.
 
-use super::pair::Compression;
+use super::pair::CqlCompression;
 use overhead_decode::Expansion;
 use overhead_decode::{Codec, Note};
 
 /// Decompresses `body` into `to` and gives the bytes that state the decompressed length, which come first.
-pub(super) fn body(compression: Compression, body: &[u8], to: &mut Vec<u8>, expansion: &Expansion) -> Option<u64> {
+pub(super) fn body(compression: CqlCompression, body: &[u8], to: &mut Vec<u8>, expansion: &Expansion) -> Option<u64> {
     match compression {
-        Compression::Lz4 => lz4(body, to, expansion),
+        CqlCompression::Lz4 => lz4(body, to, expansion),
         // The length is big-endian in front of LZ4, so its first byte is 0 for bodies below 16 MiB; Snappy's is a
         // variable-length integer that begins so for an empty body only.
-        Compression::NotSeen if body.len() > 4 && body.first() == Some(&0) => lz4(body, to, expansion),
-        Compression::Snappy | Compression::NotSeen => snappy(body, to, expansion),
-        Compression::None | Compression::Other => None,
+        CqlCompression::NotSeen if body.len() > 4 && body.first() == Some(&0) => lz4(body, to, expansion),
+        CqlCompression::Snappy | CqlCompression::NotSeen => snappy(body, to, expansion),
+        CqlCompression::None | CqlCompression::Other => None,
     }
 }
 
 /// Why `body` was not decompressed, where a limit is the reason.
-pub(super) fn why_not(compression: Compression, body: &[u8]) -> Option<Note> {
+pub(super) fn refusal_note(compression: CqlCompression, body: &[u8]) -> Option<Note> {
     match compression {
-        Compression::Lz4 => {
+        CqlCompression::Lz4 => {
             let (length, block) = body.split_first_chunk()?;
             Codec::Lz4.refusal(block.len(), u32::from_be_bytes(*length) as usize)
         }
-        Compression::Snappy => Codec::Snappy.refusal(body.len(), snap::raw::decompress_len(body).ok()?),
-        Compression::NotSeen | Compression::None | Compression::Other => None,
+        CqlCompression::Snappy => Codec::Snappy.refusal(body.len(), snap::raw::decompress_len(body).ok()?),
+        CqlCompression::NotSeen | CqlCompression::None | CqlCompression::Other => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Messages, wherever they lie: plain on the stream, with compressed bodies, or within segments.
 
-use super::pair::{Exchange, Session};
-use super::wire::{Header, NoHeader, flag, opcode};
+use super::pair::{CqlExchange, Session};
+use super::wire::{CqlHeaderError, Header, flag, opcode};
 use super::{Cql, compression, request, response};
 use overhead_decode::tape::Tape;
 use overhead_decode::{Cursor, Input, Label, Malformed, OpId, Out, Reader, Shares, Short, Step, Weigher};
@@ -12,7 +12,7 @@ const KEPT: usize = 1 << 20;
 
 /// How the bytes of one direction are cut into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum CqlFraming {
     /// Message after message.
     Messages,
     /// Messages up to the first segment: the handshake of version 5, or an unknown point of a connection.
@@ -23,7 +23,7 @@ pub(super) enum Framing {
 
 /// The rest of a message of which all that could be read was decoded.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rest {
+pub(super) struct CqlRemainder {
     pub op: OpId,
     pub left: u64,
     pub outcome: Option<Outcome>,
@@ -33,7 +33,7 @@ pub(super) struct Rest {
 
 /// Buffers that are kept from message to message.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub(super) struct CqlBuffers {
     /// A decompressed body.
     pub body: Vec<u8>,
     /// Payload of segments, one behind the other.
@@ -46,7 +46,7 @@ pub(super) struct Scratch {
     pub shares: Shares,
 }
 
-impl Scratch {
+impl CqlBuffers {
     /// Returns how many bytes of memory are kept for the next message.
     pub fn held(&self) -> usize {
         self.body.capacity() + self.payload.capacity() + self.block.capacity()
@@ -65,7 +65,7 @@ impl Scratch {
 
 impl Cql {
     /// One message from the start of `input`.
-    pub(super) fn plain<R: Reader>(
+    pub(super) fn next_message<R: Reader>(
         &mut self,
         side: Side,
         input: Input<'_>,
@@ -73,13 +73,13 @@ impl Cql {
     ) -> Result<Step, Malformed> {
         let header = match Header::read(input.bytes, side) {
             Ok(header) => header,
-            Err(NoHeader::Short) => return Ok(Step::More),
-            Err(NoHeader::Bad(reason)) => return Err(Malformed(reason)),
+            Err(CqlHeaderError::Short) => return Ok(Step::More),
+            Err(CqlHeaderError::Bad(reason)) => return Err(Malformed(reason)),
         };
         if input.available() < header.total() {
             return Ok(Step::Need(header.total()));
         }
-        self.settle_framing(&header);
+        self.update_framing(&header);
         let exchange = self.exchange(&header, out);
         let rest = self.message(&header, exchange, input, out)?;
         out.release();
@@ -89,7 +89,7 @@ impl Cql {
 
     /// A response is whole: its operation is over. What is missing of its request, where that is longer than it should
     /// be, belongs to nobody.
-    pub(super) fn close<R: Reader>(&mut self, rest: Rest, out: &mut Out<'_, R>) {
+    pub(super) fn close<R: Reader>(&mut self, rest: CqlRemainder, out: &mut Out<'_, R>) {
         if let Some(outcome) = rest.outcome {
             out.close(rest.op, outcome);
             if let Some(request) = self.rest[Side::Request as usize].as_mut().filter(|request| request.op == rest.op) {
@@ -99,11 +99,11 @@ impl Cql {
     }
 
     /// Segments begin after the handshake of version 5 and never below it.
-    fn settle_framing(&mut self, header: &Header) {
+    fn update_framing(&mut self, header: &Header) {
         if header.version < 5 {
-            self.framing[header.side as usize] = Framing::Messages;
+            self.framing[header.side as usize] = CqlFraming::Messages;
         } else if header.opcode == opcode::STARTUP {
-            self.framing = [Framing::Either; 2];
+            self.framing = [CqlFraming::Either; 2];
             self.format = None;
         }
     }
@@ -113,10 +113,10 @@ impl Cql {
     pub(super) fn message<R: Reader>(
         &mut self,
         header: &Header,
-        mut exchange: Exchange,
+        mut exchange: CqlExchange,
         input: Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<Rest, Malformed> {
+    ) -> Result<CqlRemainder, Malformed> {
         let op = exchange.op;
         out.charge(op);
         out.enter(header.name);
@@ -130,7 +130,7 @@ impl Cql {
         out.leave();
         let renamed = (exchange.name, exchange.class) != before;
         if header.side == Side::Request || renamed {
-            let Exchange { class, name, via, ref asked, .. } = exchange;
+            let CqlExchange { class, name, via, ref asked, .. } = exchange;
             out.label_statement(op, Label { class, name, via, statement: asked.as_str() });
         }
         let mut outcome = None;
@@ -141,29 +141,29 @@ impl Cql {
                 _ => Outcome::Ok,
             });
         } else {
-            self.session.wait(header.stream, exchange)?;
+            self.session.enqueue(header.stream, exchange)?;
         }
-        Ok(Rest { op, left: header.total() - available, outcome, answered: false })
+        Ok(CqlRemainder { op, left: header.total() - available, outcome, answered: false })
     }
 
     /// The operation that a message belongs to.
-    pub(super) fn exchange<R: Reader>(&mut self, header: &Header, out: &mut Out<'_, R>) -> Exchange {
+    pub(super) fn exchange<R: Reader>(&mut self, header: &Header, out: &mut Out<'_, R>) -> CqlExchange {
         if header.side == Side::Request {
             let op = out.open();
-            return self.session.request(op, header);
+            return self.session.open_exchange(op, header);
         }
         // Streams below 0 are the server's own.
         let answered = if header.stream < 0 || header.opcode == opcode::EVENT {
             None
         } else {
-            self.session.answered(header.stream)
+            self.session.take_answered(header.stream)
         };
         answered.unwrap_or_else(|| {
             if header.stream >= 0 {
-                self.session.is_odd();
+                self.session.mark_irregular();
             }
             let op = out.open();
-            let exchange = self.session.unasked(op, header);
+            let exchange = self.session.unsolicited(op, header);
             out.label(op, exchange.class, exchange.name, exchange.via);
             exchange
         })
@@ -172,7 +172,7 @@ impl Cql {
     fn body<R: Reader>(
         &mut self,
         header: &Header,
-        exchange: &mut Exchange,
+        exchange: &mut CqlExchange,
         cursor: &mut Cursor<'_, '_, '_, R>,
     ) -> Result<(), Short> {
         // Version 5 compresses segments instead, and a STARTUP is never compressed.
@@ -184,10 +184,10 @@ impl Cql {
         if (whole.len() as u64) < cursor.remaining() {
             return Err(Short);
         }
-        let scratch = &mut self.scratch;
+        let buffers = &mut self.buffers;
         let (compression, expansion) = (self.session.memory.compression, &self.session.shared.expansion);
-        let Some(preamble) = compression::body(compression, whole, &mut scratch.body, expansion) else {
-            if let Some(note) = compression::why_not(compression, whole) {
+        let Some(preamble) = compression::body(compression, whole, &mut buffers.body, expansion) else {
+            if let Some(note) = compression::refusal_note(compression, whole) {
                 cursor.out().note(note);
             }
             return Err(Short);
@@ -195,13 +195,13 @@ impl Cql {
         cursor.skip(preamble, Account::Framing, "decompressed length")?;
         let mut weigher = Weigher::new(cursor.out());
         let mut out = Out::new(&mut weigher, header.side, Some(exchange.op));
-        let input = Input { bytes: &scratch.body, opaque: 0 };
-        let mut inner = Cursor::new(input, scratch.body.len() as u64, &mut out);
+        let input = Input { bytes: &buffers.body, opaque: 0 };
+        let mut inner = Cursor::new(input, buffers.body.len() as u64, &mut out);
         let _ = plain_body(&mut self.session, header, exchange, &mut inner);
         inner.finish();
         let amounts = weigher.amounts();
-        cursor.rest_pro_rata(&amounts, &mut scratch.shares, "compressed");
-        scratch.shrink();
+        cursor.rest_pro_rata(&amounts, &mut buffers.shares, "compressed");
+        buffers.shrink();
         Ok(())
     }
 }
@@ -209,7 +209,7 @@ impl Cql {
 fn plain_body<R: Reader>(
     session: &mut Session,
     header: &Header,
-    exchange: &mut Exchange,
+    exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     match header.side {

@@ -3,63 +3,52 @@
 //! A server knows a prepared statement by an id that is a hash of its text, on all of its connections and on all nodes of
 //! its cluster. Drivers rely on that: they prepare on one connection and execute on others.
 
-use super::pair::Prepared;
+use super::pair::CqlPreparedStatement;
 use crate::limits;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Entries of types that all shared statements may hold together, about 12 bytes each.
 const TYPE_ENTRIES: usize = 1 << 20;
 
-/// Statements by id, as they were prepared last. One thread decodes all connections that share them, so nobody ever waits
-/// for the lock.
+/// Prepared statements by id, shared by all connections of a capture. The lock is never contended: one thread decodes them all.
 #[derive(Clone, Debug, Default)]
-pub struct SharedStatements(Arc<Inner>);
+pub struct SharedStatements(Arc<Mutex<StatementsById>>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    known: Mutex<Known>,
-    is_withheld: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    by_id: HashMap<Box<[u8]>, Arc<Prepared>>,
+struct StatementsById {
+    by_id: HashMap<Box<[u8]>, Arc<CqlPreparedStatement>>,
     type_entries: usize,
+    is_withheld: bool,
 }
 
 impl SharedStatements {
-    /// Hides the statements, and takes none in, as long as a connection ends. When that happens depends on the frames of
-    /// other connections: what its last bytes bring is its own.
+    /// Hides the statements, and ignores new ones, while a connection ends: when it ends depends on other connections' frames,
+    /// and its last bytes must not.
     pub fn withhold(&self, withheld: bool) {
-        self.0.is_withheld.store(withheld, Ordering::Relaxed);
+        self.lock().is_withheld = withheld;
     }
 
-    /// Takes a statement in as it was prepared, in place of an earlier one with its id. Where there is no room for it, the
-    /// others are kept.
-    pub(super) fn publish(&self, statement: &Arc<Prepared>) {
-        if !self.is_withheld() {
-            self.known().insert(statement);
+    /// Adds a statement, replacing an earlier one with its id. Without room for it, the others are kept.
+    pub(super) fn publish(&self, statement: &Arc<CqlPreparedStatement>) {
+        let mut known = self.lock();
+        if !known.is_withheld {
+            known.insert(statement);
         }
     }
 
-    /// Returns the statement with this id.
-    pub(super) fn find(&self, id: &[u8]) -> Option<Arc<Prepared>> {
-        if self.is_withheld() { None } else { self.known().by_id.get(id).cloned() }
+    pub(super) fn find(&self, id: &[u8]) -> Option<Arc<CqlPreparedStatement>> {
+        let known = self.lock();
+        if known.is_withheld { None } else { known.by_id.get(id).cloned() }
     }
 
-    fn is_withheld(&self) -> bool {
-        self.0.is_withheld.load(Ordering::Relaxed)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, StatementsById> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    fn insert(&mut self, statement: &Arc<Prepared>) {
+impl StatementsById {
+    fn insert(&mut self, statement: &Arc<CqlPreparedStatement>) {
         if self.by_id.get(&statement.id).is_some_and(|earlier| earlier == statement) {
             return;
         }

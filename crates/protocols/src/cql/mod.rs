@@ -38,24 +38,24 @@ use super::{Facts, Shared, Sniff};
 pub use known::SharedStatements;
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 
-use decode::{Framing, Rest, Scratch};
+use decode::{CqlBuffers, CqlFraming, CqlRemainder};
 use overhead_model::{Outcome, Side};
 use pair::Session;
 use probe::message_begins;
-use segment::Format;
-use segmented::Gathering;
+use segment::SegmentFormat;
+use segmented::SegmentAssembly;
 use std::hash::Hasher;
 
 /// State of one connection.
 #[derive(Debug)]
 pub struct Cql {
     session: Session,
-    framing: [Framing; 2],
+    framing: [CqlFraming; 2],
     /// Header of the connection's segments, once one was seen.
-    format: Option<Format>,
-    rest: [Option<Rest>; 2],
-    gathering: [Gathering; 2],
-    scratch: Scratch,
+    format: Option<SegmentFormat>,
+    rest: [Option<CqlRemainder>; 2],
+    assembly: [SegmentAssembly; 2],
+    buffers: CqlBuffers,
 }
 
 impl Cql {
@@ -66,14 +66,14 @@ impl Cql {
 
     /// Returns the same, for one of several connections.
     pub fn sharing(mid_stream: bool, shared: Shared) -> Self {
-        let framing = if mid_stream { Framing::Either } else { Framing::Messages };
+        let framing = if mid_stream { CqlFraming::Either } else { CqlFraming::Messages };
         Self {
             session: Session::new(mid_stream, shared),
             framing: [framing; 2],
             format: None,
             rest: [None; 2],
-            gathering: Default::default(),
-            scratch: Scratch::default(),
+            assembly: Default::default(),
+            buffers: CqlBuffers::default(),
         }
     }
 }
@@ -104,23 +104,23 @@ impl Decoder for Cql {
     #[inline(never)]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         let framing = self.framing[side as usize];
-        if framing == Framing::Messages {
-            return self.plain(side, input, out);
+        if framing == CqlFraming::Messages {
+            return self.next_message(side, input, out);
         }
         match self.segment(input.bytes) {
             Err(_) => Ok(Step::More),
-            Ok(Some(first)) => self.segments(side, first, input, out),
-            Ok(None) if framing == Framing::Either => self.plain(side, input, out),
+            Ok(Some(first)) => self.next_segments(side, first, input, out),
+            Ok(None) if framing == CqlFraming::Either => self.next_message(side, input, out),
             Ok(None) => Err(Malformed("a segment header with a wrong checksum")),
         }
     }
 
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
         let framing = self.framing[side as usize];
-        if framing != Framing::Messages {
+        if framing != CqlFraming::Messages {
             match self.segment(bytes) {
                 Ok(Some(_)) => return Boundary::Yes,
-                Ok(None) if framing == Framing::Segments => return Boundary::No,
+                Ok(None) if framing == CqlFraming::Segments => return Boundary::No,
                 Ok(None) => {}
                 Err(_) => return Boundary::More,
             }
@@ -144,8 +144,8 @@ impl Decoder for Cql {
     fn quiet(&self) -> Option<u64> {
         // All fields are named, so that a further one cannot be left out unseen. Segments carry checksums, so that nothing in
         // them is free to differ; without them nothing is gathered.
-        let Self { session, framing, format: _, rest, gathering: _, scratch: _ } = self;
-        let is_plain = *framing == [Framing::Messages; 2] && rest.iter().all(Option::is_none);
+        let Self { session, framing, format: _, rest, assembly: _, buffers: _ } = self;
+        let is_plain = *framing == [CqlFraming::Messages; 2] && rest.iter().all(Option::is_none);
         if is_plain { session.quiet() } else { None }
     }
 
@@ -154,6 +154,6 @@ impl Decoder for Cql {
     }
 
     fn held(&self) -> usize {
-        self.session.held() + self.scratch.held()
+        self.session.held() + self.buffers.held()
     }
 }

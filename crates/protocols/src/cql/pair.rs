@@ -5,8 +5,8 @@
 //! markers and results, what was negotiated in the handshake, the keyspace in use.
 
 use super::super::Shared;
-use super::statement::{self, Statement};
-use super::types::Types;
+use super::statement::{self, CqlStatement};
+use super::types::CqlTypeTable;
 use super::wire::{Header, opcode};
 use crate::limits;
 use crate::statement::Statement as Asked;
@@ -29,7 +29,7 @@ const STATEMENT: usize = 256;
 
 /// What a request was, for its name and for the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Exchange {
+pub(super) struct CqlExchange {
     pub op: OpId,
     /// Kind of the request; that of the response where none was seen.
     pub opcode: u8,
@@ -39,7 +39,7 @@ pub(super) struct Exchange {
     /// What is asked for, or prepared, without the values in it.
     pub asked: Asked,
     /// The prepared statement that is executed.
-    pub statement: Option<StatementRef>,
+    pub statement: Option<CqlStatementRef>,
     /// Class of what a `PREPARE` prepares.
     prepares: Option<(&'static str, Class)>,
     /// True where name and class are a guess that the response may better.
@@ -52,7 +52,7 @@ pub(super) struct Exchange {
 
 /// What a server calls a prepared statement and, where it does, the types of its result.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ids<'a> {
+pub(super) struct CqlPreparedIds<'a> {
     pub statement: &'a [u8],
     /// Empty where there is none.
     pub metadata: &'a [u8],
@@ -60,11 +60,11 @@ pub(super) struct Ids<'a> {
 
 /// A prepared statement; a number that is never used twice on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StatementRef(u64);
+pub(super) struct CqlStatementRef(u64);
 
 /// A prepared statement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Prepared {
+pub(super) struct CqlPreparedStatement {
     pub id: Box<[u8]>,
     /// What the server calls the types of its result; empty where it does not.
     metadata_id: Box<[u8]>,
@@ -72,32 +72,32 @@ pub(super) struct Prepared {
     class: Class,
     guessed: bool,
     pub text: Asked,
-    pub bind: Types,
-    pub result: Types,
+    pub bind: CqlTypeTable,
+    pub result: CqlTypeTable,
 }
 
-impl Prepared {
+impl CqlPreparedStatement {
     /// Entries of types that it holds, with the room of as many for its text.
     pub fn weight(&self) -> usize {
         self.bind.weight() + self.result.weight() + self.text.held().div_ceil(TYPE_ENTRY)
     }
 
     /// Returns it with a result of other types, which the server calls so.
-    fn giving(&self, metadata_id: &[u8], result: Types) -> Self {
+    fn with_result(&self, metadata_id: &[u8], result: CqlTypeTable) -> Self {
         Self { metadata_id: metadata_id.into(), result, ..self.clone() }
     }
 }
 
 /// Requests that wait on one stream id; more than one only where a client breaks the rules or a response was lost.
 #[derive(Debug, Default)]
-struct Waiting {
-    first: Option<Exchange>,
-    more: VecDeque<Exchange>,
+struct CqlStreamQueue {
+    first: Option<CqlExchange>,
+    more: VecDeque<CqlExchange>,
 }
 
 /// How bodies are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Compression {
+pub(super) enum CqlCompression {
     /// The handshake was not seen.
     NotSeen,
     None,
@@ -108,7 +108,7 @@ pub(super) enum Compression {
 
 /// What a connection's client has sent, or may have before the capture began.
 #[derive(Debug, Hash)]
-struct Sent {
+struct CqlClientHistory {
     startup: bool,
     /// A statement other than `USE`.
     statement: bool,
@@ -116,7 +116,7 @@ struct Sent {
 
 /// What client and server agreed on in the handshake beyond the protocol of Cassandra.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Extensions {
+pub(super) struct CqlExtensions {
     /// The server is `ScyllaDB`.
     pub scylla: bool,
     /// Prepared statements carry a metadata id below version 5 too (`SCYLLA_USE_METADATA_ID`).
@@ -130,33 +130,33 @@ pub(super) struct Extensions {
 /// What is known of a connection.
 #[derive(Debug)]
 pub(super) struct Session {
-    waiting: FastMap<i16, Waiting>,
+    waiting: FastMap<i16, CqlStreamQueue>,
     outstanding: usize,
     losses: u32,
     /// What other connections have prepared, and what all may decompress.
     pub shared: Shared,
-    pub memory: Versioned<Memory>,
+    pub memory: Versioned<CqlSessionMemory>,
     /// Types of the current rows; kept for its memory.
-    pub row_types: Types,
+    pub row_types: CqlTypeTable,
 }
 
 /// What a connection remembers when no request waits.
 #[derive(Debug)]
-pub(super) struct Memory {
-    prepared: VecDeque<Arc<Prepared>>,
+pub(super) struct CqlSessionMemory {
+    prepared: VecDeque<Arc<CqlPreparedStatement>>,
     /// Number of the first of `prepared`.
     first_prepared: u64,
     prepared_ids: FastMap<Box<[u8]>, u64>,
     type_entries: usize,
-    sent: Sent,
+    sent: CqlClientHistory,
     /// The keyspace in use is the server's own.
     in_system_keyspace: bool,
-    pub compression: Compression,
-    pub extensions: Extensions,
+    pub compression: CqlCompression,
+    pub extensions: CqlExtensions,
     /// Bodies were compressed. What may be decompressed is bounded for all connections together.
     pub compresses: bool,
     /// A statement was executed that no connection had prepared.
-    asks_in_vain: bool,
+    missed_statement: bool,
 }
 
 impl Session {
@@ -166,8 +166,8 @@ impl Session {
             outstanding: 0,
             losses: 0,
             shared,
-            memory: Versioned::new(Memory::new(mid_stream)),
-            row_types: Types::default(),
+            memory: Versioned::new(CqlSessionMemory::new(mid_stream)),
+            row_types: CqlTypeTable::default(),
         }
     }
 
@@ -178,15 +178,17 @@ impl Session {
         let Self { waiting: _, outstanding, losses: _, shared: _, memory, row_types: _ } = self;
         // Statements that it has found are its own. One that it has not may be prepared by another connection at any moment,
         // also between a request and its response.
-        let depends_on_others = memory.compresses || memory.asks_in_vain;
+        let depends_on_others = memory.compresses || memory.missed_statement;
         (*outstanding == 0 && !depends_on_others).then(|| memory.version())
     }
 
     /// Feeds what is remembered; false where that are many statements.
     pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
         // What is left out follows from what is not, or is not so while there is a number.
-        let Memory { prepared, first_prepared, prepared_ids: _, type_entries: _, sent, .. } = &*self.memory;
-        let Memory { in_system_keyspace, compression, extensions, compresses: _, asks_in_vain: _, .. } = &*self.memory;
+        let CqlSessionMemory { prepared, first_prepared, prepared_ids: _, type_entries: _, sent, .. } = &*self.memory;
+        let CqlSessionMemory {
+            in_system_keyspace, compression, extensions, compresses: _, missed_statement: _, ..
+        } = &*self.memory;
         let is_little = prepared.len() <= FED_STATEMENTS;
         if is_little {
             (first_prepared, sent, in_system_keyspace, compression, extensions).hash(state);
@@ -196,12 +198,12 @@ impl Session {
     }
 
     /// Something was answered, or asked, that tells nothing for the next time: the ids of requests are not what they should be.
-    pub fn is_odd(&mut self) {
+    pub fn mark_irregular(&mut self) {
         self.memory.change(|_| {});
     }
 
     /// Returns the operation of a request, by its header; the body says more.
-    pub fn request(&mut self, op: OpId, header: &Header) -> Exchange {
+    pub fn open_exchange(&mut self, op: OpId, header: &Header) -> CqlExchange {
         let class = match header.opcode {
             opcode::OPTIONS if self.memory.sent.startup => Class::Background,
             opcode::REGISTER => Class::Background,
@@ -211,7 +213,7 @@ impl Session {
         if header.opcode == opcode::STARTUP {
             self.memory.put(|memory| &mut memory.sent.startup, true);
         }
-        Exchange {
+        CqlExchange {
             op,
             opcode: header.opcode,
             name: header.name,
@@ -232,9 +234,9 @@ impl Session {
     }
 
     /// Returns the operation of a response that answers nothing: an event, or one whose request was not captured.
-    pub fn unasked(&self, op: OpId, header: &Header) -> Exchange {
+    pub fn unsolicited(&self, op: OpId, header: &Header) -> CqlExchange {
         let event = header.opcode == opcode::EVENT;
-        Exchange {
+        CqlExchange {
             op,
             opcode: header.opcode,
             name: header.name,
@@ -250,7 +252,7 @@ impl Session {
     }
 
     /// The request waits for its response.
-    pub fn wait(&mut self, stream: i16, exchange: Exchange) -> Result<(), Malformed> {
+    pub fn enqueue(&mut self, stream: i16, exchange: CqlExchange) -> Result<(), Malformed> {
         if self.outstanding >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than any client sends"));
         }
@@ -258,7 +260,7 @@ impl Session {
         // An id is used again after the response only. Where one was lost, this is how it shows.
         if waiting.first.as_ref().is_some_and(|first| first.losses != self.losses) {
             self.outstanding -= 1 + waiting.more.len();
-            *waiting = Waiting::default();
+            *waiting = CqlStreamQueue::default();
         }
         if waiting.first.is_none() {
             waiting.first = Some(exchange);
@@ -271,7 +273,7 @@ impl Session {
     }
 
     /// Returns the request that a response on this stream id answers.
-    pub fn answered(&mut self, stream: i16) -> Option<Exchange> {
+    pub fn take_answered(&mut self, stream: i16) -> Option<CqlExchange> {
         let waiting = self.waiting.get_mut(&stream)?;
         let exchange = waiting.first.take()?;
         waiting.first = waiting.more.pop_front();
@@ -295,41 +297,41 @@ impl Session {
 
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.outstanding.max(self.waiting.len()) * (size_of::<Exchange>() + size_of::<Waiting>())
+        self.outstanding.max(self.waiting.len()) * (size_of::<CqlExchange>() + size_of::<CqlStreamQueue>())
             + self.memory.prepared.len() * STATEMENT
             + self.memory.type_entries * TYPE_ENTRY
     }
 
     /// Names a request by its text.
-    pub fn name_by_text(&mut self, exchange: &mut Exchange, text: &[u8]) {
+    pub fn name_by_text(&mut self, exchange: &mut CqlExchange, text: &[u8]) {
         let (name, class) = self.classify(text);
         exchange.name = name.unwrap_or(exchange.name);
         exchange.class = class;
         if name == Some("USE") && !self.memory.sent.statement {
             exchange.class = Class::Setup;
         } else if class == Class::Workload {
-            self.works();
+            self.mark_used();
         }
     }
 
     /// Remembers what a `PREPARE` prepares.
-    pub fn prepares(&self, exchange: &mut Exchange, text: &[u8]) {
+    pub fn name_prepare(&self, exchange: &mut CqlExchange, text: &[u8]) {
         let (name, class) = self.classify(text);
         exchange.prepares = Some((name.unwrap_or("EXECUTE"), class));
     }
 
     fn classify(&self, text: &[u8]) -> (Option<&'static str>, Class) {
-        let statement = Statement::of(text);
+        let statement = CqlStatement::of(text);
         let tables = matches!(statement.verb, Some("SELECT" | "INSERT" | "UPDATE" | "DELETE"));
         let system = tables && statement.system.unwrap_or(self.memory.in_system_keyspace);
         (statement.verb, if system { Class::Background } else { Class::Workload })
     }
 
     /// Names an `EXECUTE` by its statement.
-    pub fn name_by_id(&mut self, exchange: &mut Exchange, id: &[u8]) {
+    pub fn name_by_id(&mut self, exchange: &mut CqlExchange, id: &[u8]) {
         exchange.statement = self.find(id);
         if let Some(prepared) = exchange.statement.and_then(|statement| self.prepared(statement)) {
-            let Prepared { name, class, guessed, ref text, .. } = *prepared;
+            let CqlPreparedStatement { name, class, guessed, ref text, .. } = *prepared;
             (exchange.name, exchange.class, exchange.guessed) = (name, class, guessed);
             exchange.asked = text.clone();
         } else {
@@ -337,36 +339,43 @@ impl Session {
             exchange.asked = Asked::PreparedBefore;
         }
         if exchange.class == Class::Workload {
-            self.works();
+            self.mark_used();
         }
     }
 
     /// The application has sent a statement.
-    pub fn works(&mut self) {
+    pub fn mark_used(&mut self) {
         self.memory.put(|memory| &mut memory.sent.statement, true);
     }
 
     /// Returns the statement with this id, as prepared on this connection, or else on another.
-    pub fn find(&mut self, id: &[u8]) -> Option<StatementRef> {
+    pub fn find(&mut self, id: &[u8]) -> Option<CqlStatementRef> {
         let own = self.memory.find(id);
         if own.is_some() {
             return own;
         }
         let Some(statement) = self.shared.statements.find(id) else {
-            self.memory.put(|memory| &mut memory.asks_in_vain, true);
+            self.memory.put(|memory| &mut memory.missed_statement, true);
             return None;
         };
         self.memory.change(|memory| memory.keep(statement));
         self.memory.find(id)
     }
 
-    pub fn prepared(&self, statement: StatementRef) -> Option<&Prepared> {
+    pub fn prepared(&self, statement: CqlStatementRef) -> Option<&CqlPreparedStatement> {
         self.memory.prepared.get(self.memory.index(statement)?).map(Arc::as_ref)
     }
 
     /// Remembers a statement as its `PREPARE` was answered. `rows` says whether it gives rows of a keyspace of the server, where
     /// that is all that is known of it.
-    pub fn remember(&mut self, exchange: &Exchange, ids: Ids<'_>, bind: Types, result: Types, rows: Option<bool>) {
+    pub fn remember(
+        &mut self,
+        exchange: &CqlExchange,
+        ids: CqlPreparedIds<'_>,
+        bind: CqlTypeTable,
+        result: CqlTypeTable,
+        rows: Option<bool>,
+    ) {
         let (name, class) = exchange.prepares.unwrap_or(match rows {
             Some(system) => ("SELECT", if system { Class::Background } else { Class::Workload }),
             None => ("EXECUTE", Class::Workload),
@@ -374,7 +383,7 @@ impl Session {
         let text = if exchange.prepares.is_some() { exchange.asked.clone() } else { Asked::PreparedBefore };
         let (id, metadata_id) = (ids.statement.into(), ids.metadata.into());
         let guessed = name == "EXECUTE";
-        let prepared = Arc::new(Prepared { id, metadata_id, name, class, guessed, text, bind, result });
+        let prepared = Arc::new(CqlPreparedStatement { id, metadata_id, name, class, guessed, text, bind, result });
         // What is shared may have become otherwise since, so that this is new each time.
         self.shared.statements.publish(&prepared);
         self.memory.change(|memory| memory.keep(prepared));
@@ -382,23 +391,23 @@ impl Session {
 
     /// A statement is executed by a client that knows the types of its result by this id. Where they are not those that were seen
     /// on this connection, a response on another has told them, or nobody has.
-    pub fn agree(&mut self, statement: StatementRef, metadata_id: &[u8]) {
+    pub fn adopt_result_types(&mut self, statement: CqlStatementRef, metadata_id: &[u8]) {
         let Some(prepared) = self.prepared(statement).filter(|known| *known.metadata_id != *metadata_id) else {
             return;
         };
         let told = self.shared.statements.find(&prepared.id).filter(|told| *told.metadata_id == *metadata_id);
         let is_told = told.is_some();
-        let agreed = told.unwrap_or_else(|| Arc::new(prepared.giving(metadata_id, Types::default())));
+        let agreed = told.unwrap_or_else(|| Arc::new(prepared.with_result(metadata_id, CqlTypeTable::default())));
         self.memory.change(|memory| {
-            memory.asks_in_vain |= !is_told;
+            memory.missed_statement |= !is_told;
             memory.keep(agreed);
         });
     }
 
     /// The types of the rows of a prepared statement are others than when it was prepared, and are called so.
-    pub fn result_changed(&mut self, statement: StatementRef, metadata_id: &[u8], result: &Types) {
+    pub fn result_changed(&mut self, statement: CqlStatementRef, metadata_id: &[u8], result: &CqlTypeTable) {
         let Some(prepared) = self.prepared(statement) else { return };
-        let changed = Arc::new(prepared.giving(metadata_id, result.clone()));
+        let changed = Arc::new(prepared.with_result(metadata_id, result.clone()));
         self.shared.statements.publish(&changed);
         self.memory.change(|memory| memory.keep(changed));
     }
@@ -409,32 +418,32 @@ impl Session {
     }
 }
 
-impl Memory {
+impl CqlSessionMemory {
     fn new(mid_stream: bool) -> Self {
         Self {
             prepared: VecDeque::new(),
             first_prepared: 0,
             prepared_ids: FastMap::default(),
             type_entries: 0,
-            sent: Sent { startup: mid_stream, statement: mid_stream },
+            sent: CqlClientHistory { startup: mid_stream, statement: mid_stream },
             in_system_keyspace: false,
-            compression: if mid_stream { Compression::NotSeen } else { Compression::None },
-            extensions: Extensions::default(),
+            compression: if mid_stream { CqlCompression::NotSeen } else { CqlCompression::None },
+            extensions: CqlExtensions::default(),
             compresses: false,
-            asks_in_vain: false,
+            missed_statement: false,
         }
     }
 
-    fn find(&self, id: &[u8]) -> Option<StatementRef> {
-        self.prepared_ids.get(id).copied().map(StatementRef)
+    fn find(&self, id: &[u8]) -> Option<CqlStatementRef> {
+        self.prepared_ids.get(id).copied().map(CqlStatementRef)
     }
 
-    fn index(&self, statement: StatementRef) -> Option<usize> {
+    fn index(&self, statement: CqlStatementRef) -> Option<usize> {
         usize::try_from(statement.0.checked_sub(self.first_prepared)?).ok()
     }
 
     /// Keeps a statement in place of an earlier one with its id.
-    fn keep(&mut self, prepared: Arc<Prepared>) {
+    fn keep(&mut self, prepared: Arc<CqlPreparedStatement>) {
         self.type_entries += prepared.weight();
         let known = self.find(&prepared.id).and_then(|number| self.index(number));
         if let Some(slot) = known.and_then(|known| self.prepared.get_mut(known)) {

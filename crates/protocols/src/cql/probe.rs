@@ -1,6 +1,6 @@
 //! Whether a message begins at some position: to resynchronise after a loss, and to tell the protocol.
 
-use super::wire::{Header, NoHeader, flag, opcode};
+use super::wire::{CqlHeaderError, Header, flag, opcode};
 use overhead_decode::Boundary;
 use overhead_model::Side;
 
@@ -9,8 +9,8 @@ use overhead_model::Side;
 pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
     let header = match Header::read(bytes, side) {
         Ok(header) => header,
-        Err(NoHeader::Short) => return Boundary::More,
-        Err(NoHeader::Bad(_)) => return Boundary::No,
+        Err(CqlHeaderError::Short) => return Boundary::More,
+        Err(CqlHeaderError::Bad(_)) => return Boundary::No,
     };
     let event = header.opcode == opcode::EVENT;
     if header.flags >= 0x20 || header.version < 3 || (header.stream < 0) != event {
@@ -29,7 +29,7 @@ pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
     // What follows the message is none of its business.
     let behind = bytes.get(at..).unwrap_or_default();
     let bytes_of_body = usize::try_from(length).ok().and_then(|length| behind.get(..length)).unwrap_or(behind);
-    let body = Body { bytes: bytes_of_body, length };
+    let body = CqlBodyPrefix { bytes: bytes_of_body, length };
     let fits = match side {
         Side::Request => body.is_request(header.opcode),
         Side::Response => body.is_response(header.opcode),
@@ -44,13 +44,13 @@ pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
 }
 
 /// The first bytes of a body, and its length in all.
-struct Body<'a> {
+struct CqlBodyPrefix<'a> {
     bytes: &'a [u8],
     length: u64,
 }
 
 /// `None` where more bytes are needed.
-impl Body<'_> {
+impl CqlBodyPrefix<'_> {
     fn byte(&self, at: usize) -> Option<u8> {
         self.bytes.get(at).copied()
     }

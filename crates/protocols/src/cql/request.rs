@@ -1,9 +1,9 @@
 //! Bodies of requests (section 4.1) to postings.
 
 use super::cells;
-use super::pair::{Compression, Exchange, Session};
-use super::statement::Statement;
-use super::types::Types;
+use super::pair::{CqlCompression, CqlExchange, Session};
+use super::statement::CqlStatement;
+use super::types::CqlTypeTable;
 use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
 use crate::statement::{Dialect, Normalised, Statement as Asked};
 use overhead_decode::{Cursor, Free, Reader, Short};
@@ -28,7 +28,7 @@ const BATCH: usize = 32;
 pub(super) fn body<R: Reader>(
     session: &mut Session,
     header: &Header,
-    exchange: &mut Exchange,
+    exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     if header.has(flag::CUSTOM_PAYLOAD) && header.version > 3 {
@@ -76,14 +76,14 @@ fn options<'a, R: Reader>(
 fn startup<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     let (mut name, mut version): (&[u8], &[u8]) = (b"", b"");
     let memory = &mut session.memory;
-    memory.put(|memory| &mut memory.compression, Compression::None);
+    memory.put(|memory| &mut memory.compression, CqlCompression::None);
     let result = options(cursor, |key, value| match key {
         b"COMPRESSION" => {
             let compression = match value.to_ascii_lowercase().as_slice() {
-                b"lz4" => Compression::Lz4,
-                b"snappy" => Compression::Snappy,
-                b"" | b"none" => Compression::None,
-                _ => Compression::Other,
+                b"lz4" => CqlCompression::Lz4,
+                b"snappy" => CqlCompression::Snappy,
+                b"" | b"none" => CqlCompression::None,
+                _ => CqlCompression::Other,
             };
             memory.put(|memory| &mut memory.compression, compression);
         }
@@ -106,7 +106,7 @@ fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<(&'a [
     let length = u64::from(cursor.u32_be(Account::Framing, "string length")?);
     let here = cursor.peek();
     let whole = usize::try_from(length).ok().and_then(|length| here.get(..length));
-    let verb = |text| move || Statement::of(text).verb.unwrap_or_default().to_owned();
+    let verb = |text| move || CqlStatement::of(text).verb.unwrap_or_default().to_owned();
     let read = |text| crate::statement::of(text, whole.is_some(), Dialect::Cql, verb(text));
     let is_wanted = cursor.out().wants_statements();
     let normalised = if is_wanted { read(whole.unwrap_or(here)) } else { Normalised::default() };
@@ -119,7 +119,7 @@ fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<(&'a [
 fn query<R: Reader>(
     session: &mut Session,
     header: &Header,
-    exchange: &mut Exchange,
+    exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let (text, asked) = statement(cursor)?;
@@ -128,17 +128,17 @@ fn query<R: Reader>(
     if header.version == 1 {
         return cursor.skip(2, Account::Metadata, "consistency");
     }
-    parameters(header, &Types::default(), cursor)
+    parameters(header, &CqlTypeTable::default(), cursor)
 }
 
 fn prepare<R: Reader>(
     session: &mut Session,
     header: &Header,
-    exchange: &mut Exchange,
+    exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let (text, asked) = statement(cursor)?;
-    session.prepares(exchange, text);
+    session.name_prepare(exchange, text);
     exchange.asked = asked;
     if header.version >= 5 {
         let flags = cursor.u32_be(Account::Metadata, "flags")?;
@@ -152,7 +152,7 @@ fn prepare<R: Reader>(
 fn execute<R: Reader>(
     session: &mut Session,
     header: &Header,
-    exchange: &mut Exchange,
+    exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let id = short_bytes(cursor, Account::Metadata, "statement id")?;
@@ -160,10 +160,10 @@ fn execute<R: Reader>(
     if header.version >= 5 || session.memory.extensions.metadata_ids {
         let metadata_id = short_bytes(cursor, Account::Metadata, "result metadata id")?;
         if let Some(statement) = exchange.statement {
-            session.agree(statement, metadata_id);
+            session.adopt_result_types(statement, metadata_id);
         }
     }
-    let untyped = Types::default();
+    let untyped = CqlTypeTable::default();
     let prepared = exchange.statement.and_then(|statement| session.prepared(statement));
     let types = prepared.map_or(&untyped, |prepared| &prepared.bind);
     if header.version == 1 {
@@ -178,7 +178,11 @@ fn execute<R: Reader>(
 }
 
 /// `<query_parameters>`: what `QUERY` and `EXECUTE` share.
-fn parameters<R: Reader>(header: &Header, types: &Types, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn parameters<R: Reader>(
+    header: &Header,
+    types: &CqlTypeTable,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) -> Result<(), Short> {
     cursor.skip(2, Account::Metadata, "consistency")?;
     let flags = query_flags(header, cursor)?;
     if flags & parameter::VALUES != 0 {
@@ -219,7 +223,7 @@ fn query_flags<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -
     }
 }
 
-fn values<R: Reader>(named: bool, types: &Types, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn values<R: Reader>(named: bool, types: &CqlTypeTable, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     cursor.out().enter("values");
     let count = cursor.u16_be(Account::Framing, "value count")?;
     for index in 0..usize::from(count) {
@@ -236,15 +240,15 @@ fn values<R: Reader>(named: bool, types: &Types, cursor: &mut Cursor<'_, '_, '_,
 fn batch<R: Reader>(
     session: &mut Session,
     header: &Header,
-    exchange: &mut Exchange,
+    exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
-    session.works();
+    session.mark_used();
     let is_wanted = cursor.out().wants_statements();
     let mut asked = Vec::new();
     cursor.skip(1, Account::Metadata, "batch type")?;
     let count = cursor.u16_be(Account::Framing, "statement count")?;
-    let untyped = Types::default();
+    let untyped = CqlTypeTable::default();
     for _ in 0..count {
         cursor.out().enter("batch statement");
         let types = match cursor.u8(Account::Framing, "statement kind")? {

@@ -1,10 +1,10 @@
 //! Bodies of responses (section 4.2) to postings.
 
 use super::cells;
-use super::pair::{Exchange, Ids, Session};
+use super::pair::{CqlExchange, CqlPreparedIds, Session};
 use super::request::custom_payload;
 use super::statement::is_system_keyspace;
-use super::types::Types;
+use super::types::CqlTypeTable;
 use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
 use overhead_decode::{Cursor, Reader, Short};
 use overhead_model::{Account, Class, Side};
@@ -21,7 +21,7 @@ mod metadata {
 pub(super) fn body<R: Reader>(
     session: &mut Session,
     header: &Header,
-    exchange: &mut Exchange,
+    exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     if header.has(flag::TRACING) {
@@ -171,7 +171,7 @@ fn schema_change<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Sh
 fn result<R: Reader>(
     session: &mut Session,
     header: &Header,
-    exchange: &mut Exchange,
+    exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     // A kind without anything after it is the whole answer.
@@ -192,7 +192,7 @@ fn result<R: Reader>(
 
 /// What is read of `<metadata>` beside the types.
 #[derive(Default)]
-struct Shape<'a> {
+struct CqlMetadata<'a> {
     columns: u32,
     /// The types were stated here.
     stated: bool,
@@ -209,35 +209,37 @@ struct Shape<'a> {
 fn rows<R: Reader>(
     session: &mut Session,
     header: &Header,
-    exchange: &mut Exchange,
+    exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let mut types = std::mem::take(&mut session.row_types);
     types.clear();
     // Collections had another layout before version 3.
-    let untyped = Types::default();
-    let shape = shape(cursor, &mut types, |_| Ok(()));
-    let done = shape.and_then(|shape| {
-        settle(session, exchange, &shape, &types);
+    let untyped = CqlTypeTable::default();
+    let metadata = read_metadata(cursor, &mut types, |_| Ok(()));
+    let done = metadata.and_then(|metadata| {
+        apply_metadata(session, exchange, &metadata, &types);
         let prepared = exchange.statement.and_then(|statement| session.prepared(statement));
         let known = match prepared {
-            Some(prepared) if !shape.stated && prepared.result.len() == shape.columns as usize => &prepared.result,
+            Some(prepared) if !metadata.stated && prepared.result.len() == metadata.columns as usize => {
+                &prepared.result
+            }
             _ => &types,
         };
         let known = if header.version < 3 { &untyped } else { known };
-        cells(session.memory.extensions.scylla, &shape, known, cursor)
+        cells(session.memory.extensions.scylla, &metadata, known, cursor)
     });
     session.row_types = types;
     done
 }
 
 /// What the metadata of the rows tells of the statement that gave them.
-fn settle(session: &mut Session, exchange: &mut Exchange, shape: &Shape<'_>, types: &Types) {
-    if let (true, Some(metadata_id), Some(statement)) = (shape.stated, shape.changed, exchange.statement) {
+fn apply_metadata(session: &mut Session, exchange: &mut CqlExchange, metadata: &CqlMetadata<'_>, types: &CqlTypeTable) {
+    if let (true, Some(metadata_id), Some(statement)) = (metadata.stated, metadata.changed, exchange.statement) {
         session.result_changed(statement, metadata_id, types);
     }
-    if let (true, Some(system)) = (exchange.guessed, shape.system) {
-        if !shape.conditional {
+    if let (true, Some(system)) = (exchange.guessed, metadata.system) {
+        if !metadata.conditional {
             exchange.name = "SELECT";
         }
         if system {
@@ -248,15 +250,15 @@ fn settle(session: &mut Session, exchange: &mut Exchange, shape: &Shape<'_>, typ
 
 fn cells<R: Reader>(
     scylla: bool,
-    shape: &Shape<'_>,
-    types: &Types,
+    metadata: &CqlMetadata<'_>,
+    types: &CqlTypeTable,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let rows = cursor.u32_be(Account::Framing, "row count")?;
     cursor.out().enter("rows");
-    for row in 0..if shape.columns == 0 { 0 } else { rows } {
-        for column in 0..shape.columns {
-            if row == 0 && shape.release == Some(column) {
+    for row in 0..if metadata.columns == 0 { 0 } else { rows } {
+        for column in 0..metadata.columns {
+            if row == 0 && metadata.release == Some(column) {
                 release(scylla, cursor);
                 cursor.out().set_read(true);
             }
@@ -286,100 +288,100 @@ fn release<R: Reader>(scylla: bool, cursor: &mut Cursor<'_, '_, '_, R>) {
 }
 
 /// `<metadata>` of rows and of prepared statements. `indexes` reads what prepared statements have after the count.
-fn shape<'a, R: Reader>(
+fn read_metadata<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
-    types: &mut Types,
+    types: &mut CqlTypeTable,
     indexes: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> Result<(), Short>,
-) -> Result<Shape<'a>, Short> {
+) -> Result<CqlMetadata<'a>, Short> {
     cursor.out().enter("metadata");
     let flags = cursor.u32_be(Account::Metadata, "flags")?;
-    let mut shape = Shape {
+    let mut metadata = CqlMetadata {
         columns: cursor.u32_be(Account::Framing, "column count")?,
         stated: flags & metadata::ABSENT == 0,
-        ..Shape::default()
+        ..CqlMetadata::default()
     };
     indexes(cursor)?;
     if flags & metadata::MORE_PAGES != 0 {
         free_bytes(cursor, Account::Metadata, "paging state")?;
     }
     if flags & metadata::CHANGED != 0 {
-        shape.changed = Some(short_bytes(cursor, Account::Metadata, "result metadata id")?);
+        metadata.changed = Some(short_bytes(cursor, Account::Metadata, "result metadata id")?);
     }
     // A column takes at least the length of its name and a type id.
-    if shape.stated && u64::from(shape.columns) * 4 > cursor.remaining() {
+    if metadata.stated && u64::from(metadata.columns) * 4 > cursor.remaining() {
         return Err(Short);
     }
-    if shape.stated {
-        columns(flags & metadata::GLOBAL_TABLE != 0, &mut shape, types, cursor)?;
+    if metadata.stated {
+        columns(flags & metadata::GLOBAL_TABLE != 0, &mut metadata, types, cursor)?;
     }
     cursor.out().leave();
-    Ok(shape)
+    Ok(metadata)
 }
 
 fn columns<R: Reader>(
     global: bool,
-    shape: &mut Shape<'_>,
-    types: &mut Types,
+    metadata: &mut CqlMetadata<'_>,
+    types: &mut CqlTypeTable,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let mut local = false;
     if global {
-        local = table(shape, cursor)?;
+        local = table(metadata, cursor)?;
     }
-    for column in 0..shape.columns {
+    for column in 0..metadata.columns {
         if !global {
-            local = table(shape, cursor)?;
+            local = table(metadata, cursor)?;
         }
         let name = string(cursor, Account::Schema, "column name")?;
         if local && name == b"release_version" {
-            shape.release = Some(column);
+            metadata.release = Some(column);
         }
-        shape.conditional |= column == 0 && name == b"[applied]";
+        metadata.conditional |= column == 0 && name == b"[applied]";
         types.read_column(cursor)?;
     }
     Ok(())
 }
 
 /// Keyspace and table; true for the server's description of itself.
-fn table<R: Reader>(shape: &mut Shape<'_>, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
+fn table<R: Reader>(metadata: &mut CqlMetadata<'_>, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
     let keyspace = string(cursor, Account::Schema, "keyspace name")?;
     let table = string(cursor, Account::Schema, "table name")?;
     let system = is_system_keyspace(keyspace);
-    shape.system = Some(system);
+    metadata.system = Some(system);
     Ok(system && table == b"local")
 }
 
 fn prepared<R: Reader>(
     session: &mut Session,
     header: &Header,
-    exchange: &mut Exchange,
+    exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let id = short_bytes(cursor, Account::Metadata, "statement id")?;
-    let mut ids = Ids { statement: id, metadata: &[] };
+    let mut ids = CqlPreparedIds { statement: id, metadata: &[] };
     if header.version >= 5 || session.memory.extensions.metadata_ids {
         ids.metadata = short_bytes(cursor, Account::Metadata, "result metadata id")?;
     }
-    let (mut bind, mut result) = (Types::default(), Types::default());
-    let shape = prepared_shapes(header, &mut bind, &mut result, cursor);
+    let (mut bind, mut result) = (CqlTypeTable::default(), CqlTypeTable::default());
+    let metadata = prepared_metadata(header, &mut bind, &mut result, cursor);
     if header.version < 3 {
-        (bind, result) = (Types::default(), Types::default());
+        (bind, result) = (CqlTypeTable::default(), CqlTypeTable::default());
     }
-    let rows = shape.as_ref().ok().and_then(|shape| shape.system.filter(|_| !shape.conditional));
+    let rows = metadata.as_ref().ok().and_then(|metadata| metadata.system.filter(|_| !metadata.conditional));
     // The id and what was read of the types serve even where the message was snapped behind them.
     session.remember(exchange, ids, bind, result, rows);
-    shape.map(drop)
+    metadata.map(drop)
 }
 
 /// Types of the bind markers and of the result; gives the shape of the latter.
-fn prepared_shapes<'a, R: Reader>(
+fn prepared_metadata<'a, R: Reader>(
     header: &Header,
-    bind: &mut Types,
-    result: &mut Types,
+    bind: &mut CqlTypeTable,
+    result: &mut CqlTypeTable,
     cursor: &mut Cursor<'a, '_, '_, R>,
-) -> Result<Shape<'a>, Short> {
+) -> Result<CqlMetadata<'a>, Short> {
     cursor.out().enter("bind markers");
-    shape(cursor, bind, |cursor| {
+    read_metadata(cursor, bind, |cursor| {
         if header.version < 4 {
             return Ok(());
         }
@@ -388,10 +390,10 @@ fn prepared_shapes<'a, R: Reader>(
     })?;
     cursor.out().leave();
     if header.version == 1 {
-        return Ok(Shape::default());
+        return Ok(CqlMetadata::default());
     }
     cursor.out().enter("result");
-    let shape = shape(cursor, result, |_| Ok(()))?;
+    let metadata = read_metadata(cursor, result, |_| Ok(()))?;
     cursor.out().leave();
-    Ok(shape)
+    Ok(metadata)
 }

@@ -18,12 +18,12 @@ pub(super) const TRAILER: u64 = 4;
 
 /// Which of the two headers the connection uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum SegmentFormat {
     Plain,
     Compressed,
 }
 
-impl Format {
+impl SegmentFormat {
     pub const fn header(self) -> usize {
         match self {
             Self::Plain => 6,
@@ -34,8 +34,8 @@ impl Format {
 
 /// A segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub format: Format,
+pub(super) struct CqlSegment {
+    pub format: SegmentFormat,
     /// Bytes of payload on the wire.
     pub wire: u64,
     /// Bytes of payload once decompressed.
@@ -45,9 +45,9 @@ pub(super) struct Segment {
     pub self_contained: bool,
 }
 
-impl Segment {
+impl CqlSegment {
     /// Reads a header; `None` where there are too few bytes or the checksum is wrong.
-    pub fn read(bytes: &[u8], format: Format) -> Option<Self> {
+    pub fn read(bytes: &[u8], format: SegmentFormat) -> Option<Self> {
         let checked = format.header() - 3;
         let fields = bytes.get(..checked)?;
         let &[a, b, c] = bytes.get(checked..format.header())? else {
@@ -59,8 +59,8 @@ impl Segment {
         let bits = fields.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
         let wire = bits & 0x1_FFFF;
         let (decompressed, flags) = match format {
-            Format::Plain => (0, bits >> 17),
-            Format::Compressed => (bits >> 17 & 0x1_FFFF, bits >> 34),
+            SegmentFormat::Plain => (0, bits >> 17),
+            SegmentFormat::Compressed => (bits >> 17 & 0x1_FFFF, bits >> 34),
         };
         Some(Self {
             format,

@@ -1,8 +1,8 @@
 //! Messages within segments: gathering the segments of a message, decoding it as if it lay on the stream, and posting
 //! everything in the order of the wire.
 
-use super::decode::{Framing, Rest, Scratch};
-use super::segment::{Format, Segment, TRAILER, crc32};
+use super::decode::{CqlBuffers, CqlFraming, CqlRemainder};
+use super::segment::{CqlSegment, SegmentFormat, TRAILER, crc32};
 use super::wire::Header;
 use super::{Cql, compression};
 use crate::limits::MESSAGE_BUFFER;
@@ -23,8 +23,8 @@ const KEPT: usize = 64;
 
 /// The segments of one message, as far as they have arrived. Kept while more are needed, so that each is looked at once.
 #[derive(Debug, Default)]
-pub(super) struct Gathering {
-    segments: Vec<Segment>,
+pub(super) struct SegmentAssembly {
+    segments: Vec<CqlSegment>,
     /// Bytes of the segments.
     end: u64,
     /// Bytes of their payload.
@@ -33,8 +33,8 @@ pub(super) struct Gathering {
     whole: u64,
 }
 
-impl Gathering {
-    fn begin(&mut self, first: Segment, whole: u64) {
+impl SegmentAssembly {
+    fn begin(&mut self, first: CqlSegment, whole: u64) {
         self.segments.push(first);
         (self.end, self.length, self.whole) = (first.total(), first.length, whole);
     }
@@ -46,7 +46,7 @@ impl Gathering {
 
     /// Takes in what has arrived. Gives the number of bytes to wait for, `None` where the message is whole or nothing
     /// more can be read.
-    fn more(&mut self, input: Input<'_>) -> Option<u64> {
+    fn collect(&mut self, input: Input<'_>) -> Option<u64> {
         let format = self.segments.first()?.format;
         while self.length < self.whole && self.end < GATHERED && self.length < GATHERED_DECOMPRESSED {
             if input.available() < self.end + format.header() as u64 {
@@ -54,7 +54,7 @@ impl Gathering {
             }
             // Where the next header cannot be read, the message ends here; the next step says why.
             let next = usize::try_from(self.end).ok().and_then(|end| input.bytes.get(end..))?;
-            let segment = Segment::read(next, format)?;
+            let segment = CqlSegment::read(next, format)?;
             if input.available() < self.end + segment.total() {
                 return Some(self.end + segment.total());
             }
@@ -68,25 +68,26 @@ impl Gathering {
 
 impl Cql {
     /// The segment at the start of `bytes`; `Err` where there are too few to tell.
-    pub(super) fn segment(&self, bytes: &[u8]) -> Result<Option<Segment>, Short> {
+    pub(super) fn segment(&self, bytes: &[u8]) -> Result<Option<CqlSegment>, Short> {
         match self.format {
             Some(format) if bytes.len() < format.header() => Err(Short),
-            Some(format) => Ok(Segment::read(bytes, format)),
-            None if bytes.len() < Format::Compressed.header() => Err(Short),
-            None => Ok(Segment::read(bytes, Format::Plain).or_else(|| Segment::read(bytes, Format::Compressed))),
+            Some(format) => Ok(CqlSegment::read(bytes, format)),
+            None if bytes.len() < SegmentFormat::Compressed.header() => Err(Short),
+            None => Ok(CqlSegment::read(bytes, SegmentFormat::Plain)
+                .or_else(|| CqlSegment::read(bytes, SegmentFormat::Compressed))),
         }
     }
 
     /// One self-contained segment, or as many as one long message takes.
-    pub(super) fn segments<R: Reader>(
+    pub(super) fn next_segments<R: Reader>(
         &mut self,
         side: Side,
-        first: Segment,
+        first: CqlSegment,
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
         self.format = Some(first.format);
-        self.framing[side as usize] = Framing::Segments;
+        self.framing[side as usize] = CqlFraming::Segments;
         if input.available() < first.total() {
             return Ok(Step::Need(first.total()));
         }
@@ -94,23 +95,23 @@ impl Cql {
             self.continue_message(side, rest, first, out);
             return Ok(Step::Progress);
         }
-        if let Some((header, message)) = only_message(side, first, input.bytes) {
+        if let Some((header, message)) = sole_message(side, first, input.bytes) {
             return self.play_segment(&header, message, first, out);
         }
-        let mut gathering = std::mem::take(&mut self.gathering[side as usize]);
-        if gathering.segments.is_empty() {
+        let mut assembly = std::mem::take(&mut self.assembly[side as usize]);
+        if assembly.segments.is_empty() {
             let whole = self.message_length(side, first, input);
-            gathering.begin(first, whole);
+            assembly.begin(first, whole);
         }
-        let done = if let Some(need) = gathering.more(input) {
+        let done = if let Some(need) = assembly.collect(input) {
             Ok(Step::Need(need))
         } else {
-            let done = self.play_segments(side, &gathering.segments, input, out);
-            gathering.end();
-            self.scratch.shrink();
+            let done = self.play_segments(side, &assembly.segments, input, out);
+            assembly.end();
+            self.buffers.shrink();
             done.map(|()| Step::Progress)
         };
-        self.gathering[side as usize] = gathering;
+        self.assembly[side as usize] = assembly;
         done
     }
 
@@ -119,7 +120,7 @@ impl Cql {
         &mut self,
         header: &Header,
         message: &[u8],
-        segment: Segment,
+        segment: CqlSegment,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
         let exchange = self.exchange(header, out);
@@ -133,32 +134,32 @@ impl Cql {
     }
 
     /// Length of the message that begins in `first`, where it does not end there too.
-    fn message_length(&mut self, side: Side, first: Segment, input: Input<'_>) -> u64 {
+    fn message_length(&mut self, side: Side, first: CqlSegment, input: Input<'_>) -> u64 {
         if first.self_contained {
             return 0;
         }
-        let (scratch, expansion) = (&mut self.scratch, &self.session.shared.expansion);
-        scratch.payload.clear();
-        unpack(first, input.bytes, &mut scratch.block, &mut scratch.payload, expansion);
+        let (buffers, expansion) = (&mut self.buffers, &self.session.shared.expansion);
+        buffers.payload.clear();
+        unpack(first, input.bytes, &mut buffers.block, &mut buffers.payload, expansion);
         // A continuation whose beginning was lost has no header.
-        Header::read(&scratch.payload, side).map_or(0, |header| header.total())
+        Header::read(&buffers.payload, side).map_or(0, |header| header.total())
     }
 
     /// Decodes the messages of gathered segments and posts everything in the order in which it lies on the wire.
     fn play_segments<R: Reader>(
         &mut self,
         side: Side,
-        segments: &[Segment],
+        segments: &[CqlSegment],
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<(), Malformed> {
-        let mut payload = std::mem::take(&mut self.scratch.payload);
-        let mut tape = std::mem::take(&mut self.scratch.tape);
+        let mut payload = std::mem::take(&mut self.buffers.payload);
+        let mut tape = std::mem::take(&mut self.buffers.tape);
         payload.clear();
         let mut at = 0;
         for &segment in segments {
             let bytes = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..)).unwrap_or_default();
-            if !unpack(segment, bytes, &mut self.scratch.block, &mut payload, &self.session.shared.expansion) {
+            if !unpack(segment, bytes, &mut self.buffers.block, &mut payload, &self.session.shared.expansion) {
                 if segment.packed
                     && let Some(note) = Codec::Lz4.refusal(segment.wire as usize, segment.length as usize)
                 {
@@ -178,8 +179,8 @@ impl Cql {
         self.post_segments(segments, &tape, out);
         out.release();
         tape.close(out);
-        self.scratch.payload = payload;
-        self.scratch.tape = tape;
+        self.buffers.payload = payload;
+        self.buffers.tape = tape;
         done
     }
 
@@ -208,9 +209,9 @@ impl Cql {
     }
 
     /// Posts a recording with the headers and checksums of the segments in between.
-    fn post_segments<R: Reader>(&mut self, segments: &[Segment], tape: &Tape, out: &mut Out<'_, R>) {
+    fn post_segments<R: Reader>(&mut self, segments: &[CqlSegment], tape: &Tape, out: &mut Out<'_, R>) {
         let mut player = tape.play();
-        let Scratch { owners, overhead, shares, .. } = &mut self.scratch;
+        let CqlBuffers { owners, overhead, shares, .. } = &mut self.buffers;
         for segment in segments {
             player.owners(segment.length, owners);
             if owners.is_empty() {
@@ -233,7 +234,13 @@ impl Cql {
     }
 
     /// A segment of a message that is too long to be gathered.
-    fn continue_message<R: Reader>(&mut self, side: Side, mut rest: Rest, segment: Segment, out: &mut Out<'_, R>) {
+    fn continue_message<R: Reader>(
+        &mut self,
+        side: Side,
+        mut rest: CqlRemainder,
+        segment: CqlSegment,
+        out: &mut Out<'_, R>,
+    ) {
         let op = if rest.answered { out.orphan("(undecoded)") } else { rest.op };
         out.charge(op);
         out.post(Account::Framing, "segment header", segment.header());
@@ -253,17 +260,17 @@ impl Cql {
 
     /// The bytes after a loss do not continue the message before it.
     pub(super) fn lose_rest<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        self.gathering[side as usize].end();
+        self.assembly[side as usize].end();
         if let Some(rest) = self.rest[side as usize].take()
             && rest.outcome.is_some()
         {
-            self.close(Rest { outcome: Some(Outcome::Unanswered), ..rest }, out);
+            self.close(CqlRemainder { outcome: Some(Outcome::Unanswered), ..rest }, out);
         }
     }
 }
 
 /// Returns the message that makes up the payload of the segment that begins `bytes`, where it is one, plain and sound.
-fn only_message(side: Side, segment: Segment, bytes: &[u8]) -> Option<(Header, &[u8])> {
+fn sole_message(side: Side, segment: CqlSegment, bytes: &[u8]) -> Option<(Header, &[u8])> {
     let from = segment.format.header();
     let wire = bytes.get(from..from + segment.wire as usize)?;
     let header = Header::read(wire, side).ok()?;
@@ -274,7 +281,13 @@ fn only_message(side: Side, segment: Segment, bytes: &[u8]) -> Option<(Header, &
 
 /// Adds the payload of the segment that begins `bytes` to `payload`: all of it, or what was captured of it. False
 /// where it is not whole or not sound.
-fn unpack(segment: Segment, bytes: &[u8], block: &mut Vec<u8>, payload: &mut Vec<u8>, expansion: &Expansion) -> bool {
+fn unpack(
+    segment: CqlSegment,
+    bytes: &[u8],
+    block: &mut Vec<u8>,
+    payload: &mut Vec<u8>,
+    expansion: &Expansion,
+) -> bool {
     let from = segment.format.header();
     let end = from + segment.wire as usize;
     let Some(wire) = bytes.get(from..end) else {

@@ -2,7 +2,7 @@
 
 /// A statement's verb and target, as far as naming and classing its operation needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Statement {
+pub(super) struct CqlStatement {
     /// Verb in capitals; `None` where the text begins with none that is known.
     pub verb: Option<&'static str>,
     /// True where the table is in a keyspace of the server (`system.peers`), false where it is in another, `None`
@@ -40,15 +40,19 @@ pub(super) fn is_system_keyspace(name: &[u8]) -> bool {
     SYSTEM_KEYSPACES.iter().any(|system| name.eq_ignore_ascii_case(system.as_bytes()))
 }
 
-impl Statement {
+impl CqlStatement {
     /// Reads as much of `text` as it takes.
     pub fn of(text: &[u8]) -> Self {
-        let mut tokens = Tokens { text };
-        let Some(Token::Word(first)) = tokens.next() else {
+        let mut tokens = CqlLexer { text };
+        let Some(CqlToken::Word(first)) = tokens.next() else {
             return Self { verb: None, system: None };
         };
         let verb = VERBS.iter().copied().find(|verb| is(first, verb)).or_else(|| {
-            if is(first, "DESC") { Some("DESCRIBE") } else { is(first, "BEGIN").then(|| tokens.begun()).flatten() }
+            if is(first, "DESC") {
+                Some("DESCRIBE")
+            } else {
+                is(first, "BEGIN").then(|| tokens.batch_or_transaction()).flatten()
+            }
         });
         let system = match verb {
             Some("SELECT" | "DELETE") => tokens.keyspace_after("FROM"),
@@ -68,7 +72,7 @@ fn is(word: &[u8], keyword: &str) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token<'a> {
+enum CqlToken<'a> {
     /// A keyword, a name or a number.
     Word(&'a [u8]),
     /// A name in double quotes, without them.
@@ -79,23 +83,23 @@ enum Token<'a> {
     Mark(u8),
 }
 
-struct Tokens<'a> {
+struct CqlLexer<'a> {
     text: &'a [u8],
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> CqlLexer<'a> {
     /// Returns what a statement is that begins with `BEGIN`: a batch (`BEGIN UNLOGGED BATCH`), or a transaction of Cassandra 6.
-    fn begun(&mut self) -> Option<&'static str> {
+    fn batch_or_transaction(&mut self) -> Option<&'static str> {
         let names = ["BATCH", "TRANSACTION"];
         self.take(2)
-            .find_map(|token| names.into_iter().find(|name| matches!(token, Token::Word(word) if is(word, name))))
+            .find_map(|token| names.into_iter().find(|name| matches!(token, CqlToken::Word(word) if is(word, name))))
     }
 
     /// Returns whether the table that follows `keyword` is the server's own.
     fn keyspace_after(&mut self, keyword: &str) -> Option<bool> {
         loop {
             match self.next()? {
-                Token::Word(word) if is(word, keyword) => break,
+                CqlToken::Word(word) if is(word, keyword) => break,
                 _ => {}
             }
         }
@@ -104,11 +108,11 @@ impl<'a> Tokens<'a> {
     }
 
     /// Returns whether `name`, where it is followed by a dot, is a keyspace of the server.
-    fn keyspace_of(&mut self, name: Option<Token<'a>>) -> Option<bool> {
-        let (Token::Word(name) | Token::Quoted(name)) = name? else {
+    fn keyspace_of(&mut self, name: Option<CqlToken<'a>>) -> Option<bool> {
+        let (CqlToken::Word(name) | CqlToken::Quoted(name)) = name? else {
             return None;
         };
-        (self.next()? == Token::Mark(b'.')).then(|| is_system_keyspace(name))
+        (self.next()? == CqlToken::Mark(b'.')).then(|| is_system_keyspace(name))
     }
 
     fn skip_to(&mut self, end: Option<usize>) {
@@ -128,10 +132,10 @@ impl<'a> Tokens<'a> {
     }
 }
 
-impl<'a> Iterator for Tokens<'a> {
-    type Item = Token<'a>;
+impl<'a> Iterator for CqlLexer<'a> {
+    type Item = CqlToken<'a>;
 
-    fn next(&mut self) -> Option<Token<'a>> {
+    fn next(&mut self) -> Option<CqlToken<'a>> {
         self.skip_blanks();
         let text = self.text;
         match *text.first()? {
@@ -140,23 +144,23 @@ impl<'a> Iterator for Tokens<'a> {
                 let end = memchr::memchr(quote, inside);
                 self.skip_to(end.map(|end| end + 2));
                 let inside = inside.get(..end.unwrap_or(inside.len())).unwrap_or_default();
-                Some(if quote == b'"' { Token::Quoted(inside) } else { Token::Text })
+                Some(if quote == b'"' { CqlToken::Quoted(inside) } else { CqlToken::Text })
             }
             b'$' if text.starts_with(b"$$") => {
                 let end = memchr::memmem::find(text.get(2..)?, b"$$");
                 self.skip_to(end.map(|end| end + 4));
-                Some(Token::Text)
+                Some(CqlToken::Text)
             }
             byte if byte.is_ascii_alphanumeric() || byte == b'_' => {
                 let inside = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
                 let end = text.iter().position(|byte| !inside(byte)).unwrap_or(text.len());
                 let (word, rest) = text.split_at_checked(end)?;
                 self.text = rest;
-                Some(Token::Word(word))
+                Some(CqlToken::Word(word))
             }
             mark => {
                 self.skip_to(Some(1));
-                Some(Token::Mark(mark))
+                Some(CqlToken::Mark(mark))
             }
         }
     }
@@ -164,10 +168,10 @@ impl<'a> Iterator for Tokens<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Statement;
+    use super::CqlStatement;
 
     fn of(text: &str) -> (Option<&'static str>, Option<bool>) {
-        let statement = Statement::of(text.as_bytes());
+        let statement = CqlStatement::of(text.as_bytes());
         (statement.verb, statement.system)
     }
 

@@ -11,7 +11,7 @@ const NODES: usize = 64 << 10;
 
 /// A type, or the kind of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Type {
+pub(super) enum CqlType {
     /// No inner structure.
     Leaf,
     /// No inner structure, and always this long: in a vector its elements have no length of their own.
@@ -30,15 +30,15 @@ pub(super) enum Type {
 
 /// The types of a row's columns, or of a statement's bind markers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Types {
-    nodes: Vec<Type>,
+pub(super) struct CqlTypeTable {
+    nodes: Vec<CqlType>,
     /// Members of tuples, by node.
     links: Vec<u32>,
     /// Columns, by node.
     columns: Vec<u32>,
 }
 
-impl Types {
+impl CqlTypeTable {
     pub fn clear(&mut self) {
         self.nodes.clear();
         self.links.clear();
@@ -60,8 +60,8 @@ impl Types {
         self.columns.get(index).copied()
     }
 
-    pub fn node(&self, node: u32) -> Type {
-        self.nodes.get(node as usize).copied().unwrap_or(Type::Unknown)
+    pub fn node(&self, node: u32) -> CqlType {
+        self.nodes.get(node as usize).copied().unwrap_or(CqlType::Unknown)
     }
 
     /// Node of a tuple's member.
@@ -76,7 +76,7 @@ impl Types {
         Ok(())
     }
 
-    fn push(&mut self, node: Type) -> Result<u32, Short> {
+    fn push(&mut self, node: CqlType) -> Result<u32, Short> {
         if self.nodes.len() + self.links.len() >= NODES {
             return Err(Short);
         }
@@ -109,8 +109,8 @@ impl Types {
                 let class = string(cursor, Account::Schema, "type class")?;
                 return self.class(class);
             }
-            0x20 | 0x22 => Type::List(self.read(cursor, depth - 1)?),
-            0x21 => Type::Map(self.read(cursor, depth - 1)?, self.read(cursor, depth - 1)?),
+            0x20 | 0x22 => CqlType::List(self.read(cursor, depth - 1)?),
+            0x21 => CqlType::Map(self.read(cursor, depth - 1)?, self.read(cursor, depth - 1)?),
             0x30 => {
                 string(cursor, Account::Schema, "keyspace name")?;
                 string(cursor, Account::Schema, "type name")?;
@@ -127,7 +127,7 @@ impl Types {
         cursor: &mut Cursor<'_, '_, '_, R>,
         depth: usize,
         named: bool,
-    ) -> Result<Type, Short> {
+    ) -> Result<CqlType, Short> {
         let count = cursor.u16_be(Account::Framing, "member count")?;
         let first = self.reserve(count)?;
         for member in 0..u32::from(count) {
@@ -137,48 +137,48 @@ impl Types {
             let node = self.read(cursor, depth - 1)?;
             self.set_link(first + member, node);
         }
-        Ok(Type::Tuple { first, count: u32::from(count) })
+        Ok(CqlType::Tuple { first, count: u32::from(count) })
     }
 
     /// The type that a class name of the server states. A name that does not parse is a type of unknown layout.
     fn class(&mut self, name: &[u8]) -> Result<u32, Short> {
-        let node = ClassName { text: name }.read(self, NESTING).unwrap_or(Type::Unknown);
+        let node = CqlClassReader { text: name }.read(self, NESTING).unwrap_or(CqlType::Unknown);
         self.push(node)
     }
 
     /// Bytes of every value of this type, where that is fixed (in which case a vector has no element lengths).
     pub fn fixed(&self, node: u32) -> Option<u64> {
         match self.node(node) {
-            Type::Fixed(size) => Some(u64::from(size)),
-            Type::Vector { element, count } => Some(self.fixed(element)?.saturating_mul(u64::from(count))),
+            CqlType::Fixed(size) => Some(u64::from(size)),
+            CqlType::Vector { element, count } => Some(self.fixed(element)?.saturating_mul(u64::from(count))),
             _ => None,
         }
     }
 }
 
 /// Returns the native types. Fixed are those whose serializer has one length (`AbstractType.valueLengthIfFixed` of the server).
-const fn native(id: u16) -> Type {
+const fn native(id: u16) -> CqlType {
     match id {
         // boolean
-        0x04 => Type::Fixed(1),
+        0x04 => CqlType::Fixed(1),
         // float, int
-        0x08 | 0x09 => Type::Fixed(4),
+        0x08 | 0x09 => CqlType::Fixed(4),
         // bigint, double, timestamp
-        0x02 | 0x07 | 0x0B => Type::Fixed(8),
+        0x02 | 0x07 | 0x0B => CqlType::Fixed(8),
         // uuid, timeuuid
-        0x0C | 0x0F => Type::Fixed(16),
+        0x0C | 0x0F => CqlType::Fixed(16),
         // ascii, blob, counter, decimal, text, varchar, varint, inet, date, time, smallint, tinyint, duration
-        0x01 | 0x03 | 0x05 | 0x06 | 0x0A | 0x0D | 0x0E | 0x10..=0x15 => Type::Leaf,
-        _ => Type::Unknown,
+        0x01 | 0x03 | 0x05 | 0x06 | 0x0A | 0x0D | 0x0E | 0x10..=0x15 => CqlType::Leaf,
+        _ => CqlType::Unknown,
     }
 }
 
 /// What is left to read of a class name such as `o.a.c.db.marshal.MapType(…UTF8Type,…Int32Type)`.
-struct ClassName<'a> {
+struct CqlClassReader<'a> {
     text: &'a [u8],
 }
 
-impl<'a> ClassName<'a> {
+impl<'a> CqlClassReader<'a> {
     fn skip_blanks(&mut self) {
         self.text = self.text.trim_ascii_start();
     }
@@ -206,12 +206,12 @@ impl<'a> ClassName<'a> {
         (!word.is_empty()).then_some(word)
     }
 
-    fn child(&mut self, types: &mut Types, depth: usize) -> Option<u32> {
+    fn child(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<u32> {
         let node = self.read(types, depth.checked_sub(1)?)?;
         types.push(node).ok()
     }
 
-    fn read(&mut self, types: &mut Types, depth: usize) -> Option<Type> {
+    fn read(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<CqlType> {
         if depth == 0 {
             return None;
         }
@@ -226,7 +226,7 @@ impl<'a> ClassName<'a> {
                 self.eat(b'(')?;
                 let element = self.child(types, depth)?;
                 self.eat(b')')?;
-                Type::List(element)
+                CqlType::List(element)
             }
             b"MapType" => {
                 self.eat(b'(')?;
@@ -234,7 +234,7 @@ impl<'a> ClassName<'a> {
                 self.eat(b',')?;
                 let value = self.child(types, depth)?;
                 self.eat(b')')?;
-                Type::Map(key, value)
+                CqlType::Map(key, value)
             }
             b"VectorType" => {
                 self.eat(b'(')?;
@@ -242,7 +242,7 @@ impl<'a> ClassName<'a> {
                 self.eat(b',')?;
                 let count = std::str::from_utf8(self.word()?).ok()?.parse().ok()?;
                 self.eat(b')')?;
-                Type::Vector { element, count }
+                CqlType::Vector { element, count }
             }
             b"TupleType" => self.members(types, depth)?,
             b"UserType" => {
@@ -257,7 +257,7 @@ impl<'a> ClassName<'a> {
         Some(node)
     }
 
-    fn members(&mut self, types: &mut Types, depth: usize) -> Option<Type> {
+    fn members(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<CqlType> {
         self.eat(b'(')?;
         let mut nodes = vec![self.child(types, depth)?];
         while self.eat(b',').is_some() {
@@ -268,7 +268,7 @@ impl<'a> ClassName<'a> {
     }
 
     /// `,name:Type` and so on up to the closing parenthesis, with names in hexadecimal.
-    fn fields(&mut self, types: &mut Types, depth: usize) -> Option<Type> {
+    fn fields(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<CqlType> {
         let mut nodes = Vec::new();
         while self.eat(b',').is_some() {
             self.word()?;
@@ -280,24 +280,24 @@ impl<'a> ClassName<'a> {
     }
 }
 
-fn link_all(types: &mut Types, nodes: &[u32]) -> Option<Type> {
+fn link_all(types: &mut CqlTypeTable, nodes: &[u32]) -> Option<CqlType> {
     let count = u16::try_from(nodes.len()).ok()?;
     let first = types.reserve(count).ok()?;
     for (link, &node) in (first..).zip(nodes) {
         types.set_link(link, node);
     }
-    Some(Type::Tuple { first, count: u32::from(count) })
+    Some(CqlType::Tuple { first, count: u32::from(count) })
 }
 
-fn simple_class(name: &[u8]) -> Type {
+fn simple_class(name: &[u8]) -> CqlType {
     match name {
-        b"BooleanType" => Type::Fixed(1),
-        b"FloatType" | b"Int32Type" => Type::Fixed(4),
-        b"LongType" | b"DoubleType" | b"TimestampType" | b"DateType" => Type::Fixed(8),
-        b"UUIDType" | b"TimeUUIDType" | b"LexicalUUIDType" => Type::Fixed(16),
+        b"BooleanType" => CqlType::Fixed(1),
+        b"FloatType" | b"Int32Type" => CqlType::Fixed(4),
+        b"LongType" | b"DoubleType" | b"TimestampType" | b"DateType" => CqlType::Fixed(8),
+        b"UUIDType" | b"TimeUUIDType" | b"LexicalUUIDType" => CqlType::Fixed(16),
         b"AsciiType" | b"UTF8Type" | b"BytesType" | b"CounterColumnType" | b"DecimalType" | b"IntegerType"
         | b"InetAddressType" | b"SimpleDateType" | b"TimeType" | b"ShortType" | b"ByteType" | b"DurationType"
-        | b"EmptyType" => Type::Leaf,
-        _ => Type::Unknown,
+        | b"EmptyType" => CqlType::Leaf,
+        _ => CqlType::Unknown,
     }
 }

@@ -81,7 +81,7 @@ pub(super) struct Header {
 
 /// Why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoHeader {
+pub(super) enum CqlHeaderError {
     /// Too few of them.
     Short,
     /// What is wrong.
@@ -90,14 +90,14 @@ pub(super) enum NoHeader {
 
 impl Header {
     /// Reads the header that begins `bytes`, sent on `side`.
-    pub fn read(bytes: &[u8], side: Side) -> Result<Self, NoHeader> {
+    pub fn read(bytes: &[u8], side: Side) -> Result<Self, CqlHeaderError> {
         let &[first, flags, ref rest @ ..] = bytes else {
-            return Err(NoHeader::Short);
+            return Err(CqlHeaderError::Short);
         };
         let version = first & 0x7F;
         let known = (1..=6).contains(&version) || DATASTAX.contains(&version);
         if !known || (first & 0x80 != 0) != (side == Side::Response) {
-            return Err(NoHeader::Bad("not a protocol version of this direction"));
+            return Err(CqlHeaderError::Bad("not a protocol version of this direction"));
         }
         let (stream, opcode, length) = match *rest {
             [high, low, opcode, a, b, c, d, ..] if version > 2 => {
@@ -106,15 +106,15 @@ impl Header {
             [stream, opcode, a, b, c, d, ..] if version <= 2 => {
                 (i16::from(i8::from_be_bytes([stream])), opcode, u32::from_be_bytes([a, b, c, d]))
             }
-            _ => return Err(NoHeader::Short),
+            _ => return Err(CqlHeaderError::Short),
         };
         match kind(opcode) {
-            _ if length > MAX_BODY => Err(NoHeader::Bad("a body longer than the protocol allows")),
+            _ if length > MAX_BODY => Err(CqlHeaderError::Bad("a body longer than the protocol allows")),
             Some(_) if DATASTAX.contains(&version) && ![opcode::OPTIONS, opcode::STARTUP].contains(&opcode) => {
-                Err(NoHeader::Bad("a version of DataStax Enterprise"))
+                Err(CqlHeaderError::Bad("a version of DataStax Enterprise"))
             }
             Some((name, of)) if of == side => Ok(Self { side, version, flags, stream, opcode, name, length }),
-            _ => Err(NoHeader::Bad("not an opcode of this direction")),
+            _ => Err(CqlHeaderError::Bad("not an opcode of this direction")),
         }
     }
 

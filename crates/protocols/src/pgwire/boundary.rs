@@ -11,16 +11,16 @@ use overhead_decode::{Boundary, Malformed};
 const PLAUSIBLE: u64 = 1 << 20;
 
 /// For bytes of a client.
-pub(super) fn of_request(bytes: &[u8]) -> Boundary {
+pub(super) fn request_boundary(bytes: &[u8]) -> Boundary {
     if bytes.first() == Some(&0) {
         return startup(bytes);
     }
-    Probe::new(bytes, wire::request_header).map_or_else(|known| known, |probe| verdict(request(probe)))
+    PgMessageProbe::new(bytes, wire::request_header).map_or_else(|known| known, |probe| verdict(request(probe)))
 }
 
 /// For bytes of a server.
-pub(super) fn of_response(bytes: &[u8]) -> Boundary {
-    Probe::new(bytes, wire::response_header).map_or_else(|known| known, |probe| verdict(response(probe)))
+pub(super) fn response_boundary(bytes: &[u8]) -> Boundary {
+    PgMessageProbe::new(bytes, wire::response_header).map_or_else(|known| known, |probe| verdict(response(probe)))
 }
 
 fn verdict(read: Result<(), Boundary>) -> Boundary {
@@ -40,7 +40,7 @@ fn startup(bytes: &[u8]) -> Boundary {
     }
 }
 
-fn request(mut probe: Probe<'_>) -> Result<(), Boundary> {
+fn request(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
     match probe.kind {
         b'Q' | b'f' => {
             probe.text()?;
@@ -66,7 +66,7 @@ fn request(mut probe: Probe<'_>) -> Result<(), Boundary> {
             Ok(())
         }
         b'D' | b'C' => {
-            probe.check(Probe::byte, |what| matches!(what, b'S' | b'P'))?;
+            probe.check(PgMessageProbe::byte, |what| matches!(what, b'S' | b'P'))?;
             probe.text()?;
             probe.end()
         }
@@ -83,10 +83,10 @@ fn request(mut probe: Probe<'_>) -> Result<(), Boundary> {
     }
 }
 
-fn response(mut probe: Probe<'_>) -> Result<(), Boundary> {
+fn response(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
     match probe.kind {
         b'Z' => {
-            probe.check(Probe::byte, |status| matches!(status, b'I' | b'T' | b'E'))?;
+            probe.check(PgMessageProbe::byte, |status| matches!(status, b'I' | b'T' | b'E'))?;
             probe.end()
         }
         b'C' => {
@@ -125,7 +125,7 @@ fn response(mut probe: Probe<'_>) -> Result<(), Boundary> {
             probe.followed_in_sight(wire::response_header)
         }
         b'G' | b'H' | b'W' => {
-            probe.check(Probe::byte, |format| format <= 1)?;
+            probe.check(PgMessageProbe::byte, |format| format <= 1)?;
             let count = probe.number(2)?;
             probe.leaves(2 * u64::from(count))
         }
@@ -134,13 +134,13 @@ fn response(mut probe: Probe<'_>) -> Result<(), Boundary> {
 }
 
 /// Responses with texts in them.
-fn named_response(mut probe: Probe<'_>) -> Result<(), Boundary> {
+fn named_response(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
     match probe.kind {
         b'E' | b'N' => {
-            probe.check(Probe::byte, |code| code == b'S')?;
+            probe.check(PgMessageProbe::byte, |code| code == b'S')?;
             probe.peek(|first| first.is_ascii_uppercase() || first >= 128)?;
             probe.text()?;
-            probe.check(Probe::byte, |code| matches!(code, b'V' | b'C')).map(|_| ())
+            probe.check(PgMessageProbe::byte, |code| matches!(code, b'V' | b'C')).map(|_| ())
         }
         b'S' => {
             probe.peek(|first| first.is_ascii_alphabetic())?;
@@ -162,17 +162,17 @@ fn named_response(mut probe: Probe<'_>) -> Result<(), Boundary> {
 
 /// A tentative reading of one message. Its errors are verdicts: not a message, more bytes needed, or nothing wrong up to
 /// the end of the window.
-struct Probe<'a> {
+struct PgMessageProbe<'a> {
     bytes: &'a [u8],
     kind: u8,
     total: u64,
     pos: u64,
 }
 
-type Header = fn(&[u8]) -> Result<Option<(u8, u64)>, Malformed>;
+type PgHeaderReader = fn(&[u8]) -> Result<Option<(u8, u64)>, Malformed>;
 
-impl<'a> Probe<'a> {
-    fn new(bytes: &'a [u8], header: Header) -> Result<Self, Boundary> {
+impl<'a> PgMessageProbe<'a> {
+    fn new(bytes: &'a [u8], header: PgHeaderReader) -> Result<Self, Boundary> {
         match header(bytes) {
             Err(_) | Ok(Some((_, PLAUSIBLE..))) => Err(Boundary::No),
             Ok(None) => Err(Boundary::More),
@@ -273,7 +273,7 @@ impl<'a> Probe<'a> {
     }
 
     /// The message ends here; the header that follows is read where it lies within the window.
-    fn followed_in_sight(&self, header: Header) -> Result<(), Boundary> {
+    fn followed_in_sight(&self, header: PgHeaderReader) -> Result<(), Boundary> {
         self.end()?;
         if self.pos + HEADER > BOUNDARY_WINDOW as u64 {
             return Ok(());
@@ -282,7 +282,7 @@ impl<'a> Probe<'a> {
     }
 
     /// The message ends here, and another header follows.
-    fn followed(&self, header: Header) -> Result<(), Boundary> {
+    fn followed(&self, header: PgHeaderReader) -> Result<(), Boundary> {
         self.end()?;
         let next = usize::try_from(self.pos).ok().and_then(|at| self.bytes.get(at..));
         match header(next.unwrap_or_default()) {

@@ -1,13 +1,13 @@
 //! Messages of the client to postings (PostgreSQL manual, chapter 55.7, "F").
 
-use super::copy::Copy;
+use super::copy::CopyReader;
 use super::decode::header;
-use super::pair::{Idle, Request};
-use super::session::Statement;
-use super::sql::Said;
-use super::values::{self, Shape};
+use super::pair::{PgRequest, PgSetupKind};
+use super::session::PgStatement;
+use super::sql::SqlSummary;
+use super::values::{self, PgTypeShape};
 use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
-use super::{Pgwire, Phase, copy, sql};
+use super::{PgPhase, Pgwire, copy, sql};
 use crate::statement::{Dialect, Normalised, Statement as Asked};
 use overhead_decode::near;
 use overhead_decode::{Cursor, Input, Malformed, Out, Reader, Short};
@@ -27,25 +27,25 @@ pub(super) fn startup<R: Reader>(
     out: &mut Out<'_, R>,
 ) -> Result<(), Malformed> {
     let (request, name) = match code {
-        SSL_REQUEST => (Request::Ssl, "SSLREQUEST"),
-        GSSENC_REQUEST => (Request::Gss, "GSSENCREQUEST"),
+        SSL_REQUEST => (PgRequest::Ssl, "SSLREQUEST"),
+        GSSENC_REQUEST => (PgRequest::Gss, "GSSENCREQUEST"),
         CANCEL_REQUEST => {
-            let op = state.pairing.unanswerable(Class::Setup, "CANCEL", out);
+            let op = state.pairing.charge_unanswered(Class::Setup, "CANCEL", out);
             let mut c = Cursor::new(input, total, out);
             let _ = cancel(&mut c);
             c.finish();
             out.close(op, Outcome::NoReply);
             return Ok(());
         }
-        _ => (Request::Startup, "STARTUP"),
+        _ => (PgRequest::Startup, "STARTUP"),
     };
-    state.pairing.starts();
-    let unit = state.pairing.single(request, out)?;
+    state.pairing.restart();
+    let unit = state.pairing.open_single(request, out)?;
     state.pairing.label_setup(unit, name, "", out);
     let mut c = Cursor::new(input, total, out);
     let _ = c.skip(4, Account::Framing, "packet length");
-    if request == Request::Startup {
-        state.phase = Phase::Messages;
+    if request == PgRequest::Startup {
+        state.phase = PgPhase::Messages;
         let _ = c.skip(4, Account::Framing, "protocol version");
         if code >> 16 == 2 {
             c.rest(Account::Metadata, "start-up parameters");
@@ -73,7 +73,7 @@ fn parameters<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>) -> R
         let name = c.c_string(Account::Metadata, "name")?;
         let value = c.c_string(Account::Metadata, "value")?;
         match name {
-            b"application_name" | b"fallback_application_name" => state.client_is(value, c.out()),
+            b"application_name" | b"fallback_application_name" => state.name_client(value, c.out()),
             b"replication" => {
                 let off = [&b""[..], b"false", b"off", b"no", b"0"];
                 state.pairing.replicates = !off.iter().any(|off| value.eq_ignore_ascii_case(off));
@@ -87,7 +87,7 @@ fn parameters<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>) -> R
 
 impl Pgwire {
     /// The client's name of itself; the first one counts.
-    pub(super) fn client_is<R: Reader>(&mut self, name: &[u8], out: &mut Out<'_, R>) {
+    pub(super) fn name_client<R: Reader>(&mut self, name: &[u8], out: &mut Out<'_, R>) {
         if let Ok(name) = std::str::from_utf8(name)
             && !name.is_empty()
             && !self.client_named
@@ -119,12 +119,12 @@ pub(super) fn message<R: Reader>(
             Ok(())
         }
         b'p' => {
-            state.pairing.authenticating(out);
+            state.pairing.charge_authentication(out);
             read(input, total, "password", out, |c| password(state.authentication, c));
             Ok(())
         }
         _ => {
-            let op = state.pairing.unanswerable(Class::Setup, "TERMINATE", out);
+            let op = state.pairing.charge_unanswered(Class::Setup, "TERMINATE", out);
             read(input, total, "terminate", out, |_| Ok(()));
             out.close(op, Outcome::NoReply);
             Ok(())
@@ -159,17 +159,17 @@ pub(super) fn only_text<'a, R: Reader>(
 }
 
 fn query<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.single(Request::Query, out)?;
-    let said = read(input, total, "query", out, |c| {
+    let unit = state.pairing.open_single(PgRequest::Query, out)?;
+    let summary = read(input, total, "query", out, |c| {
         let text = c.peek();
         let end = usize::try_from(c.remaining().saturating_sub(1)).unwrap_or(usize::MAX);
-        let said = statement(text.get(..end), text, true, c.out());
-        only_text(c, Account::Query, "statement").map(|_| said)
+        let summary = statement(text.get(..end), text, true, c.out());
+        only_text(c, Account::Query, "statement").map(|_| summary)
     });
     let unknown = if input.opaque > 0 { "QUERY" } else { "EMPTY" };
-    state.pairing.label_verb(unit, &said, (unknown, "simple"), out);
-    if let Some(copies) = said.copies {
-        state.pairing.copies(unit, copies);
+    state.pairing.label_verb(unit, &summary, (unknown, "simple"), out);
+    if let Some(copies) = summary.copies {
+        state.pairing.start_copies(unit, copies);
     }
     state.pairing.settle(unit, out);
     Ok(())
@@ -177,7 +177,7 @@ fn query<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut 
 
 /// What a text says that is posted next: `whole`, or where its end was not captured, `here`. `several` where it may hold more
 /// than one statement.
-fn statement<R: Reader>(whole: Option<&[u8]>, here: &[u8], several: bool, out: &mut Out<'_, R>) -> Said {
+fn statement<R: Reader>(whole: Option<&[u8]>, here: &[u8], several: bool, out: &mut Out<'_, R>) -> SqlSummary {
     let text = whole.unwrap_or(here);
     let (verb, settings) = (sql::verb(text), sql::is_settings(text));
     let is_wanted = out.wants_statements();
@@ -185,12 +185,12 @@ fn statement<R: Reader>(whole: Option<&[u8]>, here: &[u8], several: bool, out: &
         is_wanted.then(|| crate::statement::of(text, whole.is_some(), Dialect::Postgres, || verb.as_str().to_owned()));
     let Normalised { statement, has_free_numbers } = normalised.unwrap_or_default();
     if copy::may_copy(text, &verb, several) {
-        return Said { verb, settings, copies: copy::copies(text), statement };
+        return SqlSummary { verb, settings, copies: copy::copies(text), statement };
     }
     if has_free_numbers {
         out.free_numbers(text);
     }
-    Said { verb, settings, copies: None, statement }
+    SqlSummary { verb, settings, copies: None, statement }
 }
 
 fn function<R: Reader>(
@@ -199,14 +199,14 @@ fn function<R: Reader>(
     input: Input<'_>,
     out: &mut Out<'_, R>,
 ) -> Result<(), Malformed> {
-    let unit = state.pairing.single(Request::Function, out)?;
+    let unit = state.pairing.open_single(PgRequest::Function, out)?;
     read(input, total, "function call", out, |c| {
         c.skip(4, Account::Query, "function")?;
         let codes = formats(c)?;
         let count = c.u16_be(Account::Framing, "argument count")?;
         c.out().enter("arguments");
         for index in 0..usize::from(count) {
-            values::cell(c, Shape::Unknown, codes.is_binary(index))?;
+            values::cell(c, PgTypeShape::Unknown, codes.is_binary(index))?;
         }
         c.out().leave();
         c.skip(2, Account::Metadata, "format code")
@@ -217,28 +217,28 @@ fn function<R: Reader>(
 }
 
 fn parse<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.extended(Idle::Parse, out);
+    let unit = state.pairing.charge_extended(PgSetupKind::Parse, out);
     let session = &mut state.pairing.session;
     let prepared = read(input, total, "parse", out, |c| {
         let name = c.c_string(Account::Metadata, "statement name")?;
         let id = session.parse(name);
         let text = c.peek();
         let end = near::find(0, text).unwrap_or(text.len());
-        let said = statement(text.get(..end), text, false, c.out());
+        let summary = statement(text.get(..end), text, false, c.out());
         c_text(c, Account::Query, "statement")?;
-        let asked = said.statement.clone();
-        session.set_text(id, said);
+        let asked = summary.statement.clone();
+        session.set_text(id, summary);
         let count = c.u16_be(Account::Framing, "parameter count")?;
         let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
         session.set_parameters(id, types);
         Ok(asked)
     });
-    state.pairing.prepares(unit, prepared);
-    state.pairing.expect(Request::Parse, unit, None, None)
+    state.pairing.set_prepared(unit, prepared);
+    state.pairing.expect(PgRequest::Parse, unit, None, None)
 }
 
 fn bind<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.extended(Idle::Bind, out);
+    let unit = state.pairing.charge_extended(PgSetupKind::Bind, out);
     let session = &mut state.pairing.session;
     read(input, total, "bind", out, |c| {
         let portal = c.c_string(Account::Metadata, "portal name")?;
@@ -246,19 +246,19 @@ fn bind<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut O
         let id = session.statement_named(name);
         let types = session.statement(id).map_or(&[][..], |statement| &statement.parameters);
         let results = arguments(c, types).and_then(|()| formats(c));
-        session.bind(portal, id, results.unwrap_or(super::wire::Formats(&[])));
+        session.bind(portal, id, results.unwrap_or(super::wire::PgFormatCodes(&[])));
         results.map(|_| ())
     });
-    state.pairing.expect(Request::Bind, unit, None, None)
+    state.pairing.expect(PgRequest::Bind, unit, None, None)
 }
 
 /// Format codes and values of the parameters.
-fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[Shape]) -> Result<(), Short> {
+fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[PgTypeShape]) -> Result<(), Short> {
     let codes = formats(c)?;
     let count = c.u16_be(Account::Framing, "parameter count")?;
     c.out().enter("parameters");
     for index in 0..usize::from(count) {
-        let shape = types.get(index).copied().unwrap_or(Shape::Unknown);
+        let shape = types.get(index).copied().unwrap_or(PgTypeShape::Unknown);
         values::cell(c, shape, codes.is_binary(index))?;
     }
     c.out().leave();
@@ -273,12 +273,12 @@ fn describe_or_close<R: Reader>(
     out: &mut Out<'_, R>,
 ) -> Result<(), Malformed> {
     let describes = kind == b'D';
-    let (request, idle, group) = if describes {
-        (Request::Describe, Idle::Describe, "describe")
+    let (request, setup, group) = if describes {
+        (PgRequest::Describe, PgSetupKind::Describe, "describe")
     } else {
-        (Request::Close, Idle::Close, "close")
+        (PgRequest::Close, PgSetupKind::Close, "close")
     };
-    let unit = state.pairing.extended(idle, out);
+    let unit = state.pairing.charge_extended(setup, out);
     let session = &mut state.pairing.session;
     let statement = read(input, total, group, out, |c| {
         let what = c.u8(Account::Framing, "statement or portal")?;
@@ -298,7 +298,7 @@ fn describe_or_close<R: Reader>(
 }
 
 fn execute<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.extended(Idle::Bind, out);
+    let unit = state.pairing.charge_extended(PgSetupKind::Bind, out);
     let session = &mut state.pairing.session;
     let portal = read(input, total, "execute", out, |c| {
         let name = c.c_string(Account::Metadata, "portal name")?;
@@ -308,14 +308,14 @@ fn execute<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mu
     });
     let statement = portal.and_then(|portal| session.statement_of(portal));
     let known = statement.and_then(|id| session.statement(id));
-    let said = known.map_or_else(Said::default, Statement::said);
+    let summary = known.map_or_else(SqlSummary::default, PgStatement::summary);
     let via = if known.is_some_and(|known| known.named) { "prepared" } else { "extended" };
-    state.pairing.label_verb(unit, &said, ("EXECUTE", via), out);
+    state.pairing.label_verb(unit, &summary, ("EXECUTE", via), out);
     state.pairing.executed(unit);
-    if let Some(copies) = said.copies {
-        state.pairing.copies(unit, copies);
+    if let Some(copies) = summary.copies {
+        state.pairing.start_copies(unit, copies);
     }
-    state.pairing.expect(Request::Execute, unit, portal, None)
+    state.pairing.expect(PgRequest::Execute, unit, portal, None)
 }
 
 fn ending<R: Reader>(
@@ -325,8 +325,8 @@ fn ending<R: Reader>(
     input: Input<'_>,
     out: &mut Out<'_, R>,
 ) -> Result<(), Malformed> {
-    let (idle, group) = if kind == b'S' { (Idle::Sync, "sync") } else { (Idle::Flush, "flush") };
-    let unit = state.pairing.ending(idle, out);
+    let (setup, group) = if kind == b'S' { (PgSetupKind::Sync, "sync") } else { (PgSetupKind::Flush, "flush") };
+    let unit = state.pairing.charge_ending(setup, out);
     read(input, total, group, out, |_| Ok(()));
     if kind == b'S' {
         state.pairing.synced(unit, out)?;
@@ -335,8 +335,8 @@ fn ending<R: Reader>(
 }
 
 fn copy_data<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input: Input<'_>, out: &mut Out<'_, R>) {
-    let mut stray = Copy::stray();
-    let copy = state.pairing.copying(out);
+    let mut stray = CopyReader::stray();
+    let copy = state.pairing.client_copy(out);
     let known = copy.is_some();
     let copy = copy.unwrap_or(&mut stray);
     read(input, total, "copy", out, |c| match kind {
@@ -345,7 +345,7 @@ fn copy_data<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input: Input<'
         _ => Ok(()),
     });
     if known && kind != b'd' {
-        state.pairing.copied(out);
+        state.pairing.client_copy_done(out);
     }
 }
 

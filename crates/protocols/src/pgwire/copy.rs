@@ -13,30 +13,30 @@ mod binary;
 mod rows;
 mod statement;
 
-pub(super) use statement::{Copies, Format, copies, may_copy};
+pub(super) use statement::{CopyFormat, CopyTransfers, copies, may_copy};
 
-use binary::{Binary, SIGNATURE};
+use binary::{CopyBinaryReader, SIGNATURE};
 use overhead_decode::{Cursor, Reader, Short};
 use overhead_model::Account;
-use rows::Rows;
-use statement::Dialect;
+use rows::CopyRowReader;
+use statement::CopyDialect;
 
 /// How the data of one copy are read.
 #[derive(Debug)]
-pub(super) enum Copy {
+pub(super) enum CopyReader {
     /// Nothing was read yet.
-    Begin(Option<Format>),
-    Rows(Box<Rows>),
-    Binary(Binary),
+    Begin(Option<CopyFormat>),
+    Rows(Box<CopyRowReader>),
+    Binary(CopyBinaryReader),
     Replication,
     Opaque,
     /// Bytes were lost, and with them what the next ones are.
     Lost,
 }
 
-impl Copy {
+impl CopyReader {
     /// For a copy in `format`; without one it shows in the first bytes whether it is binary.
-    pub fn new(format: Option<Format>) -> Self {
+    pub fn new(format: Option<CopyFormat>) -> Self {
         Self::Begin(format)
     }
 
@@ -66,25 +66,25 @@ impl Copy {
         read
     }
 
-    fn begin(format: Option<Format>, bytes: &[u8]) -> Self {
+    fn begin(format: Option<CopyFormat>, bytes: &[u8]) -> Self {
         match format {
-            Some(Format::Replication) => Self::Replication,
-            Some(Format::Opaque) => Self::Opaque,
-            Some(Format::Binary) => Self::Binary(Binary::default()),
-            _ if bytes.starts_with(SIGNATURE) => Self::Binary(Binary::default()),
-            Some(Format::Rows(dialect)) => Self::Rows(Box::new(Rows::new(dialect))),
-            None => Self::Rows(Box::new(Rows::new(Dialect::text()))),
+            Some(CopyFormat::Replication) => Self::Replication,
+            Some(CopyFormat::Opaque) => Self::Opaque,
+            Some(CopyFormat::Binary) => Self::Binary(CopyBinaryReader::default()),
+            _ if bytes.starts_with(SIGNATURE) => Self::Binary(CopyBinaryReader::default()),
+            Some(CopyFormat::Rows(dialect)) => Self::Rows(Box::new(CopyRowReader::new(dialect))),
+            None => Self::Rows(Box::new(CopyRowReader::new(CopyDialect::text()))),
         }
     }
 
     /// Bytes of the stream were lost.
     pub fn lost(&mut self) {
-        let goes_on = match self {
-            Self::Rows(rows) => rows.goes_on(),
-            Self::Binary(_) | Self::Begin(Some(Format::Binary)) => false,
+        let resume_after_loss = match self {
+            Self::Rows(rows) => rows.resume_after_loss(),
+            Self::Binary(_) | Self::Begin(Some(CopyFormat::Binary)) => false,
             _ => true,
         };
-        if !goes_on {
+        if !resume_after_loss {
             *self = Self::Lost;
         }
     }

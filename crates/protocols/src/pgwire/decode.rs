@@ -1,10 +1,10 @@
 //! The two streams: which message begins here, and who reads it.
 
 use super::client;
-use super::pair::{Pairing, Request};
+use super::pair::{PgPairing, PgRequest};
 use super::server;
 use super::wire::{self, HEADER};
-use super::{Pgwire, Phase};
+use super::{PgPhase, Pgwire};
 use crate::limits;
 use overhead_decode::near;
 use overhead_decode::{Cursor, Input, Malformed, OpId, Out, Reader, Short, Step};
@@ -15,8 +15,8 @@ impl Pgwire {
     pub(super) fn request<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         match (self.phase, input.bytes.first()) {
             (_, None) => Ok(Step::More),
-            (Phase::Gss(_), _) => self.gss_packet(input, out),
-            (Phase::Startup, _) | (Phase::Messages, Some(0)) => {
+            (PgPhase::Gss(_), _) => self.gss_packet(input, out),
+            (PgPhase::Startup, _) | (PgPhase::Messages, Some(0)) => {
                 let Some((code, total)) = wire::startup_header(input.bytes)? else {
                     return Ok(Step::More);
                 };
@@ -26,7 +26,7 @@ impl Pgwire {
                 client::startup(self, code, total, input, out)?;
                 Ok(Step::Progress)
             }
-            (Phase::Messages, _) => {
+            (PgPhase::Messages, _) => {
                 let Some((kind, total)) = wire::request_header(input.bytes)? else {
                     return Ok(Step::More);
                 };
@@ -44,21 +44,23 @@ impl Pgwire {
         let Some(&first) = input.bytes.first() else {
             return Ok(Step::More);
         };
-        if matches!(self.phase, Phase::Gss(_)) {
+        if matches!(self.phase, PgPhase::Gss(_)) {
             return self.gss_packet(input, out);
         }
         let front = self.pairing.front().map(|front| front.request);
         match (front, first) {
-            (Some(request @ (Request::Ssl | Request::Gss)), b'S' | b'G' | b'N') => {
+            (Some(request @ (PgRequest::Ssl | PgRequest::Gss)), b'S' | b'G' | b'N') => {
                 return self.negotiated(request, first, out);
             }
-            (Some(Request::Ssl | Request::Gss | Request::Startup), b'E') if input.bytes.len() < HEADER as usize => {
+            (Some(PgRequest::Ssl | PgRequest::Gss | PgRequest::Startup), b'E')
+                if input.bytes.len() < HEADER as usize =>
+            {
                 return Ok(Step::More);
             }
-            (Some(Request::Ssl | Request::Gss | Request::Startup), b'E') if wire::is_old_error(input.bytes) => {
+            (Some(PgRequest::Ssl | PgRequest::Gss | PgRequest::Startup), b'E') if wire::is_old_error(input.bytes) => {
                 return self.old_error(input, out);
             }
-            (Some(Request::Ssl | Request::Gss), kind) if kind != b'E' => {
+            (Some(PgRequest::Ssl | PgRequest::Gss), kind) if kind != b'E' => {
                 return Err(Malformed("not an answer to a request for encryption"));
             }
             _ => {}
@@ -71,24 +73,29 @@ impl Pgwire {
         }
         server::message(self, kind, total, input, out);
         if kind == b'Z' {
-            self.settle();
+            self.number_state();
         }
         Ok(Step::Progress)
     }
 
     /// The one byte that answers `SSLRequest` or `GSSENCRequest`.
-    fn negotiated<R: Reader>(&mut self, request: Request, answer: u8, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn negotiated<R: Reader>(
+        &mut self,
+        request: PgRequest,
+        answer: u8,
+        out: &mut Out<'_, R>,
+    ) -> Result<Step, Malformed> {
         let accepted = match (request, answer) {
             (_, b'N') => false,
-            (Request::Ssl, b'S') | (Request::Gss, b'G') => true,
+            (PgRequest::Ssl, b'S') | (PgRequest::Gss, b'G') => true,
             _ => return Err(Malformed("not an answer to this request for encryption")),
         };
         self.answer_front(out);
         out.post(Account::Status, "encryption", 1);
         self.pairing.pop(out);
         match request {
-            Request::Ssl if accepted => return Ok(Step::Tls),
-            Request::Gss if accepted => self.phase = Phase::Gss(None),
+            PgRequest::Ssl if accepted => return Ok(Step::Tls),
+            PgRequest::Gss if accepted => self.phase = PgPhase::Gss(None),
             _ => {}
         }
         Ok(Step::Progress)
@@ -110,13 +117,13 @@ impl Pgwire {
         out.post(Account::Status, "message", end as u64 - 1);
         out.post(Account::Framing, "terminator", 1);
         if let Some(front) = front {
-            self.pairing.failed(front, true, out);
+            self.pairing.fail(front, true, out);
         }
         Ok(Step::Progress)
     }
 
     /// Charges the unit at the front of the queue.
-    fn answer_front<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<super::pair::Expected> {
+    fn answer_front<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<super::pair::PgExpectedReply> {
         let front = self.pairing.front();
         if let Some(front) = front {
             self.pairing.begin_answer(front, out);
@@ -135,8 +142,8 @@ impl Pgwire {
         }
         let is_wrapped = matches!(input.bytes.get(4..6), Some([5, 4]));
         let op = match self.phase {
-            Phase::Gss(Some(gss)) if gss.encrypted || !is_wrapped => gss.op,
-            Phase::Gss(gss) => self.gss_operation(gss.map(|gss| gss.op), is_wrapped, out),
+            PgPhase::Gss(Some(gss)) if gss.encrypted || !is_wrapped => gss.op,
+            PgPhase::Gss(gss) => self.gss_operation(gss.map(|gss| gss.op), is_wrapped, out),
             _ => return Err(Malformed("not encrypted by GSSAPI")),
         };
         out.charge(op);
@@ -163,15 +170,15 @@ impl Pgwire {
             out.label(op, Class::Setup, "GSSENCREQUEST", "handshake");
             op
         };
-        self.phase = Phase::Gss(Some(super::Gss { op, encrypted }));
+        self.phase = PgPhase::Gss(Some(super::GssOperation { op, encrypted }));
         op
     }
 
     /// Bytes of `side` were lost.
     pub(super) fn lose<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        self.pairing.lost(side == Side::Request, out);
-        if side == Side::Request && self.phase == Phase::Startup {
-            self.phase = Phase::Messages;
+        self.pairing.note_loss(side == Side::Request, out);
+        if side == Side::Request && self.phase == PgPhase::Startup {
+            self.phase = PgPhase::Messages;
         }
     }
 }
@@ -185,12 +192,12 @@ impl Pgwire {
     /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self {
-            phase: if mid_stream { Phase::Messages } else { Phase::Startup },
-            pairing: Pairing::new(mid_stream),
+            phase: if mid_stream { PgPhase::Messages } else { PgPhase::Startup },
+            pairing: PgPairing::new(mid_stream),
             authentication: 0,
             client_named: false,
             server_named: false,
-            states: super::quiet::States::default(),
+            states: super::idle::PgIdleStates::default(),
         }
     }
 }

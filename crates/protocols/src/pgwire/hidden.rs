@@ -12,14 +12,14 @@ const RANGE_FLAGS: u8 = 0x1f;
 
 /// Returns whether a value of which `bytes` were captured, of `len`, could have structure.
 #[inline(never)]
-pub(super) fn in_value(bytes: &[u8], len: u64, binary: bool) -> bool {
+pub(super) fn may_be_structured(bytes: &[u8], len: u64, binary: bool) -> bool {
     let bytes = usize::try_from(len).ok().and_then(|len| bytes.get(..len)).unwrap_or(bytes);
     if binary { in_binary(bytes, len) } else { in_text(bytes) }
 }
 
 /// How a value begins, where that alone tells that it could have no structure, whatever follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum PgPlainStart {
     /// With any byte.
     Any,
     /// With any digit.
@@ -28,30 +28,30 @@ pub(super) enum Start {
     Byte,
 }
 
-/// Returns how a value begins that could have no structure by [`in_value`]; `None` where it takes more than the first byte to
+/// Returns how a value begins that could have no structure by [`may_be_structured`]; `None` where it takes more than the first byte to
 /// tell that.
-pub(super) fn start(bytes: &[u8], len: u64, binary: bool) -> Option<Start> {
+pub(super) fn plain_start(bytes: &[u8], len: u64, binary: bool) -> Option<PgPlainStart> {
     let is_whole = bytes.len() as u64 >= len;
     let first = bytes.first().copied().filter(|_| is_whole && len > 0)?;
     if binary { binary_start(first, len) } else { text_start(first, len) }
 }
 
 /// Returns the same of a value in text.
-fn text_start(first: u8, len: u64) -> Option<Start> {
+fn text_start(first: u8, len: u64) -> Option<PgPlainStart> {
     match first {
-        _ if len == 1 => Some(Start::Any),
-        b'0'..=b'9' => Some(Start::Digit),
+        _ if len == 1 => Some(PgPlainStart::Any),
+        b'0'..=b'9' => Some(PgPlainStart::Digit),
         b'{' | b'(' | b'[' => None,
-        _ => Some(Start::Byte),
+        _ => Some(PgPlainStart::Byte),
     }
 }
 
 /// Returns the same of a value in binary format.
-fn binary_start(first: u8, len: u64) -> Option<Start> {
+fn binary_start(first: u8, len: u64) -> Option<PgPlainStart> {
     match len {
-        0..5 => Some(Start::Any),
+        0..5 => Some(PgPlainStart::Any),
         // Too short for anything but a range, whose first byte says how long it is at least.
-        5..12 => range_bounds(first).is_none_or(|bounds| 1 + 4 * bounds > len).then_some(Start::Byte),
+        5..12 => range_bounds(first).is_none_or(|bounds| 1 + 4 * bounds > len).then_some(PgPlainStart::Byte),
         _ => None,
     }
 }
@@ -63,7 +63,7 @@ fn range_bounds(flags: u8) -> Option<u64> {
 }
 
 fn in_text(text: &[u8]) -> bool {
-    let mut literal = Literal::default();
+    let mut literal = PgLiteralProbe::default();
     literal.read(text);
     literal.is_structured()
 }
@@ -71,7 +71,7 @@ fn in_text(text: &[u8]) -> bool {
 /// Returns whether the whole value reads as an array, a composite or a range with something in it, as far as it was captured;
 /// the layouts are in [`super::values`].
 fn in_binary(bytes: &[u8], len: u64) -> bool {
-    let walk = || Walk { rest: bytes, left: len };
+    let walk = || PgBinaryProbe { rest: bytes, left: len };
     let verdicts = || [walk().array(), walk().composite(), walk().range(), walk().multirange()];
     // Nothing is shorter, and of less nothing can be said.
     len >= 5 && bytes.len() >= 5 && verdicts().into_iter().any(|verdict| verdict.unwrap_or_else(|verdict| verdict))
@@ -80,12 +80,12 @@ fn in_binary(bytes: &[u8], len: u64) -> bool {
 /// A tentative reading of a value in binary format. Its errors are verdicts: it cannot be such a value, or it can, as far
 /// as it was captured.
 #[derive(Clone, Copy)]
-struct Walk<'a> {
+struct PgBinaryProbe<'a> {
     rest: &'a [u8],
     left: u64,
 }
 
-impl Walk<'_> {
+impl PgBinaryProbe<'_> {
     fn word(&mut self) -> Result<u32, bool> {
         let word = self.rest.first_chunk().map(|word| u32::from_be_bytes(*word));
         self.pass(4)?;
@@ -162,19 +162,19 @@ impl Walk<'_> {
 
 /// A text that is read piece by piece, as long as it looks like the literal of an array, a composite or a range.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Literal {
+pub(super) struct PgLiteralProbe {
     /// 0 before the first byte.
     first: u8,
     last: u8,
     quoted: bool,
     escaped: bool,
     commas: usize,
-    json: Json,
+    json: JsonGuess,
 }
 
 /// Whether what stands in braces is an object of JSON, which is no structure of PostgreSQL's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Json {
+enum JsonGuess {
     /// Only space so far behind the brace.
     #[default]
     Opened,
@@ -184,7 +184,7 @@ enum Json {
     No,
 }
 
-impl Literal {
+impl PgLiteralProbe {
     /// Reads on. Costs nothing where the first byte tells.
     pub fn read(&mut self, text: &[u8]) {
         let mut rest = text;
@@ -211,11 +211,13 @@ impl Literal {
             _ => {}
         }
         self.json = match (self.json, byte) {
-            (Json::Opened, b' ' | b'\n' | b'\t' | b'\r') => Json::Opened,
-            (Json::Name, _) if self.quoted => Json::Name,
-            (Json::Opened | Json::Name, b'"') | (Json::Name, b' ' | b'\n' | b'\t' | b'\r') => Json::Name,
-            (Json::Name, b':') => Json::Yes,
-            (Json::Opened | Json::Name, _) => Json::No,
+            (JsonGuess::Opened, b' ' | b'\n' | b'\t' | b'\r') => JsonGuess::Opened,
+            (JsonGuess::Name, _) if self.quoted => JsonGuess::Name,
+            (JsonGuess::Opened | JsonGuess::Name, b'"') | (JsonGuess::Name, b' ' | b'\n' | b'\t' | b'\r') => {
+                JsonGuess::Name
+            }
+            (JsonGuess::Name, b':') => JsonGuess::Yes,
+            (JsonGuess::Opened | JsonGuess::Name, _) => JsonGuess::No,
             (known, _) => known,
         };
     }
@@ -223,7 +225,7 @@ impl Literal {
     /// Returns whether that was the whole text, and could have structure.
     pub fn is_structured(&self) -> bool {
         match (self.first, self.last) {
-            (b'{', b'}') => self.json != Json::Yes,
+            (b'{', b'}') => self.json != JsonGuess::Yes,
             (b'(', b')') | (b'[', b'}') => true,
             // A range has two bounds; a list of JSON or of an extension's type has any number of elements.
             (b'(' | b'[', b']') | (b'[', b')') => self.commas == 1,

@@ -15,8 +15,8 @@ mod client;
 mod copy;
 mod decode;
 mod hidden;
+mod idle;
 mod pair;
-mod quiet;
 mod server;
 mod session;
 mod sql;
@@ -29,13 +29,13 @@ mod wire;
 use super::{Facts, Sniff};
 use overhead_decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::Side;
-use pair::{Pairing, Request};
+use pair::{PgPairing, PgRequest};
 
 /// State of one connection.
 #[derive(Debug)]
 pub struct Pgwire {
-    phase: Phase,
-    pairing: Pairing,
+    phase: PgPhase,
+    pairing: PgPairing,
     /// Code of the server's last authentication request.
     authentication: u32,
     /// The client has said who it is.
@@ -43,22 +43,22 @@ pub struct Pgwire {
     /// The server has said which product it is.
     server_named: bool,
     /// The states that there were at quiet moments.
-    states: quiet::States,
+    states: idle::PgIdleStates,
 }
 
 /// What the client's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum PgPhase {
     /// Packets without a type byte, up to `StartupMessage`.
     Startup,
     Messages,
     /// Both directions are packets of GSSAPI.
-    Gss(Option<Gss>),
+    Gss(Option<GssOperation>),
 }
 
 /// The operation that GSSAPI packets belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Gss {
+struct GssOperation {
     op: OpId,
     /// The handshake is over.
     encrypted: bool,
@@ -76,7 +76,7 @@ pub(super) const FACTS: Facts = Facts {
 
 /// Returns what the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    let sides = (boundary::of_request(bytes), boundary::of_response(bytes));
+    let sides = (boundary::request_boundary(bytes), boundary::response_boundary(bytes));
     match sides {
         (Boundary::Yes, _) => Sniff::Request,
         (_, Boundary::Yes) => Sniff::Response,
@@ -95,14 +95,14 @@ impl Decoder for Pgwire {
     }
 
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
-        let negotiates = |front: pair::Expected| matches!(front.request, Request::Ssl | Request::Gss);
+        let negotiates = |front: pair::PgExpectedReply| matches!(front.request, PgRequest::Ssl | PgRequest::Gss);
         match side {
-            Side::Request => boundary::of_request(bytes),
+            Side::Request => boundary::request_boundary(bytes),
             Side::Response if self.pairing.front().is_some_and(negotiates) => match bytes.first() {
                 Some(b'S' | b'G' | b'N' | b'E') => Boundary::Yes,
                 _ => Boundary::No,
             },
-            Side::Response => boundary::of_response(bytes),
+            Side::Response => boundary::response_boundary(bytes),
         }
     }
 
@@ -123,7 +123,7 @@ impl Decoder for Pgwire {
     }
 
     fn resume(&mut self, number: u64) -> bool {
-        self.go_to(number)
+        self.restore(number)
     }
 
     fn held(&self) -> usize {

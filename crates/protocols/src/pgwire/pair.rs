@@ -12,9 +12,9 @@
 mod answers;
 mod copying;
 
-use super::copy::Copy;
-use super::session::{PortalId, Session, StatementId, View};
-use super::sql::Said;
+use super::copy::CopyReader;
+use super::session::{PgPortalId, PgSessionView, PgStatementId, Session};
+use super::sql::SqlSummary;
 use crate::limits;
 use crate::statement::Statement;
 use copying::{CopyIn, UnitCopies};
@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 
 /// A kind of request, by what answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum PgRequest {
     /// `SSLRequest`: one byte.
     Ssl,
     /// `GSSENCRequest`: one byte.
@@ -45,7 +45,7 @@ pub(super) enum Request {
     Sync,
 }
 
-impl Request {
+impl PgRequest {
     /// Returns whether a response of this type may be (a part of) the answer.
     fn is_answered_by(self, kind: u8) -> bool {
         let kinds: &[u8] = match self {
@@ -71,22 +71,22 @@ impl Request {
 }
 
 /// A unit's number; they rise from 0.
-pub(super) type UnitId = u64;
+pub(super) type PgUnitId = u64;
 
 /// A request message that is not answered yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Expected {
-    pub request: Request,
-    pub unit: UnitId,
+pub(super) struct PgExpectedReply {
+    pub request: PgRequest,
+    pub unit: PgUnitId,
     /// What is executed.
-    pub portal: Option<PortalId>,
+    pub portal: Option<PgPortalId>,
     /// What is described.
-    pub statement: Option<StatementId>,
+    pub statement: Option<PgStatementId>,
 }
 
 /// How a unit fared so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum PgUnitFate {
     Fine,
     Failed,
     /// The server skipped some of it, after an error before it: no answer is due.
@@ -97,7 +97,7 @@ enum Fate {
 
 /// What a unit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum PgUnitStage {
     /// Requests.
     Building,
     /// Only a `Sync` or `Flush`, if any, and copy data.
@@ -110,7 +110,7 @@ enum Stage {
 
 /// The most telling message of a unit that executes nothing, the most telling last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Idle {
+pub(super) enum PgSetupKind {
     Flush,
     Sync,
     Close,
@@ -120,7 +120,7 @@ pub(super) enum Idle {
     Bind,
 }
 
-impl Idle {
+impl PgSetupKind {
     fn name(self) -> &'static str {
         match self {
             Self::Flush => "FLUSH",
@@ -135,30 +135,30 @@ impl Idle {
 
 /// What the losses of a capture make doubtful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Doubts {
+struct PgLossState {
     /// Responses may come that answer requests which were not seen.
     misaligned: bool,
     /// Requests in the queue may have been answered out of sight.
-    doubtful: bool,
+    missed_answers: bool,
     /// The client sends requests before it has the answers to earlier ones.
     pipelines: bool,
 }
 
 /// What outlives the units, beside the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct PgConnectionFacts {
     has_begun: bool,
     replicates: bool,
-    doubts: Doubts,
+    losses: PgLossState,
 }
 
 #[derive(Debug)]
-struct Unit {
+struct PgUnit {
     op: OpId,
     /// Entries in the queue.
     pending: usize,
-    fate: Fate,
-    stage: Stage,
+    fate: PgUnitFate,
+    stage: PgUnitStage,
     /// It has been named.
     labelled: bool,
     /// Its statement was not seen; the command tag may name it.
@@ -168,7 +168,7 @@ struct Unit {
     /// A response has come.
     answered: bool,
     /// What it is where it never executes anything.
-    idle: Idle,
+    setup: PgSetupKind,
     /// It is one message, without a `Sync`.
     simple: bool,
     /// What its statement copies; most copy nothing.
@@ -177,41 +177,41 @@ struct Unit {
 
 /// Pairing state of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Pairing {
+pub(super) struct PgPairing {
     pub session: Session,
-    expected: VecDeque<Expected>,
+    expected: VecDeque<PgExpectedReply>,
     /// Entries of `expected` that `ReadyForQuery` answers.
     cycles: usize,
-    units: VecDeque<Unit>,
-    first_unit: UnitId,
+    units: VecDeque<PgUnit>,
+    first_unit: PgUnitId,
     /// The unit that the next request may belong to.
-    current: Option<UnitId>,
+    current: Option<PgUnitId>,
     /// The server skips requests until `Sync`.
     skipping: bool,
     /// The client's data, where it may send some.
     copy_in: Option<CopyIn>,
     /// How the server's data are read.
-    copy_out: Option<Box<Copy>>,
+    copy_out: Option<Box<CopyReader>>,
     /// Operations without counterpart, by side.
     stray: [Option<OpId>; 2],
     /// A statement other than `SET` and `SHOW` was executed, or may have been.
     has_begun: bool,
     /// The connection is a replication connection.
     pub replicates: bool,
-    doubts: Doubts,
+    losses: PgLossState,
 }
 
-impl Pairing {
+impl PgPairing {
     pub fn new(mid_stream: bool) -> Self {
         Self {
             has_begun: mid_stream,
-            doubts: Doubts { misaligned: mid_stream, ..Doubts::default() },
+            losses: PgLossState { misaligned: mid_stream, ..PgLossState::default() },
             ..Self::default()
         }
     }
 
     /// Returns what the session remembers, while nothing is under way.
-    pub fn view(&self) -> Option<View<'_>> {
+    pub fn view(&self) -> Option<PgSessionView<'_>> {
         // All fields are named, so that a further one cannot be left out unseen. Numbers of units tell nothing.
         let Self {
             session,
@@ -227,7 +227,7 @@ impl Pairing {
             // See `facts`.
             has_begun: _,
             replicates: _,
-            doubts: _,
+            losses: _,
         } = self;
         let is_open = !expected.is_empty() || !units.is_empty() || current.is_some() || *skipping;
         let copies = copy_in.is_some() || copy_out.is_some();
@@ -235,35 +235,35 @@ impl Pairing {
     }
 
     /// Returns what outlives the units, beside the session.
-    pub fn facts(&self) -> Facts {
-        Facts { has_begun: self.has_begun, replicates: self.replicates, doubts: self.doubts }
+    pub fn facts(&self) -> PgConnectionFacts {
+        PgConnectionFacts { has_begun: self.has_begun, replicates: self.replicates, losses: self.losses }
     }
 
     /// Goes from one state in which nothing is under way to another.
-    pub fn go_to(&mut self, view: &View<'_>, facts: Facts) {
-        self.session.go_to(view);
-        Facts { has_begun: self.has_begun, replicates: self.replicates, doubts: self.doubts } = facts;
+    pub fn restore(&mut self, view: &PgSessionView<'_>, facts: PgConnectionFacts) {
+        self.session.restore(view);
+        PgConnectionFacts { has_begun: self.has_begun, replicates: self.replicates, losses: self.losses } = facts;
     }
 
-    fn unit(&mut self, id: UnitId) -> Option<&mut Unit> {
+    fn unit(&mut self, id: PgUnitId) -> Option<&mut PgUnit> {
         let index = usize::try_from(id.checked_sub(self.first_unit)?).ok()?;
         self.units.get_mut(index)
     }
 
     /// A new unit, charged.
-    fn open<R: Reader>(&mut self, idle: Idle, out: &mut Out<'_, R>) -> UnitId {
+    fn open<R: Reader>(&mut self, setup: PgSetupKind, out: &mut Out<'_, R>) -> PgUnitId {
         let op = out.open();
         out.charge(op);
-        self.units.push_back(Unit {
+        self.units.push_back(PgUnit {
             op,
             pending: 0,
-            fate: Fate::Fine,
-            stage: Stage::Building,
+            fate: PgUnitFate::Fine,
+            stage: PgUnitStage::Building,
             labelled: false,
             via_unknown: None,
             statement: Statement::None,
             answered: false,
-            idle,
+            setup,
             simple: false,
             copies: None,
         });
@@ -278,60 +278,60 @@ impl Pairing {
             self.seal(id, out);
         }
         if self.cycles > 0 {
-            if self.doubts.doubtful && !self.doubts.pipelines {
-                self.drop_expected(usize::MAX, Fate::Lost, out);
+            if self.losses.missed_answers && !self.losses.pipelines {
+                self.drop_expected(usize::MAX, PgUnitFate::Lost, out);
                 self.skipping = false;
             } else {
-                self.doubts.pipelines = true;
+                self.losses.pipelines = true;
             }
         }
     }
 
-    fn seal<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) {
+    fn seal<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) {
         if let Some(unit) = self.unit(id) {
-            unit.stage = unit.stage.max(Stage::Sealed);
+            unit.stage = unit.stage.max(PgUnitStage::Sealed);
         }
-        self.label_idle(id, out);
+        self.label_unexecuted(id, out);
         self.settle(id, out);
     }
 
     /// Names a unit that executes nothing.
-    pub fn label_idle<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) {
+    pub fn label_unexecuted<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) {
         let class = if self.replicates { Class::Background } else { Class::Setup };
         if let Some(unit) = self.unit(id).filter(|unit| !unit.labelled) {
             unit.labelled = true;
-            let statement = if unit.idle == Idle::Parse { unit.statement.as_str() } else { "" };
-            out.label_statement(unit.op, Label { class, name: unit.idle.name(), via: "extended", statement });
+            let statement = if unit.setup == PgSetupKind::Parse { unit.statement.as_str() } else { "" };
+            out.label_statement(unit.op, Label { class, name: unit.setup.name(), via: "extended", statement });
         }
     }
 
     /// Closes a unit that is over.
-    pub fn settle<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) {
+    pub fn settle<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) {
         let Some(unit) = self.unit(id) else { return };
-        if unit.stage != Stage::Sealed || unit.pending > 0 {
+        if unit.stage != PgUnitStage::Sealed || unit.pending > 0 {
             return;
         }
-        unit.stage = Stage::Closed;
+        unit.stage = PgUnitStage::Closed;
         let outcome = match unit.fate {
-            Fate::Failed => Outcome::Error,
-            Fate::Lost => Outcome::Unanswered,
-            Fate::Fine if unit.answered => Outcome::Ok,
-            Fate::Fine | Fate::Skipped => Outcome::NoReply,
+            PgUnitFate::Failed => Outcome::Error,
+            PgUnitFate::Lost => Outcome::Unanswered,
+            PgUnitFate::Fine if unit.answered => Outcome::Ok,
+            PgUnitFate::Fine | PgUnitFate::Skipped => Outcome::NoReply,
         };
         out.close(unit.op, outcome);
-        while self.units.front().is_some_and(|unit| unit.stage == Stage::Closed) {
+        while self.units.front().is_some_and(|unit| unit.stage == PgUnitStage::Closed) {
             self.units.pop_front();
             self.first_unit += 1;
         }
     }
 
     /// A single request that is a unit of its own: `Query`, `FunctionCall`, a start-up packet. Charges it.
-    pub fn single<R: Reader>(&mut self, request: Request, out: &mut Out<'_, R>) -> Result<UnitId, Malformed> {
+    pub fn open_single<R: Reader>(&mut self, request: PgRequest, out: &mut Out<'_, R>) -> Result<PgUnitId, Malformed> {
         self.move_on(out);
-        let id = self.open(Idle::Flush, out);
+        let id = self.open(PgSetupKind::Flush, out);
         self.expect(request, id, None, None)?;
         if let Some(unit) = self.unit(id) {
-            unit.stage = Stage::Sealed;
+            unit.stage = PgUnitStage::Sealed;
             unit.labelled = true;
             unit.simple = true;
         }
@@ -339,44 +339,44 @@ impl Pairing {
     }
 
     /// Charges the unit that a message of the extended protocol belongs to, which names it where nothing is executed.
-    pub fn extended<R: Reader>(&mut self, idle: Idle, out: &mut Out<'_, R>) -> UnitId {
+    pub fn charge_extended<R: Reader>(&mut self, setup: PgSetupKind, out: &mut Out<'_, R>) -> PgUnitId {
         if let Some(id) = self.current
-            && let Some(unit) = self.unit(id).filter(|unit| unit.stage == Stage::Building)
+            && let Some(unit) = self.unit(id).filter(|unit| unit.stage == PgUnitStage::Building)
         {
-            unit.idle = unit.idle.max(idle);
+            unit.setup = unit.setup.max(setup);
             out.charge(unit.op);
             return id;
         }
         self.move_on(out);
-        let id = self.open(idle, out);
+        let id = self.open(setup, out);
         self.current = Some(id);
         id
     }
 
     /// Charges the unit that a `Sync` or `Flush` ends, which may be one of its own. A `Flush` between `Bind` and
     /// `Execute` ends nothing.
-    pub fn ending<R: Reader>(&mut self, idle: Idle, out: &mut Out<'_, R>) -> UnitId {
+    pub fn charge_ending<R: Reader>(&mut self, setup: PgSetupKind, out: &mut Out<'_, R>) -> PgUnitId {
         let id = match self.current {
             Some(id) => id,
-            None => self.extended(idle, out),
+            None => self.charge_extended(setup, out),
         };
         let Some(unit) = self.unit(id) else { return id };
         out.charge(unit.op);
-        if idle == Idle::Sync || unit.idle != Idle::Bind {
-            unit.stage = unit.stage.max(Stage::Complete);
-            self.label_idle(id, out);
+        if setup == PgSetupKind::Sync || unit.setup != PgSetupKind::Bind {
+            unit.stage = unit.stage.max(PgUnitStage::Complete);
+            self.label_unexecuted(id, out);
         }
         id
     }
 
     /// After a `Sync`: its unit gets no further requests.
-    pub fn synced<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-        if self.is_asked(id) {
+    pub fn synced<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        if self.awaits_copy_data(id) {
             // While the server copies in, it ignores Sync.
             return Ok(());
         }
         self.skipping = false;
-        self.expect(Request::Sync, id, None, None)?;
+        self.expect(PgRequest::Sync, id, None, None)?;
         if !self.is_copying(id) {
             self.current = None;
             self.seal(id, out);
@@ -387,10 +387,10 @@ impl Pairing {
     /// Queues a request message for its answer.
     pub fn expect(
         &mut self,
-        request: Request,
-        unit: UnitId,
-        portal: Option<PortalId>,
-        statement: Option<StatementId>,
+        request: PgRequest,
+        unit: PgUnitId,
+        portal: Option<PgPortalId>,
+        statement: Option<PgStatementId>,
     ) -> Result<(), Malformed> {
         if self.expected.len().max(self.units.len()) >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than are followed"));
@@ -398,8 +398,8 @@ impl Pairing {
         let skipping = self.skipping;
         let Some(of) = self.unit(unit) else { return Ok(()) };
         if skipping {
-            if of.fate == Fate::Fine {
-                of.fate = Fate::Skipped;
+            if of.fate == PgUnitFate::Fine {
+                of.fate = PgUnitFate::Skipped;
             }
             return Ok(());
         }
@@ -411,12 +411,18 @@ impl Pairing {
         if let Some(statement) = statement {
             self.session.retain_statement(statement);
         }
-        self.expected.push_back(Expected { request, unit, portal, statement });
+        self.expected.push_back(PgExpectedReply { request, unit, portal, statement });
         Ok(())
     }
 
     /// Names a unit that is not a statement.
-    pub fn label_setup<R: Reader>(&mut self, id: UnitId, name: &'static str, via: &'static str, out: &mut Out<'_, R>) {
+    pub fn label_setup<R: Reader>(
+        &mut self,
+        id: PgUnitId,
+        name: &'static str,
+        via: &'static str,
+        out: &mut Out<'_, R>,
+    ) {
         if let Some(unit) = self.unit(id) {
             unit.labelled = true;
             out.label(unit.op, Class::Setup, name, via);
@@ -426,7 +432,7 @@ impl Pairing {
     /// Names a unit by its statement, once that was executed.
     pub fn label<R: Reader>(
         &mut self,
-        id: UnitId,
+        id: PgUnitId,
         name: &str,
         settings: bool,
         via: &'static str,
@@ -449,7 +455,7 @@ impl Pairing {
     }
 
     /// A unit prepares a statement, which is what it is about unless it executes one.
-    pub fn prepares(&mut self, id: UnitId, statement: Statement) {
+    pub fn set_prepared(&mut self, id: PgUnitId, statement: Statement) {
         if let Some(unit) = self.unit(id) {
             unit.statement = statement;
         }
@@ -458,12 +464,12 @@ impl Pairing {
     /// Names a unit by an SQL verb; where that is not known, for now by the kind of request.
     pub fn label_verb<R: Reader>(
         &mut self,
-        id: UnitId,
-        said: &Said,
+        id: PgUnitId,
+        summary: &SqlSummary,
         (unknown, via): (&'static str, &'static str),
         out: &mut Out<'_, R>,
     ) {
-        let Said { verb, settings, copies: _, statement } = said;
+        let SqlSummary { verb, settings, copies: _, statement } = summary;
         let name = if verb.is_empty() { unknown } else { verb.as_str() };
         self.label(id, name, *settings, via, statement.clone(), out);
         if let Some(unit) = self.unit(id) {
@@ -472,14 +478,14 @@ impl Pairing {
     }
 
     /// After an `Execute`: its unit is complete but for a `Sync` or `Flush`.
-    pub fn executed(&mut self, id: UnitId) {
+    pub fn executed(&mut self, id: PgUnitId) {
         if let Some(unit) = self.unit(id) {
-            unit.stage = unit.stage.max(Stage::Complete);
+            unit.stage = unit.stage.max(PgUnitStage::Complete);
         }
     }
 
     /// A request that is not answered and stands alone. Charges it; the caller closes it.
-    pub fn unanswerable<R: Reader>(&mut self, class: Class, name: &str, out: &mut Out<'_, R>) -> OpId {
+    pub fn charge_unanswered<R: Reader>(&mut self, class: Class, name: &str, out: &mut Out<'_, R>) -> OpId {
         self.move_on(out);
         let op = out.open();
         out.label(op, class, name, "");
@@ -488,20 +494,20 @@ impl Pairing {
     }
 
     /// The client starts the connection up: whatever came before is of no account.
-    pub fn starts(&mut self) {
+    pub fn restart(&mut self) {
         self.has_begun = false;
-        self.doubts = Doubts::default();
+        self.losses = PgLossState::default();
     }
 
     /// Charges the unit of the connection's start-up while it lasts.
-    pub fn authenticating<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+    pub fn charge_authentication<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         match self.expected.front().copied() {
-            Some(front) if front.request == Request::Startup => self.charge_unit(front.unit, out),
+            Some(front) if front.request == PgRequest::Startup => self.charge_unit(front.unit, out),
             _ => self.charge_stray(0, "(password)", out),
         }
     }
 
-    fn charge_unit<R: Reader>(&mut self, id: UnitId, out: &mut Out<'_, R>) {
+    fn charge_unit<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) {
         match self.unit(id) {
             Some(unit) => out.charge(unit.op),
             None => self.charge_stray(1, "(response)", out),
@@ -524,19 +530,19 @@ impl Pairing {
 
     /// No message of the server is captured: nothing that waits will be answered.
     pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.drop_expected(usize::MAX, Fate::Lost, out);
+        self.drop_expected(usize::MAX, PgUnitFate::Lost, out);
         self.skipping = false;
     }
 
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.expected.capacity() * size_of::<Expected>()
-            + self.units.capacity() * size_of::<Unit>()
+        self.expected.capacity() * size_of::<PgExpectedReply>()
+            + self.units.capacity() * size_of::<PgUnit>()
             + self.session.held()
     }
 
     /// Returns the request that the next response answers.
-    pub fn front(&self) -> Option<Expected> {
+    pub fn front(&self) -> Option<PgExpectedReply> {
         self.expected.front().copied()
     }
 }

@@ -2,10 +2,10 @@
 
 use super::Pgwire;
 use super::client::{only_text, read};
-use super::copy::Copy;
-use super::pair::{Expected, Request};
-use super::session::{Session, StatementId};
-use super::values::{self, Shape};
+use super::copy::CopyReader;
+use super::pair::{PgExpectedReply, PgRequest};
+use super::session::{PgStatementId, Session};
+use super::values::{self, PgTypeShape};
 use super::wire::{formats, u32_at};
 use overhead_decode::near;
 use overhead_decode::{Cursor, Input, Out, Reader, Short};
@@ -21,31 +21,31 @@ const COLUMN: u64 = 16;
 
 pub(super) fn message<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input: Input<'_>, out: &mut Out<'_, R>) {
     match kind {
-        b'A' => aside(state, "NOTIFICATION", false, out, |_, out| {
+        b'A' => asynchronous(state, "NOTIFICATION", false, out, |_, out| {
             read(input, total, "notification", out, notification);
         }),
-        b'N' => aside(state, "NOTICE", true, out, |_, out| {
+        b'N' => asynchronous(state, "NOTICE", true, out, |_, out| {
             read(input, total, "notice", out, fields);
         }),
-        b'S' => aside(state, "PARAMETER STATUS", true, out, |state, out| {
+        b'S' => asynchronous(state, "PARAMETER STATUS", true, out, |state, out| {
             read(input, total, "parameter status", out, |c| parameter_status(state, c));
         }),
         _ => {
-            let front = state.pairing.answer(kind, out);
-            answer(state, front, (kind, total), input, out);
+            let front = state.pairing.match_response(kind, out);
+            response(state, front, (kind, total), input, out);
         }
     }
 }
 
 /// A message that the server sends on its own account.
-fn aside<R: Reader>(
+fn asynchronous<R: Reader>(
     state: &mut Pgwire,
     name: &str,
     within: bool,
     out: &mut Out<'_, R>,
     read: impl FnOnce(&mut Pgwire, &mut Out<'_, R>),
 ) {
-    let op = state.pairing.aside(name, within, out);
+    let op = state.pairing.charge_asynchronous(name, within, out);
     read(state, out);
     if let Some(op) = op {
         out.close(op, Outcome::Unsolicited);
@@ -53,9 +53,9 @@ fn aside<R: Reader>(
 }
 
 /// A message that answers a request, where that was seen.
-fn answer<R: Reader>(
+fn response<R: Reader>(
     state: &mut Pgwire,
-    front: Option<Expected>,
+    front: Option<PgExpectedReply>,
     (kind, total): (u8, u64),
     input: Input<'_>,
     out: &mut Out<'_, R>,
@@ -70,17 +70,17 @@ fn answer<R: Reader>(
                 only_text(c, Account::Status, "command tag")
             });
             if let Some(front) = front {
-                state.pairing.tagged(front.unit, tag, out);
+                state.pairing.command_complete(front.unit, tag, out);
             }
-            executed(state, front, out);
+            finish_execute(state, front, out);
         }
         b'I' | b's' => {
             let group = if kind == b'I' { "empty query" } else { "portal suspended" };
             read(input, total, group, out, |_| Ok(()));
             if let Some(front) = front.filter(|_| kind == b'I') {
-                state.pairing.tagged(front.unit, b"EMPTY", out);
+                state.pairing.command_complete(front.unit, b"EMPTY", out);
             }
-            executed(state, front, out);
+            finish_execute(state, front, out);
         }
         b'1' | b'2' | b'3' => {
             let group = match kind {
@@ -95,23 +95,23 @@ fn answer<R: Reader>(
         }
         b'Z' => {
             read(input, total, "ready for query", out, |c| c.skip(1, Account::Status, "transaction status"));
-            state.pairing.ready(front, out);
+            state.pairing.ready_for_query(front, out);
         }
         b'E' => {
             let fatal = read(input, total, "error", out, fields);
             match front {
-                Some(front) => state.pairing.failed(front, fatal, out),
-                None => state.pairing.failed_stray(fatal, out),
+                Some(front) => state.pairing.fail(front, fatal, out),
+                None => state.pairing.fail_stray(fatal, out),
             }
         }
-        _ => other(state, front, (kind, total), input, out),
+        _ => rare_response(state, front, (kind, total), input, out),
     }
 }
 
 /// Start-up, copying and function calls.
-fn other<R: Reader>(
+fn rare_response<R: Reader>(
     state: &mut Pgwire,
-    front: Option<Expected>,
+    front: Option<PgExpectedReply>,
     (kind, total): (u8, u64),
     input: Input<'_>,
     out: &mut Out<'_, R>,
@@ -124,15 +124,15 @@ fn other<R: Reader>(
             Ok(())
         }),
         b'v' => read(input, total, "negotiate protocol version", out, negotiate),
-        b'V' => read(input, total, "function result", out, |c| values::cell(c, Shape::Unknown, true)),
+        b'V' => read(input, total, "function result", out, |c| values::cell(c, PgTypeShape::Unknown, true)),
         b'd' => {
-            let mut stray = Copy::stray();
-            let copy = state.pairing.copying_out().filter(|_| front.is_some()).unwrap_or(&mut stray);
+            let mut stray = CopyReader::stray();
+            let copy = state.pairing.server_copy().filter(|_| front.is_some()).unwrap_or(&mut stray);
             read(input, total, "copy", out, |c| copy.data(c));
         }
         b'c' => {
             read(input, total, "copy", out, |_| Ok(()));
-            state.pairing.copied_out();
+            state.pairing.end_copy_out();
         }
         _ => {
             let format = read(input, total, "copy response", out, |c| {
@@ -142,31 +142,37 @@ fn other<R: Reader>(
             });
             let Some(front) = front else { return };
             if kind != b'G' {
-                state.pairing.copies_out(front, format);
+                state.pairing.begin_copy_out(front, format);
             }
             if kind != b'H' {
-                state.pairing.copies_in(front, out);
+                state.pairing.begin_copy_in(front, out);
             }
         }
     }
 }
 
 /// The answer to an `Execute` ends here; that to a `Query` may go on.
-fn executed<R: Reader>(state: &mut Pgwire, front: Option<Expected>, out: &mut Out<'_, R>) {
-    if front.is_some_and(|front| front.request == Request::Execute) {
+fn finish_execute<R: Reader>(state: &mut Pgwire, front: Option<PgExpectedReply>, out: &mut Out<'_, R>) {
+    if front.is_some_and(|front| front.request == PgRequest::Execute) {
         state.pairing.pop(out);
     }
 }
 
-fn data_row<R: Reader>(state: &Pgwire, front: Option<Expected>, total: u64, input: Input<'_>, out: &mut Out<'_, R>) {
+fn data_row<R: Reader>(
+    state: &Pgwire,
+    front: Option<PgExpectedReply>,
+    total: u64,
+    input: Input<'_>,
+    out: &mut Out<'_, R>,
+) {
     let (columns, codes) = match front {
         Some(front) => state.pairing.session.row(front.portal),
-        None => (&[][..], super::wire::Formats(&[])),
+        None => (&[][..], super::wire::PgFormatCodes(&[])),
     };
     read(input, total, "row", out, |c| {
         let count = c.u16_be(Account::Framing, "column count")?;
         for index in 0..usize::from(count) {
-            let shape = columns.get(index).copied().unwrap_or(Shape::Unknown);
+            let shape = columns.get(index).copied().unwrap_or(PgTypeShape::Unknown);
             values::cell(c, shape, codes.is_binary(index))?;
         }
         Ok(())
@@ -176,7 +182,7 @@ fn data_row<R: Reader>(state: &Pgwire, front: Option<Expected>, total: u64, inpu
 /// What a statement takes and gives.
 fn describe<R: Reader>(
     state: &mut Pgwire,
-    front: Option<Expected>,
+    front: Option<PgExpectedReply>,
     (kind, total): (u8, u64),
     input: Input<'_>,
     out: &mut Out<'_, R>,
@@ -193,20 +199,20 @@ fn describe<R: Reader>(
             Ok(())
         }),
         b'T' => {
-            let keeps = front.is_some_and(|front| front.request == Request::Query || statement.is_some());
+            let keeps = front.is_some_and(|front| front.request == PgRequest::Query || statement.is_some());
             let session = keeps.then_some(session);
             read(input, total, "row description", out, |c| row_description(session, statement, c));
         }
         _ => read(input, total, "no data", out, |_| Ok(())),
     }
-    if kind != b't' && front.is_some_and(|front| front.request == Request::Describe) {
+    if kind != b't' && front.is_some_and(|front| front.request == PgRequest::Describe) {
         state.pairing.pop(out);
     }
 }
 
 fn row_description<R: Reader>(
     mut session: Option<&mut Session>,
-    statement: Option<StatementId>,
+    statement: Option<PgStatementId>,
     c: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
     let count = c.u16_be(Account::Framing, "column count")?;
@@ -327,9 +333,9 @@ fn parameter_status<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>
             let version = version.split_whitespace().next().unwrap_or_default();
             // YugabyteDB appends its own version to that of the PostgreSQL it was made from.
             match version.split_once("-YB-") {
-                Some((_, version)) => server_is("YugabyteDB", version, c.out()),
+                Some((_, version)) => name_server("YugabyteDB", version, c.out()),
                 None if state.server_named => {}
-                None => server_is("PostgreSQL", version, c.out()),
+                None => name_server("PostgreSQL", version, c.out()),
             }
         }
         // CockroachDB says its own name; its server_version is the PostgreSQL that it is compatible with.
@@ -337,15 +343,15 @@ fn parameter_status<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>
             let version = std::str::from_utf8(value).unwrap_or_default();
             let version = version.split_whitespace().find(|word| word.starts_with('v')).unwrap_or_default();
             state.server_named = true;
-            server_is("CockroachDB", version.trim_start_matches('v'), c.out());
+            name_server("CockroachDB", version.trim_start_matches('v'), c.out());
         }
-        b"application_name" => state.client_is(value, c.out()),
+        b"application_name" => state.name_client(value, c.out()),
         _ => {}
     }
     Ok(())
 }
 
-fn server_is<R: Reader>(product: &str, version: &str, out: &mut Out<'_, R>) {
+fn name_server<R: Reader>(product: &str, version: &str, out: &mut Out<'_, R>) {
     let mut name = String::with_capacity(product.len() + 1 + version.len());
     name.push_str(product);
     if !version.is_empty() {

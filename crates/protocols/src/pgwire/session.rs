@@ -3,10 +3,10 @@
 //! Statements and portals are kept while a name or a request in flight refers to them; their buffers are used again, so
 //! that a connection which prepares and executes the same few statements allocates nothing.
 
-use super::copy::Copies;
-use super::sql::{Said, Verb};
-use super::values::Shape;
-use super::wire::{Formats, u16_at, u32_at};
+use super::copy::CopyTransfers;
+use super::sql::{SqlSummary, Verb};
+use super::values::PgTypeShape;
+use super::wire::{PgFormatCodes, u16_at, u32_at};
 use crate::limits;
 use overhead_decode::FastMap;
 use overhead_decode::Versioned;
@@ -14,13 +14,13 @@ use std::borrow::Cow;
 
 /// A prepared statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Statement {
+pub(super) struct PgStatement {
     /// Its verb; empty where its text was not seen.
     pub verb: Verb,
     /// It does nothing but `SET` and `SHOW`.
     pub settings: bool,
     /// What it copies.
-    pub copies: Option<Copies>,
+    pub copies: Option<CopyTransfers>,
     /// What it asks for, without the values in it.
     pub text: crate::statement::Statement,
     /// It was given a name.
@@ -28,49 +28,49 @@ pub(super) struct Statement {
     /// The name still stands for it.
     is_listed: bool,
     /// Parameters in order; unknown ones may be missing.
-    pub parameters: Vec<Shape>,
+    pub parameters: Vec<PgTypeShape>,
     /// Columns of its result, likewise.
-    pub columns: Vec<Shape>,
+    pub columns: Vec<PgTypeShape>,
 }
 
-impl Statement {
+impl PgStatement {
     /// Returns what its text says.
-    pub fn said(&self) -> Said {
+    pub fn summary(&self) -> SqlSummary {
         let Self { verb, settings, copies, text, .. } = self;
-        Said { verb: *verb, settings: *settings, copies: copies.clone(), statement: text.clone() }
+        SqlSummary { verb: *verb, settings: *settings, copies: copies.clone(), statement: text.clone() }
     }
 }
 
 /// A statement bound to parameters.
 #[derive(Debug, Default)]
-pub(super) struct Portal {
-    statement: Option<StatementId>,
+pub(super) struct PgPortal {
+    statement: Option<PgStatementId>,
     /// Format codes of its result, as on the wire.
     formats: Vec<u8>,
 }
 
 /// A statement that is referred to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StatementId(usize);
+pub(super) struct PgStatementId(usize);
 
 /// A portal that is referred to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PortalId(usize);
+pub(super) struct PgPortalId(usize);
 
 /// Values with the number of references to each.
 #[derive(Debug)]
-struct Slab<T> {
+struct RefCountedSlab<T> {
     slots: Vec<(T, usize)>,
     free: Vec<usize>,
 }
 
-impl<T> Default for Slab<T> {
+impl<T> Default for RefCountedSlab<T> {
     fn default() -> Self {
         Self { slots: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T: Default> Slab<T> {
+impl<T: Default> RefCountedSlab<T> {
     /// A slot with one reference. Holds what it held before.
     fn take(&mut self) -> usize {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -112,18 +112,18 @@ impl<T: Default> Slab<T> {
 /// Names and what they stand for, bounded: when half of [`limits::STATEMENTS`] are young, the old ones are forgotten
 /// and the young grow old. The empty name stands apart; it is the one of most requests. Names count up to [`KEY`] bytes.
 #[derive(Debug, Default)]
-struct Names {
+struct PgNameTable {
     unnamed: Option<usize>,
-    named: Versioned<Generations>,
+    named: Versioned<NameGenerations>,
 }
 
 #[derive(Debug, Default)]
-struct Generations {
+struct NameGenerations {
     young: FastMap<Box<[u8]>, usize>,
     old: FastMap<Box<[u8]>, usize>,
 }
 
-impl Names {
+impl PgNameTable {
     fn get(&self, name: &[u8]) -> Option<usize> {
         if name.is_empty() {
             return self.unnamed;
@@ -171,12 +171,12 @@ fn key(name: &[u8]) -> &[u8] {
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    statements: Slab<Statement>,
-    portals: Slab<Portal>,
-    statement_names: Names,
-    portal_names: Names,
+    statements: RefCountedSlab<PgStatement>,
+    portals: RefCountedSlab<PgPortal>,
+    statement_names: PgNameTable,
+    portal_names: PgNameTable,
     /// Columns and formats of the result that a simple query is sending.
-    simple: (Vec<Shape>, Vec<u8>),
+    simple: (Vec<PgTypeShape>, Vec<u8>),
     /// Room for types of parameters and columns in all statements.
     types: usize,
     /// Bytes of the texts of all statements.
@@ -184,44 +184,44 @@ pub(super) struct Session {
     /// How often something became known of a statement that has a name.
     amendments: u64,
     /// Columns of the description being read.
-    described: Vec<Shape>,
+    described: Vec<PgTypeShape>,
 }
 
 /// What a session remembers at a moment when no request waits, as far as a later one could depend on it. Two sessions with
 /// equal ones go on alike.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct View<'a> {
+pub(super) struct PgSessionView<'a> {
     /// Changes with everything that has a name.
     named: u64,
-    unnamed: Option<Cow<'a, Statement>>,
+    unnamed: Option<Cow<'a, PgStatement>>,
     /// The portal without a name: format codes and statement.
-    portal: Option<(Cow<'a, [u8]>, Link<'a>)>,
+    portal: Option<(Cow<'a, [u8]>, PgPortalTarget<'a>)>,
     /// Of the result of the last simple query that had one: columns and formats.
-    columns: Cow<'a, [Shape]>,
+    columns: Cow<'a, [PgTypeShape]>,
     formats: Cow<'a, [u8]>,
 }
 
 /// The statement of the portal without a name.
 #[derive(Debug, PartialEq, Eq)]
-enum Link<'a> {
+enum PgPortalTarget<'a> {
     /// The one without a name.
     Unnamed,
     /// In this slot, with a name that stands for it.
     Named(usize),
     /// One that had no name, or one, which is of another by now.
-    Other(Cow<'a, Statement>),
+    Other(Cow<'a, PgStatement>),
 }
 
-impl View<'_> {
+impl PgSessionView<'_> {
     /// Copies what it refers to.
-    pub fn into_owned(self) -> View<'static> {
-        let statement = |of: Cow<'_, Statement>| Cow::Owned(of.into_owned());
-        let link = |link: Link<'_>| match link {
-            Link::Unnamed => Link::Unnamed,
-            Link::Named(slot) => Link::Named(slot),
-            Link::Other(of) => Link::Other(statement(of)),
+    pub fn into_owned(self) -> PgSessionView<'static> {
+        let statement = |of: Cow<'_, PgStatement>| Cow::Owned(of.into_owned());
+        let link = |link: PgPortalTarget<'_>| match link {
+            PgPortalTarget::Unnamed => PgPortalTarget::Unnamed,
+            PgPortalTarget::Named(slot) => PgPortalTarget::Named(slot),
+            PgPortalTarget::Other(of) => PgPortalTarget::Other(statement(of)),
         };
-        View {
+        PgSessionView {
             named: self.named,
             unnamed: self.unnamed.map(statement),
             portal: self.portal.map(|(formats, of)| (Cow::Owned(formats.into_owned()), link(of))),
@@ -231,17 +231,17 @@ impl View<'_> {
     }
 
     /// Returns how many entries its lists have.
-    pub fn weight(&self) -> usize {
-        let statement = |of: &Statement| of.parameters.len() + of.columns.len();
+    pub fn entries(&self) -> usize {
+        let statement = |of: &PgStatement| of.parameters.len() + of.columns.len();
         let portal = self.portal.as_ref().map_or(0, |(formats, link)| match link {
-            Link::Other(of) => formats.len() + statement(of),
+            PgPortalTarget::Other(of) => formats.len() + statement(of),
             _ => formats.len(),
         });
         self.unnamed.as_deref().map_or(0, statement) + portal + self.columns.len() + self.formats.len()
     }
 
     /// Returns whether a session that has `other` can never have this one again.
-    pub fn is_past(&self, other: &View<'_>) -> bool {
+    pub fn is_unreachable_from(&self, other: &PgSessionView<'_>) -> bool {
         self.named != other.named
     }
 }
@@ -249,14 +249,14 @@ impl View<'_> {
 impl Session {
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.statements.slots.len() * size_of::<Statement>()
-            + self.portals.slots.len() * (size_of::<Portal>() + KEY)
-            + self.types * size_of::<Shape>()
+        self.statements.slots.len() * size_of::<PgStatement>()
+            + self.portals.slots.len() * (size_of::<PgPortal>() + KEY)
+            + self.types * size_of::<PgTypeShape>()
             + self.texts
     }
 
     /// Returns what is remembered, where no request waits. `None` while portals have names, which is seldom.
-    pub fn view(&self) -> Option<View<'_>> {
+    pub fn view(&self) -> Option<PgSessionView<'_>> {
         let Self {
             statements,
             portals,
@@ -275,16 +275,16 @@ impl Session {
             None => None,
             Some(slot) => {
                 let portal = portals.get(slot)?;
-                let StatementId(slot) = portal.statement?;
+                let PgStatementId(slot) = portal.statement?;
                 let link = match statements.get(slot)? {
-                    _ if statement_names.unnamed == Some(slot) => Link::Unnamed,
-                    statement if statement.is_listed => Link::Named(slot),
-                    statement => Link::Other(Cow::Borrowed(statement)),
+                    _ if statement_names.unnamed == Some(slot) => PgPortalTarget::Unnamed,
+                    statement if statement.is_listed => PgPortalTarget::Named(slot),
+                    statement => PgPortalTarget::Other(Cow::Borrowed(statement)),
                 };
                 Some((Cow::Borrowed(&*portal.formats), link))
             }
         };
-        Some(View {
+        Some(PgSessionView {
             named: statement_names.named.version() + portal_names.named.version() + amendments,
             unnamed: statement_names.unnamed.and_then(|slot| statements.get(slot)).map(Cow::Borrowed),
             portal,
@@ -294,29 +294,29 @@ impl Session {
     }
 
     /// Goes to a state that was there before, from one with the same names. No request waits.
-    pub fn go_to(&mut self, view: &View<'_>) {
-        let View { named: _, unnamed, portal, columns, formats } = view;
+    pub fn restore(&mut self, view: &PgSessionView<'_>) {
+        let PgSessionView { named: _, unnamed, portal, columns, formats } = view;
         self.close_portal(b"");
         match unnamed.as_deref() {
             None => self.close_statement(b""),
             Some(statement) => {
                 let id = self.parse(b"");
-                self.become_alike(id, statement);
+                self.overwrite(id, statement);
             }
         }
         if let Some((formats, link)) = portal {
             match link {
-                Link::Unnamed => {
+                PgPortalTarget::Unnamed => {
                     let id = self.statement_named(b"");
-                    self.bind(b"", id, Formats(formats));
+                    self.bind(b"", id, PgFormatCodes(formats));
                 }
-                Link::Named(slot) => {
-                    self.bind(b"", StatementId(*slot), Formats(formats));
+                PgPortalTarget::Named(slot) => {
+                    self.bind(b"", PgStatementId(*slot), PgFormatCodes(formats));
                 }
-                Link::Other(statement) => {
+                PgPortalTarget::Other(statement) => {
                     let id = self.unknown_statement();
-                    self.become_alike(id, statement);
-                    self.bind(b"", id, Formats(formats));
+                    self.overwrite(id, statement);
+                    self.bind(b"", id, PgFormatCodes(formats));
                     self.release_statement(id);
                 }
             }
@@ -328,9 +328,9 @@ impl Session {
     }
 
     /// A statement that no name stands for, or the empty one, becomes like another.
-    fn become_alike(&mut self, id: StatementId, other: &Statement) {
+    fn overwrite(&mut self, id: PgStatementId, other: &PgStatement) {
         if let Some(statement) = self.statements.get_mut(id.0) {
-            let Statement { verb, settings, copies, text, named, is_listed, parameters, columns } = other;
+            let PgStatement { verb, settings, copies, text, named, is_listed, parameters, columns } = other;
             (statement.verb, statement.settings, statement.copies) = (*verb, *settings, copies.clone());
             self.texts += text.held();
             self.texts -= std::mem::replace(&mut statement.text, text.clone()).held();
@@ -343,7 +343,7 @@ impl Session {
     }
 
     /// A new statement of this name, of which nothing is known yet.
-    pub fn parse(&mut self, name: &[u8]) -> StatementId {
+    pub fn parse(&mut self, name: &[u8]) -> PgStatementId {
         self.close_statement(name);
         let id = self.unknown_statement();
         if let Some(statement) = self.statements.get_mut(id.0) {
@@ -361,12 +361,12 @@ impl Session {
         if let Some(statement) = self.statements.get_mut(slot) {
             statement.is_listed = false;
         }
-        self.release_statement(StatementId(slot));
+        self.release_statement(PgStatementId(slot));
     }
 
     /// A statement without a name, with one reference.
-    fn unknown_statement(&mut self) -> StatementId {
-        let id = StatementId(self.statements.take());
+    fn unknown_statement(&mut self) -> PgStatementId {
+        let id = PgStatementId(self.statements.take());
         if let Some(statement) = self.statements.get_mut(id.0) {
             statement.verb = Verb::default();
             statement.settings = false;
@@ -381,29 +381,29 @@ impl Session {
     }
 
     /// Returns the statement of this name; where it was prepared out of sight, one of which nothing is known.
-    pub fn statement_named(&mut self, name: &[u8]) -> StatementId {
+    pub fn statement_named(&mut self, name: &[u8]) -> PgStatementId {
         match self.statement_names.get(name) {
-            Some(id) => StatementId(id),
+            Some(id) => PgStatementId(id),
             None => self.parse(name),
         }
     }
 
     /// Returns a statement.
-    pub fn statement(&self, id: StatementId) -> Option<&Statement> {
+    pub fn statement(&self, id: PgStatementId) -> Option<&PgStatement> {
         self.statements.get(id.0)
     }
 
     /// A statement of which something becomes known that was not, or was otherwise.
-    fn amend(&mut self, id: StatementId) -> Option<&mut Statement> {
+    fn amend(&mut self, id: PgStatementId) -> Option<&mut PgStatement> {
         let statement = self.statements.get_mut(id.0)?;
         self.amendments += u64::from(statement.is_listed);
         Some(statement)
     }
 
     /// What a statement's text says.
-    pub fn set_text(&mut self, id: StatementId, said: Said) {
+    pub fn set_text(&mut self, id: PgStatementId, summary: SqlSummary) {
         if let Some(statement) = self.amend(id) {
-            let Said { verb, settings, copies, statement: text } = said;
+            let SqlSummary { verb, settings, copies, statement: text } = summary;
             (statement.verb, statement.settings, statement.copies) = (verb, settings, copies);
             let (now, before) = (text.held(), std::mem::replace(&mut statement.text, text).held());
             self.texts = self.texts + now - before;
@@ -418,7 +418,7 @@ impl Session {
     }
 
     /// A portal of this name on `statement`.
-    pub fn bind(&mut self, name: &[u8], statement: StatementId, formats: Formats<'_>) -> PortalId {
+    pub fn bind(&mut self, name: &[u8], statement: PgStatementId, formats: PgFormatCodes<'_>) -> PgPortalId {
         self.close_portal(name);
         self.retain_statement(statement);
         let id = self.portals.take();
@@ -429,51 +429,51 @@ impl Session {
             portal.formats.extend_from_slice(formats.0.get(..kept).unwrap_or_default());
         }
         for forgotten in self.portal_names.insert(name, id).into_values() {
-            self.release_portal(PortalId(forgotten));
+            self.release_portal(PgPortalId(forgotten));
         }
-        PortalId(id)
+        PgPortalId(id)
     }
 
     /// Returns the portal of this name; where it was bound out of sight, one on a statement of which nothing is known.
-    pub fn portal_named(&mut self, name: &[u8]) -> PortalId {
+    pub fn portal_named(&mut self, name: &[u8]) -> PgPortalId {
         if let Some(id) = self.portal_names.get(name) {
-            return PortalId(id);
+            return PgPortalId(id);
         }
         let statement = self.unknown_statement();
-        let portal = self.bind(name, statement, Formats(&[]));
+        let portal = self.bind(name, statement, PgFormatCodes(&[]));
         self.release_statement(statement);
         portal
     }
 
     /// Returns the statement of a portal.
-    pub fn statement_of(&self, portal: PortalId) -> Option<StatementId> {
+    pub fn statement_of(&self, portal: PgPortalId) -> Option<PgStatementId> {
         self.portals.get(portal.0)?.statement
     }
 
     /// The portal's name stands for nothing.
     pub fn close_portal(&mut self, name: &[u8]) {
         if let Some(id) = self.portal_names.remove(name) {
-            self.release_portal(PortalId(id));
+            self.release_portal(PgPortalId(id));
         }
     }
 
     /// Keeps a statement until it is released.
-    pub fn retain_statement(&mut self, id: StatementId) {
+    pub fn retain_statement(&mut self, id: PgStatementId) {
         self.statements.retain(id.0);
     }
 
     /// See [`Session::retain_statement`].
-    pub fn release_statement(&mut self, id: StatementId) {
+    pub fn release_statement(&mut self, id: PgStatementId) {
         self.statements.release(id.0);
     }
 
     /// Keeps a portal until it is released.
-    pub fn retain_portal(&mut self, id: PortalId) {
+    pub fn retain_portal(&mut self, id: PgPortalId) {
         self.portals.retain(id.0);
     }
 
     /// See [`Session::retain_portal`].
-    pub fn release_portal(&mut self, id: PortalId) {
+    pub fn release_portal(&mut self, id: PgPortalId) {
         if self.portals.release(id.0)
             && let Some(statement) = self.statement_of(id)
         {
@@ -482,17 +482,17 @@ impl Session {
     }
 
     /// Columns and formats of the rows that a portal, or without one a simple query, sends.
-    pub fn row(&self, portal: Option<PortalId>) -> (&[Shape], Formats<'_>) {
+    pub fn row(&self, portal: Option<PgPortalId>) -> (&[PgTypeShape], PgFormatCodes<'_>) {
         let Some(portal) = portal.and_then(|id| self.portals.get(id.0)) else {
-            return (&self.simple.0, Formats(&self.simple.1));
+            return (&self.simple.0, PgFormatCodes(&self.simple.1));
         };
         let statement = portal.statement.and_then(|id| self.statement(id));
         let columns = statement.map_or(&[][..], |statement| &statement.columns);
-        (columns, Formats(&portal.formats))
+        (columns, PgFormatCodes(&portal.formats))
     }
 
     /// A result is being described anew.
-    pub fn begin_columns(&mut self, statement: Option<StatementId>) {
+    pub fn begin_columns(&mut self, statement: Option<PgStatementId>) {
         self.described.clear();
         if statement.is_none() {
             self.simple.1.clear();
@@ -500,7 +500,7 @@ impl Session {
     }
 
     /// Remembers a described column: of a statement, or without one of a simple query. `fields` follow its name on the wire.
-    pub fn column(&mut self, statement: Option<StatementId>, fields: &[u8]) {
+    pub fn column(&mut self, statement: Option<PgStatementId>, fields: &[u8]) {
         let (Some(oid), Some(format)) = (u32_at(fields, 6), u16_at(fields, 16)) else {
             return;
         };
@@ -508,12 +508,12 @@ impl Session {
             self.simple.1.extend_from_slice(&format.to_be_bytes());
         }
         if self.described.len() < limits::COLUMNS {
-            self.described.push(Shape::of(oid));
+            self.described.push(PgTypeShape::of(oid));
         }
     }
 
     /// The description is read: its columns are those of the statement, or without one of a simple query.
-    pub fn end_columns(&mut self, statement: Option<StatementId>) {
+    pub fn end_columns(&mut self, statement: Option<PgStatementId>) {
         let Some(id) = statement else {
             let before = self.simple.0.capacity();
             self.simple.0.clone_from(&self.described);
@@ -533,9 +533,11 @@ impl Session {
     }
 
     /// Remembers the types of a statement's parameters, as far as they are said: OIDs as on the wire.
-    pub fn set_parameters(&mut self, id: StatementId, oids: &[u8]) {
-        let shapes =
-            oids.chunks_exact(4).take(limits::PARAMETERS).map(|oid| u32_at(oid, 0).map_or(Shape::Unknown, Shape::of));
+    pub fn set_parameters(&mut self, id: PgStatementId, oids: &[u8]) {
+        let shapes = oids
+            .chunks_exact(4)
+            .take(limits::PARAMETERS)
+            .map(|oid| u32_at(oid, 0).map_or(PgTypeShape::Unknown, PgTypeShape::of));
         let Some(known) = self.statement(id) else { return };
         if known.parameters.iter().copied().eq(shapes.clone()) {
             return;

@@ -1,17 +1,17 @@
 //! The verb of an SQL text, found without a grammar (lexical structure: PostgreSQL manual, chapter 4.1).
 
-use super::copy::Copies;
+use super::copy::CopyTransfers;
 use crate::statement::Statement;
 pub(super) use crate::verb::Verb;
 
 /// What a text says.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct SqlSummary {
     /// See [`verb`].
     pub verb: Verb,
     /// See [`is_settings`].
     pub settings: bool,
-    pub copies: Option<Copies>,
+    pub copies: Option<CopyTransfers>,
     /// It without the values in it.
     pub statement: Statement,
 }
@@ -22,7 +22,7 @@ const TWO_PHASE: &[u8] = b"PREPARE TRANSACTION";
 /// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part. The first
 /// half of a two-phase commit is `PREPARE TRANSACTION`.
 pub(super) fn verb(sql: &[u8]) -> Verb {
-    let mut tokens = Tokens::new(sql);
+    let mut tokens = PgSqlLexer::new(sql);
     let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"MERGE", b"VALUES", b"TABLE"];
     let verb = Verb::of_statement(|| tokens.word().map(|word| (word, tokens.depth)), &main);
     if verb.is(b"PREPARE") && tokens.word().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION")) {
@@ -39,7 +39,7 @@ pub(super) fn verb_of_tag(tag: &[u8]) -> Verb {
 
 /// Returns whether `sql` does nothing but `SET` and `SHOW`.
 pub(super) fn is_settings(sql: &[u8]) -> bool {
-    let mut tokens = Tokens::new(sql);
+    let mut tokens = PgSqlLexer::new(sql);
     let mut any = false;
     while let Some(word) = tokens.word() {
         if !word.eq_ignore_ascii_case(b"SET") && !word.eq_ignore_ascii_case(b"SHOW") {
@@ -53,7 +53,7 @@ pub(super) fn is_settings(sql: &[u8]) -> bool {
 
 /// A part of an SQL text, as far as it is told apart.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum PgSqlToken<'a> {
     /// A word that is not quoted.
     Word(&'a [u8]),
     /// The value of a string constant.
@@ -65,13 +65,13 @@ pub(super) enum Token<'a> {
 }
 
 /// Words of an SQL text outside of comments and quotes.
-pub(super) struct Tokens<'a> {
+pub(super) struct PgSqlLexer<'a> {
     rest: &'a [u8],
     /// Parentheses that are open.
     depth: usize,
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> PgSqlLexer<'a> {
     pub fn new(rest: &'a [u8]) -> Self {
         Self { rest, depth: 0 }
     }
@@ -82,26 +82,26 @@ impl<'a> Tokens<'a> {
     }
 
     /// Returns the next part that is neither white space nor a comment; `None` at the end.
-    pub fn token(&mut self) -> Option<Token<'a>> {
+    pub fn token(&mut self) -> Option<PgSqlToken<'a>> {
         loop {
             match *self.rest {
                 [] => return None,
                 [b'E' | b'e', b'\'', ..] => {
                     self.pass(1);
-                    return Some(Token::Constant(self.constant(true)));
+                    return Some(PgSqlToken::Constant(self.constant(true)));
                 }
-                [b'a'..=b'z' | b'A'..=b'Z' | b'_', ..] => return self.word().map(Token::Word),
-                [b'\'', ..] => return Some(Token::Constant(self.constant(false))),
+                [b'a'..=b'z' | b'A'..=b'Z' | b'_', ..] => return self.word().map(PgSqlToken::Word),
+                [b'\'', ..] => return Some(PgSqlToken::Constant(self.constant(false))),
                 [b'$', ..] => return Some(self.dollar()),
                 [b';', ..] => {
                     self.pass(1);
-                    return Some(Token::End);
+                    return Some(PgSqlToken::End);
                 }
                 [first, ..] => {
                     let blank = first.is_ascii_whitespace() || matches!(self.rest, [b'-', b'-', ..] | [b'/', b'*', ..]);
                     self.pass_symbol(first);
                     if !blank {
-                        return Some(Token::Symbol);
+                        return Some(PgSqlToken::Symbol);
                     }
                 }
             }
@@ -129,13 +129,13 @@ impl<'a> Tokens<'a> {
     }
 
     /// Reads a constant in dollar quotes, or a parameter.
-    fn dollar(&mut self) -> Token<'a> {
+    fn dollar(&mut self) -> PgSqlToken<'a> {
         let before = self.rest;
         self.pass_dollar();
         let quoted = before.get(..before.len() - self.rest.len()).unwrap_or_default();
         let tag = quoted.iter().skip(1).position(|&byte| byte == b'$').map(|at| at + 2);
         let inside = tag.and_then(|tag| quoted.get(tag..quoted.len().checked_sub(tag)?));
-        inside.map_or(Token::Symbol, |inside| Token::Constant(inside.to_vec()))
+        inside.map_or(PgSqlToken::Symbol, |inside| PgSqlToken::Constant(inside.to_vec()))
     }
 
     /// Passes over `n` bytes.

@@ -11,7 +11,7 @@
 //!
 //! Text formats: PostgreSQL manual, chapters 8.15.6 (arrays), 8.16.6 (composites), 8.17.5 (ranges).
 
-use super::hidden::{self, Start};
+use super::hidden::{self, PgPlainStart};
 use super::types;
 use crate::limits;
 use overhead_decode::near;
@@ -25,7 +25,7 @@ const BUILT_IN: u32 = 10_000;
 
 /// The inner structure of a type's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum PgTypeShape {
     /// The type was not seen, or its structure is not published: an extension's, a user's.
     Unknown,
     /// No structure.
@@ -40,7 +40,7 @@ pub(super) enum Shape {
     Multirange,
 }
 
-impl Shape {
+impl PgTypeShape {
     /// Of the type with this OID; 0 is a type that was not said.
     pub fn of(oid: u32) -> Self {
         let among = |types: &[u32]| types.binary_search(&oid).is_ok();
@@ -69,10 +69,10 @@ impl Shape {
 }
 
 /// Length (-1 is null) and value.
-pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: Shape, binary: bool) -> Result<(), Short> {
+pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape, binary: bool) -> Result<(), Short> {
     let len = c.peek().first_chunk().map(|len| u64::try_from(i32::from_be_bytes(*len))).ok_or(Short)?;
     let length = (Account::Framing, "value length", 4);
-    if let (Ok(len), Shape::Leaf) = (len, shape) {
+    if let (Ok(len), PgTypeShape::Leaf) = (len, shape) {
         return c.skip_and_free(length, (Account::Data, "value", len), Free::Any);
     }
     c.skip_all([length])?;
@@ -80,12 +80,12 @@ pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: Shape, binar
     if len > c.remaining() {
         return Err(Short);
     }
-    if shape == Shape::Unknown {
+    if shape == PgTypeShape::Unknown {
         return unknown(c, len, binary);
     }
     let end = c.position() + len;
     c.out().enter("value");
-    let read = if binary { Binary { end, depth: 0 }.value(c, shape) } else { text(c, len, shape) };
+    let read = if binary { PgBinaryValue { end, depth: 0 }.value(c, shape) } else { text(c, len, shape) };
     if read.is_err() {
         c.out().note(Note::UndecodedMessage);
     }
@@ -98,17 +98,17 @@ pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: Shape, binar
 /// A value of unknown type of `len` bytes.
 fn unknown<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, binary: bool) -> Result<(), Short> {
     let value = c.peek();
-    if hidden::in_value(value, len, binary) {
+    if hidden::may_be_structured(value, len, binary) {
         c.out().note(Note::UntypedValue);
     } else if c.out().wants_free() {
         let out = c.out();
-        match hidden::start(value, len, binary) {
-            Some(Start::Any) => out.free(0, len, Free::Any),
-            Some(Start::Digit) => {
+        match hidden::plain_start(value, len, binary) {
+            Some(PgPlainStart::Any) => out.free(0, len, Free::Any),
+            Some(PgPlainStart::Digit) => {
                 out.free(0, 1, Free::Digits);
                 out.free(1, len - 1, Free::Any);
             }
-            Some(Start::Byte) => out.free(1, len - 1, Free::Any),
+            Some(PgPlainStart::Byte) => out.free(1, len - 1, Free::Any),
             None => {}
         }
     }
@@ -117,12 +117,12 @@ fn unknown<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, binary: bool) -> 
 
 /// A value in binary format that ends at `end`.
 #[derive(Clone, Copy)]
-struct Binary {
+struct PgBinaryValue {
     end: u64,
     depth: usize,
 }
 
-impl Binary {
+impl PgBinaryValue {
     fn left<R: Reader>(self, c: &Cursor<'_, '_, '_, R>) -> u64 {
         self.end.saturating_sub(c.position())
     }
@@ -140,17 +140,17 @@ impl Binary {
         c.u32_be(account, field)
     }
 
-    fn value<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: Shape) -> Result<(), Short> {
+    fn value<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape) -> Result<(), Short> {
         match shape {
             _ if self.depth > limits::NESTING => c.skip(self.left(c), Account::Data, "value"),
-            Shape::Unknown => unknown(c, self.left(c), true),
-            Shape::Leaf => c.skip_free(self.left(c), Account::Data, "value", Free::Any),
-            Shape::Array(_) => self.array(c),
-            Shape::Composite => self.composite(c),
-            Shape::Range => self.range(c),
-            Shape::Multirange => {
+            PgTypeShape::Unknown => unknown(c, self.left(c), true),
+            PgTypeShape::Leaf => c.skip_free(self.left(c), Account::Data, "value", Free::Any),
+            PgTypeShape::Array(_) => self.array(c),
+            PgTypeShape::Composite => self.composite(c),
+            PgTypeShape::Range => self.range(c),
+            PgTypeShape::Multirange => {
                 self.word(c, Account::Framing, "range count")?;
-                self.parts(c, Shape::Range, "range length")
+                self.parts(c, PgTypeShape::Range, "range length")
             }
         }
     }
@@ -158,7 +158,7 @@ impl Binary {
     fn array<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         let dimensions = self.word(c, Account::Framing, "dimensions")?;
         self.word(c, Account::Framing, "array flags")?;
-        let element = Shape::of(self.word(c, Account::Schema, "element type")?);
+        let element = PgTypeShape::of(self.word(c, Account::Schema, "element type")?);
         if dimensions > DIMENSIONS {
             return Err(Short);
         }
@@ -172,7 +172,7 @@ impl Binary {
     fn composite<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         self.word(c, Account::Framing, "field count")?;
         while self.left(c) > 0 {
-            let field = Shape::of(self.word(c, Account::Schema, "field type")?);
+            let field = PgTypeShape::of(self.word(c, Account::Schema, "field type")?);
             self.part(c, field, "field length")?;
         }
         Ok(())
@@ -184,18 +184,28 @@ impl Binary {
             return Err(Short);
         }
         c.skip(1, Account::Framing, "range flags")?;
-        self.parts(c, Shape::Leaf, "bound length")
+        self.parts(c, PgTypeShape::Leaf, "bound length")
     }
 
     /// Lengths and values to the end.
-    fn parts<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: Shape, length: &'static str) -> Result<(), Short> {
+    fn parts<R: Reader>(
+        self,
+        c: &mut Cursor<'_, '_, '_, R>,
+        shape: PgTypeShape,
+        length: &'static str,
+    ) -> Result<(), Short> {
         while self.left(c) > 0 {
             self.part(c, shape, length)?;
         }
         Ok(())
     }
 
-    fn part<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: Shape, length: &'static str) -> Result<(), Short> {
+    fn part<R: Reader>(
+        self,
+        c: &mut Cursor<'_, '_, '_, R>,
+        shape: PgTypeShape,
+        length: &'static str,
+    ) -> Result<(), Short> {
         let len = self.word(c, Account::Framing, length)?;
         if len == u32::MAX {
             return Ok(());
@@ -209,15 +219,15 @@ impl Binary {
 }
 
 /// The text form of a structured value of `len` bytes.
-fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, shape: Shape) -> Result<(), Short> {
+fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, shape: PgTypeShape) -> Result<(), Short> {
     let here = c.peek();
     let mut rest = usize::try_from(len).ok().and_then(|len| here.get(..len)).unwrap_or(here);
-    if let (Shape::Array(_), Some(b'[')) = (shape, rest.first()) {
+    if let (PgTypeShape::Array(_), Some(b'[')) = (shape, rest.first()) {
         let bounds = near::find(b'=', rest).ok_or(Short)?;
         c.skip(bounds as u64 + 1, Account::Framing, "dimensions")?;
         rest = rest.get(bounds + 1..).unwrap_or_default();
     }
-    let mut tokens = Tokens { shape, quoted: false, escaped: false };
+    let mut tokens = PgTextLexer { shape, quoted: false, escaped: false };
     while !rest.is_empty() {
         let (used, account) = tokens.next(rest);
         let field = if account == Account::Data { "value" } else { "punctuation" };
@@ -228,15 +238,15 @@ fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, shape: Shape) -> Res
 }
 
 /// Where in the text form of a structured value we are.
-struct Tokens {
-    shape: Shape,
+struct PgTextLexer {
+    shape: PgTypeShape,
     /// Within double quotes.
     quoted: bool,
     /// The next byte stands for itself.
     escaped: bool,
 }
 
-impl Tokens {
+impl PgTextLexer {
     /// Length and account of the next run of bytes of one account.
     fn next(&mut self, rest: &[u8]) -> (usize, Account) {
         if std::mem::take(&mut self.escaped) {
@@ -244,12 +254,13 @@ impl Tokens {
         }
         match rest {
             [b'\\', _, ..] => self.escaped = true,
-            [b'"', b'"', ..] if self.quoted && !matches!(self.shape, Shape::Array(_)) => self.escaped = true,
+            [b'"', b'"', ..] if self.quoted && !matches!(self.shape, PgTypeShape::Array(_)) => self.escaped = true,
             [b'"', ..] => self.quoted = !self.quoted,
             [byte, ..] if !self.quoted && self.shape.is_punctuation(*byte) => {}
             _ => {
                 let run = self.run(rest);
-                let null = !self.quoted && matches!(self.shape, Shape::Array(_)) && rest.get(..run) == Some(b"NULL");
+                let null =
+                    !self.quoted && matches!(self.shape, PgTypeShape::Array(_)) && rest.get(..run) == Some(b"NULL");
                 return (run, if null { Account::Framing } else { Account::Data });
             }
         }

@@ -102,9 +102,9 @@ pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// The format codes of a list of values: none is all text, one is for all, else there is one for each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Formats<'a>(pub &'a [u8]);
+pub(super) struct PgFormatCodes<'a>(pub &'a [u8]);
 
-impl Formats<'_> {
+impl PgFormatCodes<'_> {
     /// Returns whether value `index` is in binary format.
     pub fn is_binary(self, index: usize) -> bool {
         let at = if self.0.len() == 2 { 0 } else { 2 * index };
@@ -113,9 +113,9 @@ impl Formats<'_> {
 }
 
 /// A number of format codes and the codes.
-pub(super) fn formats<'a, R: Reader>(c: &mut Cursor<'a, '_, '_, R>) -> Result<Formats<'a>, Short> {
+pub(super) fn formats<'a, R: Reader>(c: &mut Cursor<'a, '_, '_, R>) -> Result<PgFormatCodes<'a>, Short> {
     let count = c.u16_be(Account::Framing, "format count")?;
-    c.text(2 * u64::from(count), Account::Metadata, "format code").map(Formats)
+    c.text(2 * u64::from(count), Account::Metadata, "format code").map(PgFormatCodes)
 }
 
 /// Text up to a NUL, as [`Cursor::c_string`]; where the NUL was not captured, the captured part of the text is posted.

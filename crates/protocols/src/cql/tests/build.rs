@@ -1,6 +1,6 @@
 //! Messages, byte by byte.
 
-use super::super::segment::{Format, crc24, crc32};
+use super::super::segment::{SegmentFormat, crc24, crc32};
 use super::super::wire::opcode;
 
 pub const VERSION: u8 = 4;
@@ -158,13 +158,13 @@ pub fn prepared(stream: i16, id: &[u8], keyspace: &str, bind: &[Column<'_>], res
 /// A segment of version 5 with a plain payload.
 pub fn segment(self_contained: bool, payload: &[u8]) -> Vec<u8> {
     let bits = payload.len() as u32 | u32::from(self_contained) << 17;
-    finish_segment(&bits.to_le_bytes()[..Format::Plain.header() - 3], payload)
+    finish_segment(&bits.to_le_bytes()[..SegmentFormat::Plain.header() - 3], payload)
 }
 
 /// A segment with the header of compressed connections; `decompressed` is 0 where the payload is not compressed.
 pub fn packed_segment(self_contained: bool, decompressed: usize, payload: &[u8]) -> Vec<u8> {
     let bits = payload.len() as u64 | (decompressed as u64) << 17 | u64::from(self_contained) << 34;
-    finish_segment(&bits.to_le_bytes()[..Format::Compressed.header() - 3], payload)
+    finish_segment(&bits.to_le_bytes()[..SegmentFormat::Compressed.header() - 3], payload)
 }
 
 fn finish_segment(fields: &[u8], payload: &[u8]) -> Vec<u8> {

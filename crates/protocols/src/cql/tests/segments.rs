@@ -1,6 +1,6 @@
 //! Version 5: messages within segments.
 
-use super::super::segment::{Format, Segment};
+use super::super::segment::{CqlSegment, SegmentFormat};
 use super::super::wire::opcode;
 use super::build::*;
 use super::*;
@@ -40,13 +40,13 @@ fn the_header_carries_length_flag_and_checksum() {
     // Checksums computed apart from this code.
     assert_eq!(bytes[..6], [0x2C, 0x01, 0x02, 0xDB, 0xF5, 0x1C]);
     assert_eq!(bytes[306..], 0x4FE7_344E_u32.to_le_bytes());
-    let read = Segment::read(&bytes, Format::Plain).unwrap();
+    let read = CqlSegment::read(&bytes, SegmentFormat::Plain).unwrap();
     assert_eq!((read.wire, read.length, read.packed, read.self_contained), (300, 300, false, true));
     assert_eq!(read.total(), bytes.len() as u64);
     let bytes = packed_segment(false, 131_071, &[7; 9]);
-    let read = Segment::read(&bytes, Format::Compressed).unwrap();
+    let read = CqlSegment::read(&bytes, SegmentFormat::Compressed).unwrap();
     assert_eq!((read.wire, read.length, read.packed, read.self_contained), (9, 131_071, true, false));
-    assert_eq!(Segment::read(&bytes, Format::Plain), None);
+    assert_eq!(CqlSegment::read(&bytes, SegmentFormat::Plain), None);
 }
 
 #[test]

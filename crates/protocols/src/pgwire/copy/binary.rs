@@ -16,8 +16,8 @@ pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
 /// Where in a binary stream we are.
 #[derive(Debug, Default)]
-pub(in super::super) struct Binary {
-    next: Next,
+pub(in super::super) struct CopyBinaryReader {
+    next: CopyField,
     /// Bytes of the current field that were passed.
     passed: u64,
     /// Their value, where it is a number.
@@ -25,7 +25,7 @@ pub(in super::super) struct Binary {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Next {
+enum CopyField {
     #[default]
     Signature,
     Flags,
@@ -38,7 +38,7 @@ enum Next {
     Loose,
 }
 
-impl Binary {
+impl CopyBinaryReader {
     /// The inside of one message.
     pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         while c.remaining() > 0 {
@@ -50,54 +50,54 @@ impl Binary {
     /// One field, or as much of it as there is.
     fn field<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         match self.next {
-            Next::Signature => {
+            CopyField::Signature => {
                 let passed = usize::try_from(self.passed).unwrap_or(usize::MAX);
                 let mut expected = SIGNATURE.iter().skip(passed).zip(c.peek());
                 if !expected.all(|(expected, byte)| expected == byte) {
                     return Err(Short);
                 }
-                self.bytes(c, SIGNATURE.len() as u64, Account::Framing, "copy signature", Next::Flags)?;
+                self.bytes(c, SIGNATURE.len() as u64, Account::Framing, "copy signature", CopyField::Flags)?;
             }
-            Next::Flags => self.bytes(c, 4, Account::Metadata, "copy flags", Next::ExtensionLength)?,
-            Next::ExtensionLength => {
+            CopyField::Flags => self.bytes(c, 4, Account::Metadata, "copy flags", CopyField::ExtensionLength)?,
+            CopyField::ExtensionLength => {
                 if let Some(length) = self.number(c, 4, "extension length")? {
-                    self.next = if length == 0 { Next::Fields } else { Next::Extension(length) };
+                    self.next = if length == 0 { CopyField::Fields } else { CopyField::Extension(length) };
                 }
             }
-            Next::Extension(length) => {
-                self.bytes(c, u64::from(length), Account::Metadata, "extension", Next::Fields)?;
+            CopyField::Extension(length) => {
+                self.bytes(c, u64::from(length), Account::Metadata, "extension", CopyField::Fields)?;
             }
-            Next::Fields => {
+            CopyField::Fields => {
                 if let Some(fields) = self.number(c, 2, "field count")? {
                     self.next = match fields as u16 {
-                        0 => Next::Fields,
-                        u16::MAX => Next::Loose,
-                        fields => Next::Length(fields),
+                        0 => CopyField::Fields,
+                        u16::MAX => CopyField::Loose,
+                        fields => CopyField::Length(fields),
                     };
                 }
             }
-            Next::Length(fields) => {
+            CopyField::Length(fields) => {
                 if let Some(length) = self.number(c, 4, "value length")? {
                     self.next = match length {
                         0 | u32::MAX => Self::after(fields),
-                        length => Next::Value(length, fields),
+                        length => CopyField::Value(length, fields),
                     };
-                    if length != u32::MAX && hidden::in_value(c.peek(), u64::from(length), true) {
+                    if length != u32::MAX && hidden::may_be_structured(c.peek(), u64::from(length), true) {
                         c.out().note(Note::UntypedValue);
                     }
                 }
             }
-            Next::Value(length, fields) => {
+            CopyField::Value(length, fields) => {
                 self.bytes(c, u64::from(length), Account::Data, "value", Self::after(fields))?;
             }
-            Next::Loose => c.rest(Account::Data, "copy data"),
+            CopyField::Loose => c.rest(Account::Data, "copy data"),
         }
         Ok(())
     }
 
     /// Returns what follows one of `fields` values.
-    fn after(fields: u16) -> Next {
-        if fields > 1 { Next::Length(fields - 1) } else { Next::Fields }
+    fn after(fields: u16) -> CopyField {
+        if fields > 1 { CopyField::Length(fields - 1) } else { CopyField::Fields }
     }
 
     /// Passes over a field of `len` bytes; `next` comes after it.
@@ -107,7 +107,7 @@ impl Binary {
         len: u64,
         account: Account,
         field: &'static str,
-        next: Next,
+        next: CopyField,
     ) -> Result<(), Short> {
         let here = (len - self.passed).min(c.remaining());
         c.skip(here, account, field)?;

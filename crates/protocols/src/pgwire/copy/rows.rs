@@ -5,16 +5,16 @@
 //! before it, but for a NULL marker at a cut: its part before the cut is read as a value, save its backslash, and what ends
 //! there and could be one is one.
 
-use super::super::hidden::Literal;
-use super::statement::Dialect;
+use super::super::hidden::PgLiteralProbe;
+use super::statement::CopyDialect;
 use overhead_decode::{Cursor, Note, Reader, Short};
 use overhead_model::Account;
 
 /// Where in a stream of rows we are.
 #[derive(Debug)]
-pub(in super::super) struct Rows {
-    dialect: Dialect,
-    place: Place,
+pub(in super::super) struct CopyRowReader {
+    dialect: CopyDialect,
+    place: CopyRowPlace,
     /// As many bytes as were passed of what may become a marker.
     matched: usize,
     /// Of CSV: within quotes.
@@ -23,11 +23,11 @@ pub(in super::super) struct Rows {
     /// ended them.
     escaped: bool,
     /// What the current field looks like.
-    literal: Literal,
+    literal: PgLiteralProbe,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum CopyRowPlace {
     /// A row begins, and its first field.
     Row,
     /// Another field begins.
@@ -36,28 +36,28 @@ enum Place {
 }
 
 /// Bytes of one account.
-struct Run {
+struct CopyRun {
     len: usize,
     account: Account,
     field: &'static str,
 }
 
-impl Run {
+impl CopyRun {
     fn framing(len: usize, field: &'static str) -> Self {
         Self { len, account: Account::Framing, field }
     }
 }
 
-impl Rows {
-    pub fn new(dialect: Dialect) -> Self {
-        let literal = Literal::default();
-        Self { dialect, place: Place::Row, matched: 0, quoted: false, escaped: false, literal }
+impl CopyRowReader {
+    pub fn new(dialect: CopyDialect) -> Self {
+        let literal = PgLiteralProbe::default();
+        Self { dialect, place: CopyRowPlace::Row, matched: 0, quoted: false, escaped: false, literal }
     }
 
     /// Bytes were lost: the next line end of text begins a row. False for CSV, where quotes could be open or not.
-    pub fn goes_on(&mut self) -> bool {
-        (self.place, self.matched, self.escaped) = (Place::Within, 0, false);
-        self.literal = Literal::default();
+    pub fn resume_after_loss(&mut self) -> bool {
+        (self.place, self.matched, self.escaped) = (CopyRowPlace::Within, 0, false);
+        self.literal = PgLiteralProbe::default();
         !self.dialect.csv
     }
 
@@ -68,7 +68,7 @@ impl Rows {
             let bytes = rest.get(..run.len).unwrap_or_default();
             if run.account == Account::Data {
                 self.literal.read(bytes);
-            } else if self.place != Place::Within && std::mem::take(&mut self.literal).is_structured() {
+            } else if self.place != CopyRowPlace::Within && std::mem::take(&mut self.literal).is_structured() {
                 c.out().note(Note::UntypedValue);
             }
             c.skip(run.len as u64, run.account, run.field)?;
@@ -79,33 +79,33 @@ impl Rows {
     }
 
     /// Returns the next bytes of one account.
-    fn next(&mut self, rest: &[u8]) -> Option<Run> {
+    fn next(&mut self, rest: &[u8]) -> Option<CopyRun> {
         let &first = rest.first()?;
-        if self.place != Place::Within
+        if self.place != CopyRowPlace::Within
             && (self.matched > 0 || self.may_be_marker(first))
             && let Some(run) = self.marker(rest)
         {
             return Some(run);
         }
-        (self.place, self.matched) = (Place::Within, 0);
+        (self.place, self.matched) = (CopyRowPlace::Within, 0);
         Some(if self.dialect.csv { self.csv(first, rest) } else { self.text(first, rest) })
     }
 
-    fn text(&mut self, first: u8, rest: &[u8]) -> Run {
+    fn text(&mut self, first: u8, rest: &[u8]) -> CopyRun {
         if std::mem::take(&mut self.escaped) {
             return self.value(rest);
         }
         match first {
             b'\\' => {
                 self.escaped = true;
-                Run::framing(1, "escape")
+                CopyRun::framing(1, "escape")
             }
             _ => self.delimiter(first).unwrap_or_else(|| self.value(rest)),
         }
     }
 
-    fn csv(&mut self, first: u8, rest: &[u8]) -> Run {
-        let Dialect { quote, escape, .. } = self.dialect;
+    fn csv(&mut self, first: u8, rest: &[u8]) -> CopyRun {
+        let CopyDialect { quote, escape, .. } = self.dialect;
         if std::mem::take(&mut self.escaped) {
             if first == quote || first == escape {
                 return self.value(rest);
@@ -118,13 +118,13 @@ impl Rows {
                 let next = rest.get(1).copied();
                 if quote == escape || next.is_none_or(|next| next == quote || next == escape) {
                     self.escaped = true;
-                    return Run::framing(1, if next == Some(quote) { "escape" } else { "quote" });
+                    return CopyRun::framing(1, if next == Some(quote) { "escape" } else { "quote" });
                 }
                 self.value(rest)
             }
             (_, byte) if byte == quote => {
                 self.quoted = !self.quoted;
-                Run::framing(1, "quote")
+                CopyRun::framing(1, "quote")
             }
             (false, byte) => self.delimiter(byte).unwrap_or_else(|| self.value(rest)),
             (true, _) => self.value(rest),
@@ -132,18 +132,18 @@ impl Rows {
     }
 
     /// The end of a field or of a row.
-    fn delimiter(&mut self, byte: u8) -> Option<Run> {
+    fn delimiter(&mut self, byte: u8) -> Option<CopyRun> {
         let line_end = matches!(byte, b'\n' | b'\r');
         if !line_end && byte != self.dialect.delimiter {
             return None;
         }
-        self.place = if line_end { Place::Row } else { Place::Field };
-        Some(Run::framing(1, if line_end { "line end" } else { "delimiter" }))
+        self.place = if line_end { CopyRowPlace::Row } else { CopyRowPlace::Field };
+        Some(CopyRun::framing(1, if line_end { "line end" } else { "delimiter" }))
     }
 
     /// Data up to the next byte that may mean something, whatever the first one is.
-    fn value(&self, rest: &[u8]) -> Run {
-        let Dialect { csv, delimiter, quote, escape, .. } = self.dialect;
+    fn value(&self, rest: &[u8]) -> CopyRun {
+        let CopyDialect { csv, delimiter, quote, escape, .. } = self.dialect;
         let mut behind = rest.iter().skip(1);
         let end = if !csv {
             behind.position(|&byte| byte == delimiter || matches!(byte, b'\\' | b'\n' | b'\r'))
@@ -152,7 +152,7 @@ impl Rows {
         } else {
             behind.position(|&byte| byte == delimiter || byte == quote || matches!(byte, b'\n' | b'\r'))
         };
-        Run { len: end.map_or(rest.len(), |at| at + 1), account: Account::Data, field: "value" }
+        CopyRun { len: end.map_or(rest.len(), |at| at + 1), account: Account::Data, field: "value" }
     }
 
     /// False for what most fields begin with.
@@ -163,19 +163,19 @@ impl Rows {
     }
 
     /// Returns what stands for a null, for a default or for the end of the data, where that is the whole field.
-    fn marker(&mut self, rest: &[u8]) -> Option<Run> {
+    fn marker(&mut self, rest: &[u8]) -> Option<CopyRun> {
         let end_of_data = (&b"\\."[..], "end of data");
         let markers = [(&*self.dialect.null, "null marker"), (&*self.dialect.default, "default marker"), end_of_data];
         let mut cut = None;
         for (marker, field) in markers {
             let left = marker.get(self.matched..).filter(|left| !left.is_empty());
-            let Some(left) = left.filter(|_| field != end_of_data.1 || self.place == Place::Row) else {
+            let Some(left) = left.filter(|_| field != end_of_data.1 || self.place == CopyRowPlace::Row) else {
                 continue;
             };
             if rest.starts_with(left) {
                 if self.ends_field(rest.get(left.len()), field == end_of_data.1) {
-                    let run = Run::framing(left.len(), field);
-                    (self.place, self.matched, self.escaped) = (Place::Within, 0, false);
+                    let run = CopyRun::framing(left.len(), field);
+                    (self.place, self.matched, self.escaped) = (CopyRowPlace::Within, 0, false);
                     return Some(run);
                 }
             } else if left.starts_with(rest) {
@@ -188,9 +188,9 @@ impl Rows {
         let framing = !self.dialect.csv && rest == b"\\";
         self.escaped = framing;
         Some(if framing {
-            Run::framing(1, "escape")
+            CopyRun::framing(1, "escape")
         } else {
-            Run { len: rest.len(), account: Account::Data, field: "value" }
+            CopyRun { len: rest.len(), account: Account::Data, field: "value" }
         })
     }
 

@@ -5,7 +5,7 @@
 //!     [[USING] DELIMITERS 'c'] [[WITH] (option [value], …) | [WITH] option [[AS] value] …] [WHERE …]
 //! ```
 
-use super::super::sql::{Token, Tokens, Verb};
+use super::super::sql::{PgSqlLexer, PgSqlToken, Verb};
 use crate::limits;
 use overhead_decode::near;
 use overhead_model::Side;
@@ -15,21 +15,21 @@ use std::sync::Arc;
 const MARKER: usize = 64;
 
 /// The copies that a text starts, in order.
-pub(in super::super) type Copies = Arc<[Transfer]>;
+pub(in super::super) type CopyTransfers = Arc<[CopyTransfer]>;
 
 /// One copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Transfer {
+pub(in super::super) struct CopyTransfer {
     /// Who sends.
     pub sender: Side,
-    pub format: Format,
+    pub format: CopyFormat,
 }
 
 /// How copied data are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum Format {
+pub(in super::super) enum CopyFormat {
     /// Rows of text, or of CSV.
-    Rows(Dialect),
+    Rows(CopyDialect),
     Binary,
     /// Messages of streaming replication.
     Replication,
@@ -39,7 +39,7 @@ pub(in super::super) enum Format {
 
 /// What delimits rows and fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Dialect {
+pub(in super::super) struct CopyDialect {
     pub csv: bool,
     pub delimiter: u8,
     /// Of CSV.
@@ -51,10 +51,10 @@ pub(in super::super) struct Dialect {
     pub default: Arc<[u8]>,
 }
 
-impl Dialect {
+impl CopyDialect {
     /// The text format as it is without options.
     pub fn text() -> Self {
-        Options::default().dialect()
+        CopyOptions::default().dialect()
     }
 }
 
@@ -67,14 +67,14 @@ pub(in super::super) fn may_copy(sql: &[u8], verb: &Verb, several: bool) -> bool
 
 /// The copies that `sql` starts, where it starts any.
 #[cold]
-pub(in super::super) fn copies(sql: &[u8]) -> Option<Copies> {
-    let mut tokens = Tokens::new(sql);
+pub(in super::super) fn copies(sql: &[u8]) -> Option<CopyTransfers> {
+    let mut tokens = PgSqlLexer::new(sql);
     let mut copies = Vec::new();
     while copies.len() < limits::STATEMENT_COPIES {
         match tokens.token() {
             None => break,
-            Some(Token::End) => {}
-            Some(Token::Word(verb)) => statement(verb, &mut tokens, &mut copies),
+            Some(PgSqlToken::End) => {}
+            Some(PgSqlToken::Word(verb)) => statement(verb, &mut tokens, &mut copies),
             Some(_) => tokens.end_statement(),
         }
     }
@@ -96,28 +96,28 @@ fn has_copy(later: &[u8]) -> bool {
     })
 }
 
-fn statement(verb: &[u8], tokens: &mut Tokens<'_>, copies: &mut Vec<Transfer>) {
+fn statement(verb: &[u8], tokens: &mut PgSqlLexer<'_>, copies: &mut Vec<CopyTransfer>) {
     if verb.eq_ignore_ascii_case(b"COPY") {
         copies.extend(copy(tokens));
         return;
     }
     if verb.eq_ignore_ascii_case(b"START_REPLICATION") {
-        let both = Side::BOTH.map(|sender| Transfer { sender, format: Format::Replication });
+        let both = Side::BOTH.map(|sender| CopyTransfer { sender, format: CopyFormat::Replication });
         copies.extend(both);
     } else if verb.eq_ignore_ascii_case(b"BASE_BACKUP") {
-        copies.push(Transfer { sender: Side::Response, format: Format::Opaque });
+        copies.push(CopyTransfer { sender: Side::Response, format: CopyFormat::Opaque });
     }
     tokens.end_statement();
 }
 
 /// Reads a statement behind `COPY`. `None` where nothing is copied over the connection.
-fn copy(tokens: &mut Tokens<'_>) -> Option<Transfer> {
-    let mut options = Options::default();
+fn copy(tokens: &mut PgSqlLexer<'_>) -> Option<CopyTransfer> {
+    let mut options = CopyOptions::default();
     let depth = tokens.depth();
     let sender = loop {
         match tokens.token()? {
-            Token::End => return None,
-            Token::Word(word) if tokens.depth() == depth => match () {
+            PgSqlToken::End => return None,
+            PgSqlToken::Word(word) if tokens.depth() == depth => match () {
                 () if word.eq_ignore_ascii_case(b"BINARY") => options.binary = true,
                 () if word.eq_ignore_ascii_case(b"FROM") => break Side::Request,
                 () if word.eq_ignore_ascii_case(b"TO") => break Side::Response,
@@ -127,18 +127,18 @@ fn copy(tokens: &mut Tokens<'_>) -> Option<Transfer> {
         }
     };
     let here = match tokens.token()? {
-        Token::Word(word) => word.eq_ignore_ascii_case(b"STDIN") || word.eq_ignore_ascii_case(b"STDOUT"),
-        Token::End => return None,
+        PgSqlToken::Word(word) => word.eq_ignore_ascii_case(b"STDIN") || word.eq_ignore_ascii_case(b"STDOUT"),
+        PgSqlToken::End => return None,
         _ => false,
     };
     options.read(tokens);
-    let format = if options.binary { Format::Binary } else { Format::Rows(options.dialect()) };
-    here.then_some(Transfer { sender, format })
+    let format = if options.binary { CopyFormat::Binary } else { CopyFormat::Rows(options.dialect()) };
+    here.then_some(CopyTransfer { sender, format })
 }
 
 /// Options as they are written; what is not said has a default that depends on others.
 #[derive(Debug, Default)]
-struct Options {
+struct CopyOptions {
     binary: bool,
     csv: bool,
     delimiter: Option<u8>,
@@ -148,32 +148,32 @@ struct Options {
     default: Option<Vec<u8>>,
 }
 
-impl Options {
+impl CopyOptions {
     /// Reads up to the end of the statement.
-    fn read(&mut self, tokens: &mut Tokens<'_>) {
+    fn read(&mut self, tokens: &mut PgSqlLexer<'_>) {
         let mut name: &[u8] = b"";
         let depth = tokens.depth();
         while let Some(token) = tokens.token() {
             match token {
-                Token::End => return,
+                PgSqlToken::End => return,
                 // Names of columns that an option has in parentheses.
-                Token::Word(_) if tokens.depth() > depth + 1 => {}
-                Token::Word(word) if word.eq_ignore_ascii_case(b"WHERE") => return tokens.end_statement(),
-                Token::Word(word) if word.eq_ignore_ascii_case(b"AS") => {}
-                Token::Word(word) if name.eq_ignore_ascii_case(b"FORMAT") => {
+                PgSqlToken::Word(_) if tokens.depth() > depth + 1 => {}
+                PgSqlToken::Word(word) if word.eq_ignore_ascii_case(b"WHERE") => return tokens.end_statement(),
+                PgSqlToken::Word(word) if word.eq_ignore_ascii_case(b"AS") => {}
+                PgSqlToken::Word(word) if name.eq_ignore_ascii_case(b"FORMAT") => {
                     self.format(word);
                     name = b"";
                 }
-                Token::Word(word) => {
+                PgSqlToken::Word(word) => {
                     // The syntax of earlier versions names the format alone.
                     self.format(word);
                     name = word;
                 }
-                Token::Constant(value) => {
+                PgSqlToken::Constant(value) => {
                     self.set(name, value);
                     name = b"";
                 }
-                Token::Symbol => name = b"",
+                PgSqlToken::Symbol => name = b"",
             }
         }
     }
@@ -197,12 +197,12 @@ impl Options {
         }
     }
 
-    fn dialect(&self) -> Dialect {
+    fn dialect(&self) -> CopyDialect {
         let quote = self.quote.unwrap_or(b'"');
         let marker =
             |text: &[u8]| text.get(..text.len().min(MARKER)).filter(|kept| kept.len() == text.len()).map(Arc::from);
         let null = self.null.as_deref().unwrap_or(if self.csv { b"" } else { b"\\N" });
-        Dialect {
+        CopyDialect {
             csv: self.csv,
             delimiter: self.delimiter.unwrap_or(if self.csv { b',' } else { b'\t' }),
             quote,

@@ -1,19 +1,19 @@
 //! The server's side: which request a response answers, and what becomes of its unit.
 
 use super::super::sql;
-use super::{Class, Expected, Fate, OpId, Out, Pairing, Reader, Request, Stage, UnitId};
+use super::{Class, OpId, Out, PgExpectedReply, PgPairing, PgRequest, PgUnitFate, PgUnitId, PgUnitStage, Reader};
 
 /// How far to look for the request that an unexpected response answers, where bytes were lost.
 const LOOK_AHEAD: usize = 32;
 
-impl Pairing {
+impl PgPairing {
     /// Finds the request that a response of type `kind` answers and charges its unit. Where there is none, charges a
     /// stretch of strays.
-    pub fn answer<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> Option<Expected> {
+    pub fn match_response<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> Option<PgExpectedReply> {
         let mut is_answered = self.is_answered_by(kind);
         if !is_answered {
             if kind == b'Z' {
-                self.expect_skipped_to();
+                self.expect_ignored_sync();
             }
             self.realign(kind, out);
             is_answered = self.is_answered_by(kind);
@@ -27,8 +27,8 @@ impl Pairing {
     }
 
     /// Charges the unit of a request that is being answered.
-    pub fn begin_answer<R: Reader>(&mut self, front: Expected, out: &mut Out<'_, R>) {
-        self.doubts.misaligned = false;
+    pub fn begin_answer<R: Reader>(&mut self, front: PgExpectedReply, out: &mut Out<'_, R>) {
+        self.losses.misaligned = false;
         self.end_stray(1, out);
         self.charge_unit(front.unit, out);
         if let Some(unit) = self.unit(front.unit) {
@@ -41,8 +41,8 @@ impl Pairing {
         let Some(front) = self.front() else { return false };
         // Nobody is ready before there was an answer: that one is for somebody else.
         let early = kind == b'Z'
-            && self.doubts.misaligned
-            && front.request == Request::Query
+            && self.losses.misaligned
+            && front.request == PgRequest::Query
             && self.unit(front.unit).is_some_and(|unit| !unit.answered);
         front.request.is_answered_by(kind) && !early
     }
@@ -50,61 +50,66 @@ impl Pairing {
     /// The server is ready though it was to skip requests up to a `Sync` to come: it had not read one from before its failure while it
     /// waited for copy data, which it would have ignored.
     #[cold]
-    fn expect_skipped_to(&mut self) {
+    fn expect_ignored_sync(&mut self) {
         if !self.skipping || !self.expected.is_empty() {
             return;
         }
         self.skipping = false;
         if let Some(id) = self.current
-            && let Some(unit) = self.unit(id).filter(|unit| unit.fate == Fate::Failed)
+            && let Some(unit) = self.unit(id).filter(|unit| unit.fate == PgUnitFate::Failed)
         {
             unit.pending += 1;
             self.cycles += 1;
-            self.expected.push_front(Expected { request: Request::Sync, unit: id, portal: None, statement: None });
+            self.expected.push_front(PgExpectedReply {
+                request: PgRequest::Sync,
+                unit: id,
+                portal: None,
+                statement: None,
+            });
         }
     }
 
     /// Drops requests whose answers must have been lost, where a later one is answered by `kind`.
     #[cold]
     fn realign<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
-        if self.doubts.misaligned || (kind == b'Z' && self.cycles == 0) {
+        if self.losses.misaligned || (kind == b'Z' && self.cycles == 0) {
             return;
         }
         let reach = if kind == b'Z' { self.expected.len() } else { LOOK_AHEAD };
         let mut within = self.expected.iter().take(reach);
         if let Some(lost) = within.position(|entry| entry.request.is_answered_by(kind)) {
-            self.drop_expected(lost, Fate::Lost, out);
+            self.drop_expected(lost, PgUnitFate::Lost, out);
         }
     }
 
     /// Drops up to `n` requests: their units will not be answered in full, and why is their `fate`.
     #[cold]
-    pub(super) fn drop_expected<R: Reader>(&mut self, n: usize, fate: Fate, out: &mut Out<'_, R>) {
+    pub(super) fn drop_expected<R: Reader>(&mut self, n: usize, fate: PgUnitFate, out: &mut Out<'_, R>) {
         for _ in 0..n.min(self.expected.len()) {
             if let Some(front) = self.front()
                 && let Some(unit) = self.unit(front.unit)
-                && unit.fate == Fate::Fine
+                && unit.fate == PgUnitFate::Fine
             {
                 unit.fate = fate;
             }
             self.pop_one(out);
         }
-        self.pop_ends(out);
+        self.pop_copy_ends(out);
     }
 
     /// The request at the front is answered.
     pub fn pop<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.pop_one(out);
-        self.pop_ends(out);
+        self.pop_copy_ends(out);
     }
 
     /// What is at the front and not answered by itself is over.
-    fn pop_ends<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        while self.front().is_some_and(|next| next.request == Request::CopyEnd) {
+    fn pop_copy_ends<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        while self.front().is_some_and(|next| next.request == PgRequest::CopyEnd) {
             self.pop_one(out);
         }
         if self.cycles == 0 {
-            self.doubts.doubtful = false;
+            self.losses.missed_answers = false;
         }
     }
 
@@ -120,7 +125,7 @@ impl Pairing {
     }
 
     /// An entry has left the queue.
-    pub(super) fn forget(&mut self, entry: Expected) {
+    pub(super) fn forget(&mut self, entry: PgExpectedReply) {
         self.cycles -= usize::from(entry.request.ends_cycle());
         if let Some(portal) = entry.portal {
             self.session.release_portal(portal);
@@ -131,9 +136,9 @@ impl Pairing {
     }
 
     /// `ReadyForQuery` was posted.
-    pub fn ready<R: Reader>(&mut self, answered: Option<Expected>, out: &mut Out<'_, R>) {
+    pub fn ready_for_query<R: Reader>(&mut self, answered: Option<PgExpectedReply>, out: &mut Out<'_, R>) {
         if let Some(front) = answered {
-            self.end_copy(front.unit);
+            self.end_copy_requests(front.unit);
             self.pop(out);
         } else {
             self.end_stray(1, out);
@@ -141,8 +146,8 @@ impl Pairing {
     }
 
     /// A command is complete; its tag may name it.
-    pub fn tagged<R: Reader>(&mut self, id: UnitId, tag: &[u8], out: &mut Out<'_, R>) {
-        self.end_copy(id);
+    pub fn command_complete<R: Reader>(&mut self, id: PgUnitId, tag: &[u8], out: &mut Out<'_, R>) {
+        self.end_copy_requests(id);
         if let Some(unit) = self.unit(id)
             && let Some(via) = unit.via_unknown.take()
         {
@@ -156,37 +161,37 @@ impl Pairing {
     }
 
     /// An error was posted; after a fatal one the server says nothing more.
-    pub fn failed<R: Reader>(&mut self, front: Expected, fatal: bool, out: &mut Out<'_, R>) {
-        self.end_copy(front.unit);
-        self.copied_out();
+    pub fn fail<R: Reader>(&mut self, front: PgExpectedReply, fatal: bool, out: &mut Out<'_, R>) {
+        self.end_copy_requests(front.unit);
+        self.end_copy_out();
         let copying = self.is_copying(front.unit);
         if let Some(unit) = self.unit(front.unit) {
-            unit.fate = Fate::Failed;
+            unit.fate = PgUnitFate::Failed;
             if fatal && !copying {
-                unit.stage = unit.stage.max(Stage::Sealed);
+                unit.stage = unit.stage.max(PgUnitStage::Sealed);
             }
         }
         if fatal {
             if let Some(current) = self.current.take_if(|current| !copying || *current != front.unit) {
                 self.seal(current, out);
             }
-            self.drop_expected(usize::MAX, Fate::Lost, out);
+            self.drop_expected(usize::MAX, PgUnitFate::Lost, out);
             return;
         }
         match front.request {
-            Request::Query | Request::Function | Request::Sync => {}
-            Request::Startup | Request::Ssl | Request::Gss => self.pop(out),
+            PgRequest::Query | PgRequest::Function | PgRequest::Sync => {}
+            PgRequest::Startup | PgRequest::Ssl | PgRequest::Gss => self.pop(out),
             _ => {
-                let next_sync = self.expected.iter().position(|entry| entry.request == Request::Sync);
+                let next_sync = self.expected.iter().position(|entry| entry.request == PgRequest::Sync);
                 self.skipping = next_sync.is_none();
-                self.drop_expected(next_sync.unwrap_or(usize::MAX), Fate::Skipped, out);
+                self.drop_expected(next_sync.unwrap_or(usize::MAX), PgUnitFate::Skipped, out);
             }
         }
     }
 
     /// Charges a message that the server sends on its own account: `within` the unit being answered, where there is
     /// one, else to an operation of its own, which the caller closes.
-    pub fn aside<R: Reader>(&mut self, name: &str, within: bool, out: &mut Out<'_, R>) -> Option<OpId> {
+    pub fn charge_asynchronous<R: Reader>(&mut self, name: &str, within: bool, out: &mut Out<'_, R>) -> Option<OpId> {
         if let Some(front) = self.front().filter(|_| within) {
             self.charge_unit(front.unit, out);
             return None;
@@ -198,25 +203,25 @@ impl Pairing {
     }
 
     /// An error was posted that answers nothing.
-    pub fn failed_stray<R: Reader>(&mut self, fatal: bool, out: &mut Out<'_, R>) {
+    pub fn fail_stray<R: Reader>(&mut self, fatal: bool, out: &mut Out<'_, R>) {
         if fatal {
             self.end_stray(1, out);
         }
     }
 
     /// Bytes of the client (`true`) or of the server were lost.
-    pub fn lost<R: Reader>(&mut self, of_client: bool, out: &mut Out<'_, R>) {
-        self.doubts.doubtful = self.cycles > 0;
+    pub fn note_loss<R: Reader>(&mut self, of_client: bool, out: &mut Out<'_, R>) {
+        self.losses.missed_answers = self.cycles > 0;
         self.skipping = false;
         self.copy_lost(of_client);
         if of_client {
-            self.doubts.misaligned = true;
+            self.losses.misaligned = true;
             self.end_stray(0, out);
             if let Some(id) = self.current.take() {
-                if let Some(unit) = self.unit(id).filter(|unit| unit.stage == Stage::Building) {
+                if let Some(unit) = self.unit(id).filter(|unit| unit.stage == PgUnitStage::Building) {
                     // Cut off by the loss: it stays without a name.
                     unit.labelled = true;
-                    unit.fate = Fate::Lost;
+                    unit.fate = PgUnitFate::Lost;
                 }
                 self.seal(id, out);
             }

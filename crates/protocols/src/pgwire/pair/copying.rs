@@ -4,24 +4,24 @@
 //! the client's data are read by what the client has said alone: they belong to the last copy that it has asked for,
 //! until it says that they end, or asks for something else. The unit stays open as long.
 
-use super::super::copy::{Copies, Copy, Format};
-use super::{Expected, Out, Pairing, Reader, Request, Stage, Unit, UnitId};
+use super::super::copy::{CopyFormat, CopyReader, CopyTransfers};
+use super::{Out, PgExpectedReply, PgPairing, PgRequest, PgUnit, PgUnitId, PgUnitStage, Reader};
 use overhead_model::Side;
 
 /// The client copies in.
 #[derive(Debug)]
 pub(super) struct CopyIn {
-    unit: UnitId,
+    unit: PgUnitId,
     /// Copies that the server has asked data for.
     asked: usize,
     /// Copies whose data the client has ended.
     ended: usize,
     /// How the data of the current one are read.
-    data: Option<Box<Copy>>,
+    data: Option<Box<CopyReader>>,
 }
 
 impl CopyIn {
-    fn new(unit: UnitId) -> Self {
+    fn new(unit: PgUnitId) -> Self {
         Self { unit, asked: 0, ended: 0, data: None }
     }
 }
@@ -29,7 +29,7 @@ impl CopyIn {
 /// The copies of a unit's statement.
 #[derive(Debug)]
 pub(super) struct UnitCopies {
-    all: Copies,
+    all: CopyTransfers,
     /// Copies that the server has begun to send.
     sent: usize,
 }
@@ -37,60 +37,61 @@ pub(super) struct UnitCopies {
 impl UnitCopies {
     /// Returns the format of copy `index` of those that `sender` sends. What is opaque is as many as the server likes: a base
     /// backup before version 15 is a copy for each table space, and one for the manifest.
-    fn format(&self, sender: Side, index: usize) -> Option<Format> {
+    fn format(&self, sender: Side, index: usize) -> Option<CopyFormat> {
         let mut sent = self.all.iter().filter(|copy| copy.sender == sender);
-        let said = sent.clone().nth(index).or_else(|| sent.next_back().filter(|last| last.format == Format::Opaque));
-        said.map(|copy| copy.format.clone())
+        let stated =
+            sent.clone().nth(index).or_else(|| sent.next_back().filter(|last| last.format == CopyFormat::Opaque));
+        stated.map(|copy| copy.format.clone())
     }
 }
 
 /// Returns how many copies the client sends; where no statement was seen, one.
-fn count_in(unit: &Unit) -> usize {
+fn count_in(unit: &PgUnit) -> usize {
     let Some(copies) = &unit.copies else { return 1 };
     copies.all.iter().filter(|copy| copy.sender == Side::Request).count()
 }
 
-impl Pairing {
+impl PgPairing {
     /// A unit's statement starts these copies.
     #[cold]
-    pub fn copies(&mut self, id: UnitId, copies: Copies) {
+    pub fn start_copies(&mut self, id: PgUnitId, copies: CopyTransfers) {
         let takes = copies.iter().any(|copy| copy.sender == Side::Request);
         if let Some(unit) = self.unit(id) {
             unit.copies = Some(Box::new(UnitCopies { all: copies, sent: 0 }));
         }
         if takes {
-            self.opens_copy(id);
+            self.open_copy_in(id);
         }
     }
 
     /// The unit stays open for the client's data.
     #[cold]
-    fn opens_copy(&mut self, id: UnitId) {
+    fn open_copy_in(&mut self, id: PgUnitId) {
         self.copy_in = Some(CopyIn::new(id));
         if let Some(unit) = self.unit(id) {
-            unit.stage = Stage::Complete;
+            unit.stage = PgUnitStage::Complete;
         }
         self.current = Some(id);
     }
 
     /// Returns whether the client may send data for a unit.
     #[inline]
-    pub(super) fn is_copying(&mut self, id: UnitId) -> bool {
+    pub(super) fn is_copying(&mut self, id: PgUnitId) -> bool {
         let Some((of, ended)) = self.copy_in.as_ref().map(|copy| (copy.unit, copy.ended)) else { return false };
         of == id && self.unit(id).is_some_and(|unit| ended < count_in(unit))
     }
 
     /// Returns whether the server is known to wait for a unit's data, and to ignore `Sync`.
     #[inline]
-    pub(super) fn is_asked(&self, id: UnitId) -> bool {
+    pub(super) fn awaits_copy_data(&self, id: PgUnitId) -> bool {
         self.copy_in.as_ref().is_some_and(|copy| copy.unit == id && copy.asked > copy.ended)
     }
 
     /// Charges the unit that the client's copy data belong to, and gives how they are read; stray ones have none.
-    pub fn copying<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<&mut Copy> {
+    pub fn client_copy<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<&mut CopyReader> {
         let last = (self.first_unit + self.units.len() as u64).checked_sub(1);
         let id = self.copy_in.as_ref().map(|copy| copy.unit).filter(|id| self.is_open(*id)).or(last);
-        let Some(unit) = id.and_then(|id| self.unit(id)).filter(|unit| unit.stage != Stage::Closed) else {
+        let Some(unit) = id.and_then(|id| self.unit(id)).filter(|unit| unit.stage != PgUnitStage::Closed) else {
             self.charge_stray(0, "COPY", out);
             return None;
         };
@@ -100,25 +101,25 @@ impl Pairing {
         if copy.data.is_none() {
             let copies = self.unit(id).and_then(|unit| unit.copies.as_ref());
             let format = copies.and_then(|copies| copies.format(Side::Request, copy.ended));
-            copy.data = Some(Box::new(Copy::new(format)));
+            copy.data = Some(Box::new(CopyReader::new(format)));
         }
         self.copy_in.insert(copy).data.as_deref_mut()
     }
 
-    fn is_open(&self, id: UnitId) -> bool {
+    fn is_open(&self, id: PgUnitId) -> bool {
         let index = id.checked_sub(self.first_unit).and_then(|index| usize::try_from(index).ok());
-        index.and_then(|index| self.units.get(index)).is_some_and(|unit| unit.stage != Stage::Closed)
+        index.and_then(|index| self.units.get(index)).is_some_and(|unit| unit.stage != PgUnitStage::Closed)
     }
 
     /// The client has said, in a message that was posted, that its data end.
-    pub fn copied<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+    pub fn client_copy_done<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let Some(copy) = &mut self.copy_in else { return };
         copy.data = None;
         copy.ended += 1;
         let (id, early) = (copy.unit, copy.ended > copy.asked);
         if early && !self.expected.is_empty() {
             // Sent before it was asked for: what follows up to here is read as copy data by the server.
-            let _ = self.expect(Request::CopyEnd, id, None, None);
+            let _ = self.expect(PgRequest::CopyEnd, id, None, None);
         }
         let copying = self.is_copying(id);
         if self.unit(id).is_some_and(|unit| unit.simple) && !copying && self.current == Some(id) {
@@ -129,17 +130,17 @@ impl Pairing {
 
     /// The server asks for copy data. `Sync`s that the client had sent by then are ignored by the server.
     #[cold]
-    pub fn copies_in<R: Reader>(&mut self, front: Expected, out: &mut Out<'_, R>) {
+    pub fn begin_copy_in<R: Reader>(&mut self, front: PgExpectedReply, out: &mut Out<'_, R>) {
         if self.copy_in.as_ref().is_none_or(|copy| copy.unit != front.unit) {
             let is_last = front.unit + 1 == self.first_unit + self.units.len() as u64;
             if is_last && self.current.is_none_or(|current| current == front.unit) {
-                self.opens_copy(front.unit);
+                self.open_copy_in(front.unit);
             }
         }
         if let Some(copy) = self.copy_in.as_mut().filter(|copy| copy.unit == front.unit) {
             copy.asked += 1;
         }
-        while let Some(next) = self.expected.get(1).copied().filter(|next| next.request == Request::Sync) {
+        while let Some(next) = self.expected.get(1).copied().filter(|next| next.request == PgRequest::Sync) {
             self.expected.remove(1);
             self.forget(next);
             if let Some(unit) = self.unit(next.unit) {
@@ -151,32 +152,32 @@ impl Pairing {
 
     /// The server gives `front`'s data, or takes and gives them.
     #[cold]
-    pub fn copies_out(&mut self, front: Expected, format: u8) {
+    pub fn begin_copy_out(&mut self, front: PgExpectedReply, format: u8) {
         let Some(unit) = self.unit(front.unit) else { return };
-        let said = unit.copies.as_mut().and_then(|copies| {
+        let stated = unit.copies.as_mut().and_then(|copies| {
             copies.sent += 1;
             copies.format(Side::Response, copies.sent - 1)
         });
-        let format = match said {
-            Some(Format::Rows(_) | Format::Binary) | None if format == 1 => Some(Format::Binary),
-            Some(Format::Binary) => None,
-            said => said,
+        let format = match stated {
+            Some(CopyFormat::Rows(_) | CopyFormat::Binary) | None if format == 1 => Some(CopyFormat::Binary),
+            Some(CopyFormat::Binary) => None,
+            stated => stated,
         };
-        self.copy_out = Some(Box::new(Copy::new(format)));
+        self.copy_out = Some(Box::new(CopyReader::new(format)));
     }
 
     /// How the server's copy data are read; `None` where its beginning was not seen.
-    pub fn copying_out(&mut self) -> Option<&mut Copy> {
+    pub fn server_copy(&mut self) -> Option<&mut CopyReader> {
         self.copy_out.as_deref_mut()
     }
 
     /// The server's copy data end.
-    pub fn copied_out(&mut self) {
+    pub fn end_copy_out(&mut self) {
         self.copy_out = None;
     }
 
     /// The server waits for no more data of this unit.
-    pub(super) fn end_copy(&mut self, id: UnitId) {
+    pub(super) fn end_copy_requests(&mut self, id: PgUnitId) {
         if let Some(copy) = self.copy_in.as_mut().filter(|copy| copy.unit == id) {
             copy.asked = copy.asked.min(copy.ended);
         }

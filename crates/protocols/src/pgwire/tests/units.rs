@@ -1,9 +1,9 @@
 //! The parts on their own.
 
 use super::*;
-use crate::pgwire::hidden::in_value;
+use crate::pgwire::hidden::may_be_structured;
 use crate::pgwire::sql::{is_settings, verb};
-use crate::pgwire::values::Shape;
+use crate::pgwire::values::PgTypeShape;
 use std::fmt::Write;
 
 #[test]
@@ -35,14 +35,14 @@ fn settings() {
 
 #[test]
 fn shapes() {
-    assert_eq!(Shape::of(1007), Shape::Array(b','));
-    assert_eq!(Shape::of(1020), Shape::Array(b';'));
-    assert_eq!(Shape::of(30), Shape::Array(b' '));
-    assert_eq!(Shape::of(2249), Shape::Composite);
-    assert_eq!(Shape::of(3904), Shape::Range);
-    assert_eq!(Shape::of(4451), Shape::Multirange);
-    assert_eq!(Shape::of(25), Shape::Leaf);
-    assert_eq!((Shape::of(0), Shape::of(16_384)), (Shape::Unknown, Shape::Unknown));
+    assert_eq!(PgTypeShape::of(1007), PgTypeShape::Array(b','));
+    assert_eq!(PgTypeShape::of(1020), PgTypeShape::Array(b';'));
+    assert_eq!(PgTypeShape::of(30), PgTypeShape::Array(b' '));
+    assert_eq!(PgTypeShape::of(2249), PgTypeShape::Composite);
+    assert_eq!(PgTypeShape::of(3904), PgTypeShape::Range);
+    assert_eq!(PgTypeShape::of(4451), PgTypeShape::Multirange);
+    assert_eq!(PgTypeShape::of(25), PgTypeShape::Leaf);
+    assert_eq!((PgTypeShape::of(0), PgTypeShape::of(16_384)), (PgTypeShape::Unknown, PgTypeShape::Unknown));
 }
 
 /// One row with one cell of this type, and what was posted within the cell.
@@ -92,7 +92,7 @@ fn binary_forms() {
 
 #[test]
 fn structure_could_hide_in_what_looks_like_it() {
-    let text = |value: &str| in_value(value.as_bytes(), value.len() as u64, false);
+    let text = |value: &str| may_be_structured(value.as_bytes(), value.len() as u64, false);
     for literal in ["{1,2}", "{}", "{\"a\",b}", "[0:1]={1,2}", "(1,\"b c\")", "[1,10)", "(,5]", "{[1,2),[5,6)}"] {
         assert!(text(literal), "{literal}");
     }
@@ -106,11 +106,11 @@ fn structure_could_hide_in_what_looks_like_it() {
     let record = [&[0, 0, 0, 1, 0, 0, 0, 23][..], &int].concat();
     let range = [&[2][..], &int, &int].concat();
     let multirange = [&[0, 0, 0, 1, 0, 0, 0, 17][..], &range].concat();
-    let binary = |value: &[u8]| in_value(value, value.len() as u64, true);
+    let binary = |value: &[u8]| may_be_structured(value, value.len() as u64, true);
     for value in [&array, &record, &range, &multirange] {
         assert!(binary(value), "{value:?}");
         assert!(!binary(&value[..value.len() - 1]), "cut: {value:?}");
-        assert!(in_value(&value[..9], value.len() as u64, true), "snapped: {value:?}");
+        assert!(may_be_structured(&value[..9], value.len() as u64, true), "snapped: {value:?}");
     }
     let scalars: [&[u8]; 8] = [b"", &[1], &[0; 4], &[0; 8], &[0; 12], &[0; 16], b"a text", &[0, 0, 0, 1, 0, 0, 0, 0]];
     for value in scalars {
@@ -152,7 +152,7 @@ fn old_statements_are_forgotten_first() {
     let mut session = session::Session::default();
     for n in 0..3 * crate::limits::STATEMENTS {
         let id = session.parse(format!("s{n}").as_bytes());
-        session.set_text(id, sql::Said { verb: verb(b"SELECT"), ..sql::Said::default() });
+        session.set_text(id, sql::SqlSummary { verb: verb(b"SELECT"), ..sql::SqlSummary::default() });
     }
     let known = |session: &mut session::Session, name: &str| {
         let id = session.statement_named(name.as_bytes());
