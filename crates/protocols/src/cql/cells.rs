@@ -1,11 +1,10 @@
-//! Values: cells of rows and bind variables of requests, with the inner structure that their type gives them
-//! (section 6).
+//! Cells of rows and bind variables of requests, with the inner structure of their types (section 6).
 
 use super::types::{CqlType, CqlTypeTable};
 use overhead_decode::{Cursor, Field, Free, Note, Out, Reader, Short};
 use overhead_model::Account;
 
-/// Posts a `[value]` or `[bytes]`: its length, and its contents by the type of column `index` of `types`.
+/// Posts a `[value]` or `[bytes]`: its length and its contents, typed by column `index` of `types`.
 #[inline]
 pub(super) fn value<R: Reader>(
     types: &CqlTypeTable,
@@ -30,7 +29,7 @@ pub(super) fn value<R: Reader>(
             }
             cursor.skip(length, Account::Data, "untyped value")
         }
-        // What the structure of a snapped value is cannot be told.
+        // The structure of a snapped value is unknown.
         Some(_) if length > cursor.peek().len() as u64 => Err(Short),
         Some((node, _)) => {
             contents(types, node, length, cursor);
@@ -39,19 +38,18 @@ pub(super) fn value<R: Reader>(
     }
 }
 
-/// Says what of a value of unknown type, which is posted next, may differ without it looking like one with structure.
+/// Marks the bytes of a value of unknown type, posted next, that cannot make it look structured.
 fn free_untyped<R: Reader>(value: &[u8], length: u64, out: &mut Out<'_, R>) {
     match length {
-        // Too short for a length and a byte.
         0..5 => out.free(0, length, Free::Any),
-        // Enough for one length that is not 0, which is not there.
+        // Has room for one non-zero length, but the first four bytes are not one.
         5..9 if value.len() as u64 >= length => out.free(4, length - 4, Free::Any),
         _ => {}
     }
 }
 
-/// Returns whether `length` bytes of unknown type, of which some were captured, read as a collection, a tuple or a user-defined
-/// type with something in it. Others are data whatever their type.
+/// Returns whether a value of `length` bytes and unknown type may be a collection, a tuple or a user-defined type that
+/// is not empty.
 #[inline(never)]
 fn may_be_structured(bytes: &[u8], length: u64) -> bool {
     let captured = usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes);
@@ -62,8 +60,8 @@ fn may_be_structured(bytes: &[u8], length: u64) -> bool {
         || parts_of(captured, length).is_some_and(|parts| parts > 0)
 }
 
-/// Returns how many values with lengths fill `length` bytes exactly; `None` where they do not, where all are null or empty,
-/// and where that was not captured.
+/// Returns how many length-prefixed values fill `length` bytes exactly; `None` if they do not, if all are null or
+/// empty, or if their lengths were not captured.
 fn parts_of(bytes: &[u8], length: u64) -> Option<u64> {
     let (mut rest, mut left, mut parts, mut filled) = (bytes, length, 0, false);
     while left > 0 {
@@ -77,7 +75,7 @@ fn parts_of(bytes: &[u8], length: u64) -> Option<u64> {
     filled.then_some(parts)
 }
 
-/// Posts `length` bytes of a value of type `node`, all of which were captured. Whatever does not fit the type is data.
+/// Posts the contents of a fully captured value. Bytes that do not fit the type count as data.
 fn contents<R: Reader>(types: &CqlTypeTable, node: u32, length: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
     let end = cursor.position() + length;
     let fits = walk(types, node, end, cursor);
@@ -87,7 +85,6 @@ fn contents<R: Reader>(types: &CqlTypeTable, node: u32, length: u64, cursor: &mu
     }
 }
 
-/// Posts the rest of a value, `left` bytes, which does not fit its type.
 #[cold]
 fn misfit<R: Reader>(types: &CqlTypeTable, node: u32, left: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
     let is_known = !matches!(types.node(node), CqlType::Unknown);
@@ -97,13 +94,12 @@ fn misfit<R: Reader>(types: &CqlTypeTable, node: u32, left: u64, cursor: &mut Cu
     let _ = cursor.skip(left, Account::Data, "untyped value");
 }
 
-/// Posts the structure of one value that ends at `end`.
 fn walk<R: Reader>(types: &CqlTypeTable, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     let left = end - cursor.position();
     match types.node(node) {
         CqlType::Leaf | CqlType::Fixed(_) => cursor.skip_free(left, Account::Data, "value", Free::Any),
         CqlType::Unknown => Err(Short),
-        // An empty value of a type that has structure: legal for most types (section 6).
+        // An empty value is legal for most types (section 6).
         _ if left == 0 => Ok(()),
         CqlType::List(of) => {
             for _ in 0..count(end, cursor)? {
@@ -132,7 +128,7 @@ fn walk<R: Reader>(types: &CqlTypeTable, node: u32, end: u64, cursor: &mut Curso
     }
 }
 
-/// Elements without lengths where they are of one size, else each behind a variable-length integer.
+/// Elements of fixed size have no lengths; others have a variable-length integer each.
 fn vector<R: Reader>(
     types: &CqlTypeTable,
     element: u32,
@@ -157,7 +153,6 @@ fn vector<R: Reader>(
     Ok(())
 }
 
-/// An element with its length. No element is longer than what is left of the value around it.
 fn element<R: Reader>(
     types: &CqlTypeTable,
     node: u32,
@@ -183,7 +178,7 @@ fn element<R: Reader>(
     }
 }
 
-/// Returns the length that comes next, where it is not negative, and how it is posted.
+/// Returns the next length, if not negative, and the field to post for it.
 #[inline]
 fn length<R: Reader>(cursor: &Cursor<'_, '_, '_, R>, name: &'static str) -> Result<(Option<u64>, Field), Short> {
     let length = cursor.peek().first_chunk().ok_or(Short)?;
@@ -198,7 +193,8 @@ fn count<R: Reader>(end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<u32,
     Ok(u32::try_from(count).unwrap_or(0))
 }
 
-/// `[unsigned vint]` (section 3): as many bytes follow the first as it has leading ones. Gives value and size.
+/// Reads an `[unsigned vint]` (section 3): the leading ones of the first byte count the bytes after it. Returns value
+/// and size.
 fn vint(bytes: &[u8]) -> Result<(u64, u64), Short> {
     let &[first, ref rest @ ..] = bytes else {
         return Err(Short);

@@ -4,19 +4,19 @@ use super::pair::CqlCompression;
 use overhead_decode::Expansion;
 use overhead_decode::{Codec, Note};
 
-/// Decompresses `body` into `to` and gives the bytes that state the decompressed length, which come first.
+/// Decompresses `body` into `to` and returns the size of the length field in front.
 pub(super) fn body(compression: CqlCompression, body: &[u8], to: &mut Vec<u8>, expansion: &Expansion) -> Option<u64> {
     match compression {
         CqlCompression::Lz4 => lz4(body, to, expansion),
-        // The length is big-endian in front of LZ4, so its first byte is 0 for bodies below 16 MiB; Snappy's is a
-        // variable-length integer that begins so for an empty body only.
+        // LZ4's big-endian length begins with 0 for bodies below 16 MiB; Snappy's variable-length integer does so only
+        // for empty bodies.
         CqlCompression::NotSeen if body.len() > 4 && body.first() == Some(&0) => lz4(body, to, expansion),
         CqlCompression::Snappy | CqlCompression::NotSeen => snappy(body, to, expansion),
         CqlCompression::None | CqlCompression::Other => None,
     }
 }
 
-/// Why `body` was not decompressed, where a limit is the reason.
+/// Returns the limit that prevented decompression of `body`, if any.
 pub(super) fn refusal_note(compression: CqlCompression, body: &[u8]) -> Option<Note> {
     match compression {
         CqlCompression::Lz4 => {
@@ -34,7 +34,6 @@ fn lz4(body: &[u8], to: &mut Vec<u8>, expansion: &Expansion) -> Option<u64> {
     Some(4)
 }
 
-/// Decompresses one LZ4 block of known decompressed length.
 pub(super) fn block_into(block: &[u8], length: usize, to: &mut Vec<u8>, expansion: &Expansion) -> Option<()> {
     if Codec::Lz4.refusal(block.len(), length).is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! Messages, wherever they lie: plain on the stream, with compressed bodies, or within segments.
+//! Reads messages: plain, with compressed bodies, or from segments.
 
 use super::pair::{CqlExchange, Session};
 use super::wire::{CqlHeaderError, Header, flag, opcode};
@@ -7,36 +7,34 @@ use overhead_decode::tape::Tape;
 use overhead_decode::{Cursor, Input, Label, Malformed, OpId, Out, Reader, Shares, Short, Step, Weigher};
 use overhead_model::{Account, Outcome, Side};
 
-/// Memory that is kept for the next message. More than this is given back.
+/// Bytes of each buffer kept for the next message.
 const KEPT: usize = 1 << 20;
 
-/// How the bytes of one direction are cut into messages.
+/// How one direction is split into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CqlFraming {
-    /// Message after message.
     Messages,
-    /// Messages up to the first segment: the handshake of version 5, or an unknown point of a connection.
+    /// Messages up to the first segment: during the handshake of version 5, or in the middle of a connection.
     Either,
-    /// Segments.
     Segments,
 }
 
-/// The rest of a message of which all that could be read was decoded.
+/// The rest of a message whose readable part was decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CqlRemainder {
     pub op: OpId,
     pub left: u64,
     pub outcome: Option<Outcome>,
-    /// The operation is over already.
+    /// The operation is already closed.
     pub answered: bool,
 }
 
-/// Buffers that are kept from message to message.
+/// Buffers reused by all messages.
 #[derive(Debug, Default)]
 pub(super) struct CqlBuffers {
     /// A decompressed body.
     pub body: Vec<u8>,
-    /// Payload of segments, one behind the other.
+    /// Consecutive payloads of segments.
     pub payload: Vec<u8>,
     /// A decompressed segment.
     pub block: Vec<u8>,
@@ -47,12 +45,10 @@ pub(super) struct CqlBuffers {
 }
 
 impl CqlBuffers {
-    /// Returns how many bytes of memory are kept for the next message.
     pub fn held(&self) -> usize {
         self.body.capacity() + self.payload.capacity() + self.block.capacity()
     }
 
-    /// Gives back what an unusually long message took.
     pub fn shrink(&mut self) {
         for buffer in [&mut self.body, &mut self.payload, &mut self.block] {
             if buffer.capacity() > KEPT {
@@ -64,7 +60,6 @@ impl CqlBuffers {
 }
 
 impl Cql {
-    /// One message from the start of `input`.
     pub(super) fn next_message<R: Reader>(
         &mut self,
         side: Side,
@@ -87,8 +82,7 @@ impl Cql {
         Ok(Step::Progress)
     }
 
-    /// A response is whole: its operation is over. What is missing of its request, where that is longer than it should
-    /// be, belongs to nobody.
+    /// Closes the operation of a complete response. If its request is still arriving, the rest belongs to no operation.
     pub(super) fn close<R: Reader>(&mut self, rest: CqlRemainder, out: &mut Out<'_, R>) {
         if let Some(outcome) = rest.outcome {
             out.close(rest.op, outcome);
@@ -98,7 +92,7 @@ impl Cql {
         }
     }
 
-    /// Segments begin after the handshake of version 5 and never below it.
+    /// Expects segments only after the handshake of version 5.
     fn update_framing(&mut self, header: &Header) {
         if header.version < 5 {
             self.framing[header.side as usize] = CqlFraming::Messages;
@@ -108,8 +102,8 @@ impl Cql {
         }
     }
 
-    /// Posts as much of a message as `input` has to the operation of `exchange`, and says what of it is left and how the
-    /// operation ends.
+    /// Posts the available part of a message to the operation of `exchange`; returns the remaining length and the
+    /// outcome.
     pub(super) fn message<R: Reader>(
         &mut self,
         header: &Header,
@@ -146,13 +140,13 @@ impl Cql {
         Ok(CqlRemainder { op, left: header.total() - available, outcome, answered: false })
     }
 
-    /// The operation that a message belongs to.
+    /// Returns the operation that a message belongs to.
     pub(super) fn exchange<R: Reader>(&mut self, header: &Header, out: &mut Out<'_, R>) -> CqlExchange {
         if header.side == Side::Request {
             let op = out.open();
             return self.session.open_exchange(op, header);
         }
-        // Streams below 0 are the server's own.
+        // Negative stream ids are the server's.
         let answered = if header.stream < 0 || header.opcode == opcode::EVENT {
             None
         } else {
@@ -175,7 +169,7 @@ impl Cql {
         exchange: &mut CqlExchange,
         cursor: &mut Cursor<'_, '_, '_, R>,
     ) -> Result<(), Short> {
-        // Version 5 compresses segments instead, and a STARTUP is never compressed.
+        // Version 5 compresses segments instead; STARTUP is never compressed.
         if !header.has(flag::COMPRESSED) || header.version >= 5 || header.opcode == opcode::STARTUP {
             return plain_body(&mut self.session, header, exchange, cursor);
         }

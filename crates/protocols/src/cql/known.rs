@@ -1,14 +1,14 @@
-//! Prepared statements that the connections of a capture share.
+//! Prepared statements shared by the connections of a capture.
 //!
-//! A server knows a prepared statement by an id that is a hash of its text, on all of its connections and on all nodes of
-//! its cluster. Drivers rely on that: they prepare on one connection and execute on others.
+//! The id of a prepared statement is a hash of its text, valid on all connections and nodes of a cluster. Drivers
+//! prepare on one connection and execute on others.
 
 use super::pair::CqlPreparedStatement;
 use crate::limits;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Entries of types that all shared statements may hold together, about 12 bytes each.
+/// Type entries of all shared statements, about 12 bytes each.
 const TYPE_ENTRIES: usize = 1 << 20;
 
 /// Prepared statements by id, shared by all connections of a capture. The lock is never contended: one thread decodes them all.

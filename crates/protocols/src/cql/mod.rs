@@ -1,22 +1,22 @@
-//! CQL: the native protocol of Cassandra and ScyllaDB, versions 3 to 5, with headers and pairing of 1 and 2.
+//! CQL, the native protocol of Cassandra and ScyllaDB: versions 3 to 5, and the headers and pairing of 1 and 2.
 //!
-//! Specification: `doc/native_protocol_v{3,4,5}.spec` in the repository of Apache Cassandra (section numbers in this
-//! folder are those of version 4 unless said otherwise), and `docs/dev/protocol-extensions.md` in ScyllaDB's.
+//! Specification: `doc/native_protocol_v{3,4,5}.spec` in the Apache Cassandra repository (section numbers in this
+//! folder refer to version 4 unless noted), and `docs/dev/protocol-extensions.md` in the ScyllaDB repository.
 //!
 //! ```text
 //! version u8 (high bit: response) | flags u8 | stream i16 | opcode u8 | length u32 | body
 //! ```
 //!
-//! Integers are big-endian. Up to version 4 that is all there is, and a body may be compressed. In version 5 the
-//! messages after the handshake (the specification calls them envelopes) lie in segments, which carry checksums and are
-//! compressed as a whole: see `segment`. The specification calls a message of versions 3 and 4 a frame; we do not.
+//! Integers are big-endian. Up to version 4, a body may be compressed. In version 5, messages after the handshake
+//! (envelopes in the specification) are wrapped in segments with checksums, and segments are compressed: see `segment`.
+//! The specification of versions 3 and 4 calls a message a frame; we do not.
 //!
-//! The parts: `wire` (header and primitives), `request` and `response` (bodies to postings), `types` and `cells` (typed
-//! values), `statement` (what a text asks for), `pair` (messages to operations), `decode` (messages to postings),
-//! `known` (statements that connections share), `segment`, `segmented` and `compression` (messages that do not lie plainly on the stream).
+//! The modules: `wire` (header and primitives), `request` and `response` (bodies to postings), `types` and `cells`
+//! (typed values), `statement` (verbs and keyspaces), `pair` (messages to operations), `decode` (messages to postings),
+//! `probe` (message boundaries), `known` (statements shared by connections), `segment`, `segmented` and `compression`.
 //!
-//! Prepared statements are resolved wherever in the capture they were prepared: see `known`. Where that was before the
-//! capture, operations are called `EXECUTE` (or `SELECT`, where the response says so), and their values are untyped.
+//! A statement can be prepared on any connection of the capture: see `known`. If it was prepared before the capture,
+//! its operations are called `EXECUTE` (or `SELECT`, if the response shows that), and their values are untyped.
 
 mod cells;
 mod compression;
@@ -46,12 +46,11 @@ use segment::SegmentFormat;
 use segmented::SegmentAssembly;
 use std::hash::Hasher;
 
-/// State of one connection.
 #[derive(Debug)]
 pub struct Cql {
     session: Session,
     framing: [CqlFraming; 2],
-    /// Header of the connection's segments, once one was seen.
+    /// The connection's segment header, once known.
     format: Option<SegmentFormat>,
     rest: [Option<CqlRemainder>; 2],
     assembly: [SegmentAssembly; 2],
@@ -59,12 +58,10 @@ pub struct Cql {
 }
 
 impl Cql {
-    /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self::sharing(mid_stream, Shared::default())
     }
 
-    /// Returns the same, for one of several connections.
     pub fn sharing(mid_stream: bool, shared: Shared) -> Self {
         let framing = if mid_stream { CqlFraming::Either } else { CqlFraming::Messages };
         Self {
@@ -78,17 +75,15 @@ impl Cql {
     }
 }
 
-/// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: Facts = Facts {
     sniff,
     is_text: false,
-    // OPTIONS in version 4, stream 0, no body; answered by SUPPORTED, or an error.
+    // OPTIONS in version 4, stream 0, no body; the answer is SUPPORTED or an error.
     greeting: b"\x04\0\0\0\x05\0\0\0\0",
     answer: b"\x84\0\0\0\x06\0\0\0\x02\0\0",
     is_greeted: |answer| matches!(answer, [0x84, _, _, _, 0 | 6, _, _, _, _, ..]),
 };
 
-/// Returns what the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     let asked = message_begins(bytes, Side::Request);
     let answered = message_begins(bytes, Side::Response);
@@ -142,8 +137,8 @@ impl Decoder for Cql {
     }
 
     fn quiet(&self) -> Option<u64> {
-        // All fields are named, so that a further one cannot be left out unseen. Segments carry checksums, so that nothing in
-        // them is free to differ; without them nothing is gathered.
+        // All fields are named, so that a new one cannot be missed. Segments have checksums, so none of their bytes are
+        // free to differ; without segments, nothing is assembled.
         let Self { session, framing, format: _, rest, assembly: _, buffers: _ } = self;
         let is_plain = *framing == [CqlFraming::Messages; 2] && rest.iter().all(Option::is_none);
         if is_plain { session.quiet() } else { None }

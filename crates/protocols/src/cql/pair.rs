@@ -1,8 +1,8 @@
-//! Messages to operations: which response answers which request, and what an operation is called.
+//! Pairs responses with requests and names operations.
 //!
-//! A response carries the stream id of its request; a client reuses an id once it was answered. Everything that a
-//! message needs to know of earlier ones lives here: prepared statements with the types of their bind
-//! markers and results, what was negotiated in the handshake, the keyspace in use.
+//! A response has the stream id of its request; a client reuses an id once it is answered. This module also keeps the
+//! state that later messages depend on: prepared statements with their types, the options of the handshake, the current
+//! keyspace.
 
 use super::super::Shared;
 use super::statement::{self, CqlStatement};
@@ -17,56 +17,53 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Entries of types that all prepared statements of a connection may hold together, about 12 bytes each.
+/// Type entries of all prepared statements of a connection, about 12 bytes each.
 const TYPE_ENTRIES: usize = 1 << 20;
 
-/// Prepared statements with which connections are compared by what they remember.
+/// Most prepared statements in a state that is compared between connections.
 const FED_STATEMENTS: usize = 64;
 
-/// Bytes of such an entry, and of a statement without any, about.
+/// Approximate bytes of a type entry, and of a statement without any.
 const TYPE_ENTRY: usize = 12;
 const STATEMENT: usize = 256;
 
-/// What a request was, for its name and for the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CqlExchange {
     pub op: OpId,
-    /// Kind of the request; that of the response where none was seen.
+    /// Of the request; of the response if no request was captured.
     pub opcode: u8,
     pub name: &'static str,
     pub via: &'static str,
     pub class: Class,
-    /// What is asked for, or prepared, without the values in it.
+    /// The statement executed or prepared, without literals.
     pub asked: Asked,
-    /// The prepared statement that is executed.
     pub statement: Option<CqlStatementRef>,
-    /// Class of what a `PREPARE` prepares.
+    /// Name and class of the statement in a `PREPARE`.
     prepares: Option<(&'static str, Class)>,
-    /// True where name and class are a guess that the response may better.
+    /// Name and class are guesses that the response may correct.
     pub guessed: bool,
-    /// How many losses of responses there had been when the request was sent.
+    /// Losses of responses before the request.
     losses: u32,
-    /// Its request was seen, and finds its response by the stream id.
+    /// The request was captured and its stream id finds the response.
     pub is_paired: bool,
 }
 
-/// What a server calls a prepared statement and, where it does, the types of its result.
+/// Ids of a prepared statement and of its result's types.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CqlPreparedIds<'a> {
     pub statement: &'a [u8],
-    /// Empty where there is none.
+    /// Empty if absent.
     pub metadata: &'a [u8],
 }
 
-/// A prepared statement; a number that is never used twice on a connection.
+/// Number of a prepared statement, never reused on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CqlStatementRef(u64);
 
-/// A prepared statement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CqlPreparedStatement {
     pub id: Box<[u8]>,
-    /// What the server calls the types of its result; empty where it does not.
+    /// The server's id for the types of its result; empty if absent.
     metadata_id: Box<[u8]>,
     name: &'static str,
     class: Class,
@@ -77,28 +74,26 @@ pub(super) struct CqlPreparedStatement {
 }
 
 impl CqlPreparedStatement {
-    /// Entries of types that it holds, with the room of as many for its text.
+    /// Returns the type entries held; the text counts as entries of the same size.
     pub fn weight(&self) -> usize {
         self.bind.weight() + self.result.weight() + self.text.held().div_ceil(TYPE_ENTRY)
     }
 
-    /// Returns it with a result of other types, which the server calls so.
     fn with_result(&self, metadata_id: &[u8], result: CqlTypeTable) -> Self {
         Self { metadata_id: metadata_id.into(), result, ..self.clone() }
     }
 }
 
-/// Requests that wait on one stream id; more than one only where a client breaks the rules or a response was lost.
+/// Unanswered requests on one stream id. Several mean that a client broke the rules or a response was lost.
 #[derive(Debug, Default)]
 struct CqlStreamQueue {
     first: Option<CqlExchange>,
     more: VecDeque<CqlExchange>,
 }
 
-/// How bodies are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum CqlCompression {
-    /// The handshake was not seen.
+    /// The handshake was not captured.
     NotSeen,
     None,
     Lz4,
@@ -106,41 +101,38 @@ pub(super) enum CqlCompression {
     Other,
 }
 
-/// What a connection's client has sent, or may have before the capture began.
+/// Requests that the client has sent, or may have sent before the capture.
 #[derive(Debug, Hash)]
 struct CqlClientHistory {
     startup: bool,
-    /// A statement other than `USE`.
+    /// Other than `USE`.
     statement: bool,
 }
 
-/// What client and server agreed on in the handshake beyond the protocol of Cassandra.
+/// Extensions to Cassandra's protocol, agreed in the handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct CqlExtensions {
-    /// The server is `ScyllaDB`.
     pub scylla: bool,
-    /// Prepared statements carry a metadata id below version 5 too (`SCYLLA_USE_METADATA_ID`).
+    /// Prepared statements have a metadata id below version 5 too (`SCYLLA_USE_METADATA_ID`).
     pub metadata_ids: bool,
-    /// `EXECUTE` ends in a byte that names the tablet version held by the driver.
+    /// `EXECUTE` ends with a byte for the driver's tablet version.
     pub tablet_versions: bool,
-    /// The code that this server uses for its rate-limit error.
+    /// Code of the server's rate-limit error.
     pub rate_limit_code: Option<u32>,
 }
 
-/// What is known of a connection.
 #[derive(Debug)]
 pub(super) struct Session {
     waiting: FastMap<i16, CqlStreamQueue>,
     outstanding: usize,
     losses: u32,
-    /// What other connections have prepared, and what all may decompress.
     pub shared: Shared,
     pub memory: Versioned<CqlSessionMemory>,
-    /// Types of the current rows; kept for its memory.
+    /// Reused for the types of each message's rows.
     pub row_types: CqlTypeTable,
 }
 
-/// What a connection remembers when no request waits.
+/// State of a connection between requests.
 #[derive(Debug)]
 pub(super) struct CqlSessionMemory {
     prepared: VecDeque<Arc<CqlPreparedStatement>>,
@@ -149,13 +141,13 @@ pub(super) struct CqlSessionMemory {
     prepared_ids: FastMap<Box<[u8]>, u64>,
     type_entries: usize,
     sent: CqlClientHistory,
-    /// The keyspace in use is the server's own.
+    /// The current keyspace belongs to the server.
     in_system_keyspace: bool,
     pub compression: CqlCompression,
     pub extensions: CqlExtensions,
-    /// Bodies were compressed. What may be decompressed is bounded for all connections together.
+    /// Bodies were compressed. All connections share one limit on decompression.
     pub compresses: bool,
-    /// A statement was executed that no connection had prepared.
+    /// Executed a statement that no connection had prepared.
     missed_statement: bool,
 }
 
@@ -171,20 +163,19 @@ impl Session {
         }
     }
 
-    /// Returns the number of what is remembered while no request waits: see [`crate::decode::Decoder::quiet`].
+    /// Returns the version of the state between requests; `None` if it depends on other connections.
     pub fn quiet(&self) -> Option<u64> {
-        // All fields are named, so that a further one cannot be left out unseen. Losses count for requests that wait, and
-        // the types of rows are read before they are used.
+        // All fields are named, so that a new one cannot be missed. Losses matter only to waiting requests; row types
+        // are set before use.
         let Self { waiting: _, outstanding, losses: _, shared: _, memory, row_types: _ } = self;
-        // Statements that it has found are its own. One that it has not may be prepared by another connection at any moment,
-        // also between a request and its response.
+        // Another connection may prepare a missing statement at any time, even between a request and its response.
         let depends_on_others = memory.compresses || memory.missed_statement;
         (*outstanding == 0 && !depends_on_others).then(|| memory.version())
     }
 
-    /// Feeds what is remembered; false where that are many statements.
+    /// Hashes the state; returns false if it has too many statements.
     pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
-        // What is left out follows from what is not, or is not so while there is a number.
+        // Omitted fields follow from the others or are constant while the state has a version.
         let CqlSessionMemory { prepared, first_prepared, prepared_ids: _, type_entries: _, sent, .. } = &*self.memory;
         let CqlSessionMemory {
             in_system_keyspace, compression, extensions, compresses: _, missed_statement: _, ..
@@ -197,12 +188,11 @@ impl Session {
         is_little
     }
 
-    /// Something was answered, or asked, that tells nothing for the next time: the ids of requests are not what they should be.
+    /// Changes the state's version after misuse of stream ids, so that nothing learned from this turn is reused.
     pub fn mark_irregular(&mut self) {
         self.memory.change(|_| {});
     }
 
-    /// Returns the operation of a request, by its header; the body says more.
     pub fn open_exchange(&mut self, op: OpId, header: &Header) -> CqlExchange {
         let class = match header.opcode {
             opcode::OPTIONS if self.memory.sent.startup => Class::Background,
@@ -233,7 +223,7 @@ impl Session {
         }
     }
 
-    /// Returns the operation of a response that answers nothing: an event, or one whose request was not captured.
+    /// Opens an exchange for an event, or for a response without a captured request.
     pub fn unsolicited(&self, op: OpId, header: &Header) -> CqlExchange {
         let event = header.opcode == opcode::EVENT;
         CqlExchange {
@@ -251,13 +241,12 @@ impl Session {
         }
     }
 
-    /// The request waits for its response.
     pub fn enqueue(&mut self, stream: i16, exchange: CqlExchange) -> Result<(), Malformed> {
         if self.outstanding >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than any client sends"));
         }
         let waiting = self.waiting.entry(stream).or_default();
-        // An id is used again after the response only. Where one was lost, this is how it shows.
+        // A client reuses an id only after the response, so that response was lost.
         if waiting.first.as_ref().is_some_and(|first| first.losses != self.losses) {
             self.outstanding -= 1 + waiting.more.len();
             *waiting = CqlStreamQueue::default();
@@ -272,7 +261,6 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the request that a response on this stream id answers.
     pub fn take_answered(&mut self, stream: i16) -> Option<CqlExchange> {
         let waiting = self.waiting.get_mut(&stream)?;
         let exchange = waiting.first.take()?;
@@ -281,12 +269,12 @@ impl Session {
         Some(exchange)
     }
 
-    /// Responses were lost: a request that still waits may have been answered.
+    /// Notes that a waiting request may have been answered.
     pub fn lost_responses(&mut self) {
         self.losses = self.losses.wrapping_add(1);
     }
 
-    /// Returns the operations of all requests that wait, in order: they wait no longer.
+    /// Returns the operations of all waiting requests, oldest first, and forgets them.
     pub fn abandon(&mut self) -> Vec<OpId> {
         self.outstanding = 0;
         let waiting = std::mem::take(&mut self.waiting).into_values();
@@ -295,14 +283,12 @@ impl Session {
         ops.into_iter().map(|exchange| exchange.op).collect()
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.outstanding.max(self.waiting.len()) * (size_of::<CqlExchange>() + size_of::<CqlStreamQueue>())
             + self.memory.prepared.len() * STATEMENT
             + self.memory.type_entries * TYPE_ENTRY
     }
 
-    /// Names a request by its text.
     pub fn name_by_text(&mut self, exchange: &mut CqlExchange, text: &[u8]) {
         let (name, class) = self.classify(text);
         exchange.name = name.unwrap_or(exchange.name);
@@ -314,7 +300,6 @@ impl Session {
         }
     }
 
-    /// Remembers what a `PREPARE` prepares.
     pub fn name_prepare(&self, exchange: &mut CqlExchange, text: &[u8]) {
         let (name, class) = self.classify(text);
         exchange.prepares = Some((name.unwrap_or("EXECUTE"), class));
@@ -327,7 +312,7 @@ impl Session {
         (statement.verb, if system { Class::Background } else { Class::Workload })
     }
 
-    /// Names an `EXECUTE` by its statement.
+    /// Names an `EXECUTE` after its statement.
     pub fn name_by_id(&mut self, exchange: &mut CqlExchange, id: &[u8]) {
         exchange.statement = self.find(id);
         if let Some(prepared) = exchange.statement.and_then(|statement| self.prepared(statement)) {
@@ -343,12 +328,12 @@ impl Session {
         }
     }
 
-    /// The application has sent a statement.
+    /// Notes that the application sent a statement.
     pub fn mark_used(&mut self) {
         self.memory.put(|memory| &mut memory.sent.statement, true);
     }
 
-    /// Returns the statement with this id, as prepared on this connection, or else on another.
+    /// Returns the statement with this id, prepared on this connection or another.
     pub fn find(&mut self, id: &[u8]) -> Option<CqlStatementRef> {
         let own = self.memory.find(id);
         if own.is_some() {
@@ -366,8 +351,8 @@ impl Session {
         self.memory.prepared.get(self.memory.index(statement)?).map(Arc::as_ref)
     }
 
-    /// Remembers a statement as its `PREPARE` was answered. `rows` says whether it gives rows of a keyspace of the server, where
-    /// that is all that is known of it.
+    /// Remembers a statement when its `PREPARE` is answered. If only its result is known, `rows` says whether its
+    /// keyspace belongs to the server.
     pub fn remember(
         &mut self,
         exchange: &CqlExchange,
@@ -384,13 +369,13 @@ impl Session {
         let (id, metadata_id) = (ids.statement.into(), ids.metadata.into());
         let guessed = name == "EXECUTE";
         let prepared = Arc::new(CqlPreparedStatement { id, metadata_id, name, class, guessed, text, bind, result });
-        // What is shared may have become otherwise since, so that this is new each time.
+        // Other connections may have changed the shared statement, so publish it, and change the state, each time.
         self.shared.statements.publish(&prepared);
         self.memory.change(|memory| memory.keep(prepared));
     }
 
-    /// A statement is executed by a client that knows the types of its result by this id. Where they are not those that were seen
-    /// on this connection, a response on another has told them, or nobody has.
+    /// Uses the result types that the client names by `metadata_id`. Types that this connection has not seen come from
+    /// a response on another one; without one they are unknown.
     pub fn adopt_result_types(&mut self, statement: CqlStatementRef, metadata_id: &[u8]) {
         let Some(prepared) = self.prepared(statement).filter(|known| *known.metadata_id != *metadata_id) else {
             return;
@@ -404,7 +389,7 @@ impl Session {
         });
     }
 
-    /// The types of the rows of a prepared statement are others than when it was prepared, and are called so.
+    /// Replaces the result types of a prepared statement; `metadata_id` names the new ones.
     pub fn result_changed(&mut self, statement: CqlStatementRef, metadata_id: &[u8], result: &CqlTypeTable) {
         let Some(prepared) = self.prepared(statement) else { return };
         let changed = Arc::new(prepared.with_result(metadata_id, result.clone()));
@@ -412,7 +397,6 @@ impl Session {
         self.memory.change(|memory| memory.keep(changed));
     }
 
-    /// Every unqualified table name refers to this keyspace from now on.
     pub fn use_keyspace(&mut self, name: &[u8]) {
         self.memory.put(|memory| &mut memory.in_system_keyspace, statement::is_system_keyspace(name));
     }
@@ -442,7 +426,7 @@ impl CqlSessionMemory {
         usize::try_from(statement.0.checked_sub(self.first_prepared)?).ok()
     }
 
-    /// Keeps a statement in place of an earlier one with its id.
+    /// Adds a statement, replacing an earlier one with its id.
     fn keep(&mut self, prepared: Arc<CqlPreparedStatement>) {
         self.type_entries += prepared.weight();
         let known = self.find(&prepared.id).and_then(|number| self.index(number));

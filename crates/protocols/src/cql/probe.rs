@@ -1,11 +1,10 @@
-//! Whether a message begins at some position: to resynchronise after a loss, and to tell the protocol.
+//! Finds message boundaries, to resynchronise after a loss and to recognise the protocol.
 
 use super::wire::{CqlHeaderError, Header, flag, opcode};
 use overhead_decode::Boundary;
 use overhead_model::Side;
 
-/// Whether a message of `side` begins `bytes`: a header that is right in every bit, before a body that begins as its
-/// opcode has it.
+/// Returns whether `bytes` begin a message of `side`: a valid header, then a body whose start fits its opcode.
 pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
     let header = match Header::read(bytes, side) {
         Ok(header) => header,
@@ -16,7 +15,7 @@ pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
     if header.flags >= 0x20 || header.version < 3 || (header.stream < 0) != event {
         return Boundary::No;
     }
-    // What comes before the body proper, or compresses it, cannot be checked within few bytes.
+    // These bodies cannot be checked within a few bytes.
     if header.has(flag::COMPRESSED | flag::CUSTOM_PAYLOAD | flag::WARNING) {
         return Boundary::Yes;
     }
@@ -26,7 +25,6 @@ pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
     let Some(length) = u64::from(header.length).checked_sub(prelude) else {
         return Boundary::No;
     };
-    // What follows the message is none of its business.
     let behind = bytes.get(at..).unwrap_or_default();
     let bytes_of_body = usize::try_from(length).ok().and_then(|length| behind.get(..length)).unwrap_or(behind);
     let body = CqlBodyPrefix { bytes: bytes_of_body, length };
@@ -37,19 +35,19 @@ pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
     match fits {
         Some(true) => Boundary::Yes,
         Some(false) => Boundary::No,
-        // A body that ends before what its opcode must have.
+        // The body ends too early for its opcode.
         None if header.total() <= bytes.len() as u64 => Boundary::No,
         None => Boundary::More,
     }
 }
 
-/// The first bytes of a body, and its length in all.
+/// The first bytes of a body, and its total length.
 struct CqlBodyPrefix<'a> {
     bytes: &'a [u8],
     length: u64,
 }
 
-/// `None` where more bytes are needed.
+/// Checks return `None` if more bytes are needed.
 impl CqlBodyPrefix<'_> {
     fn byte(&self, at: usize) -> Option<u8> {
         self.bytes.get(at).copied()
@@ -65,7 +63,7 @@ impl CqlBodyPrefix<'_> {
         Some(u64::from(u32::from_be_bytes(*bytes)))
     }
 
-    /// A `[bytes]` that is all there is.
+    /// Checks for a single `[bytes]`.
     fn is_token(&self) -> Option<bool> {
         let size = self.int(0)?;
         Some(size + 4 == self.length || (size == u64::from(u32::MAX) && self.length == 4))

@@ -1,4 +1,4 @@
-//! Bodies of requests (section 4.1) to postings.
+//! Request bodies (section 4.1) to postings.
 
 use super::cells;
 use super::pair::{CqlCompression, CqlExchange, Session};
@@ -21,10 +21,10 @@ mod parameter {
     pub const NOW: u32 = 0x100;
 }
 
-/// Different statements of a batch that are told. Their text would be cut in its middle anyway.
+/// Distinct statements of a batch that are kept; more would be cut from the text anyway.
 const BATCH: usize = 32;
 
-/// Posts the body of a request and says in `exchange` what it asks for.
+/// Posts the body of a request and records its statement in `exchange`.
 pub(super) fn body<R: Reader>(
     session: &mut Session,
     header: &Header,
@@ -47,7 +47,7 @@ pub(super) fn body<R: Reader>(
     }
 }
 
-/// `[bytes map]` for and from a server's query handler; ScyllaDB sends `tablets-routing-v1` in it.
+/// `[bytes map]` for or from a query handler; ScyllaDB puts `tablets-routing-v1` there.
 pub(super) fn custom_payload<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     cursor.out().enter("custom payload");
     let count = cursor.u16_be(Account::Framing, "map length")?;
@@ -59,7 +59,6 @@ pub(super) fn custom_payload<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> R
     Ok(())
 }
 
-/// `[string map]`.
 fn options<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     mut option: impl FnMut(&'a [u8], &'a [u8]),
@@ -100,8 +99,7 @@ fn startup<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R>)
     result
 }
 
-/// The text of a statement, with what it asks for. The digits of its numbers tell nothing but that: no word that is told apart
-/// has any.
+/// Reads the text of a statement. Digits of numbers are free to differ: no recognised word contains any.
 fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<(&'a [u8], Asked), Short> {
     let length = u64::from(cursor.u32_be(Account::Framing, "string length")?);
     let here = cursor.peek();
@@ -177,7 +175,7 @@ fn execute<R: Reader>(
     Ok(())
 }
 
-/// `<query_parameters>`: what `QUERY` and `EXECUTE` share.
+/// `<query_parameters>` of `QUERY` and `EXECUTE`.
 fn parameters<R: Reader>(
     header: &Header,
     types: &CqlTypeTable,
@@ -197,7 +195,7 @@ fn parameters<R: Reader>(
     tail(header, flags, cursor)
 }
 
-/// What `BATCH` shares with them too.
+/// The last parameters, which `BATCH` has too.
 fn tail<R: Reader>(header: &Header, flags: u32, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     if flags & parameter::SERIAL_CONSISTENCY != 0 {
         cursor.skip(2, Account::Metadata, "serial consistency")?;
@@ -228,7 +226,7 @@ fn values<R: Reader>(named: bool, types: &CqlTypeTable, cursor: &mut Cursor<'_, 
     let count = cursor.u16_be(Account::Framing, "value count")?;
     for index in 0..usize::from(count) {
         if named {
-            // In any order, so the types of the markers do not help.
+            // Named values may have any order, so the markers' types do not apply.
             string(cursor, Account::Schema, "value name")?;
         }
         cells::value(types, if named { usize::MAX } else { index }, cursor)?;
@@ -265,7 +263,7 @@ fn batch<R: Reader>(
             }
             _ => return Err(Short),
         };
-        // Values of a batch are never named: the flag that would say so comes after them (section 4.1.7).
+        // Values of a batch are never named: the flag follows them (section 4.1.7).
         values(false, types, cursor)?;
         cursor.out().leave();
     }
@@ -280,7 +278,7 @@ fn batch<R: Reader>(
     tail(header, flags, cursor)
 }
 
-/// Adds a statement to those of a batch, which has each that differs once.
+/// Adds a statement that the batch does not contain yet.
 fn add(statement: Asked, asked: &mut Vec<Asked>) {
     if asked.len() < BATCH && !asked.contains(&statement) {
         asked.push(statement);

@@ -1,4 +1,4 @@
-//! Bodies of responses (section 4.2) to postings.
+//! Response bodies (section 4.2) to postings.
 
 use super::cells;
 use super::pair::{CqlExchange, CqlPreparedIds, Session};
@@ -17,7 +17,6 @@ mod metadata {
     pub const CHANGED: u32 = 0x08;
 }
 
-/// Posts the body of a response to `exchange`.
 pub(super) fn body<R: Reader>(
     session: &mut Session,
     header: &Header,
@@ -46,7 +45,7 @@ pub(super) fn body<R: Reader>(
     }
 }
 
-/// `[string multimap]` of what the server can do.
+/// `[string multimap]` of the server's options.
 fn supported<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     let count = cursor.u16_be(Account::Framing, "map length")?;
     for _ in 0..count {
@@ -70,7 +69,7 @@ fn supported<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R
     Ok(())
 }
 
-/// Code, message, and what the code brings with it (section 9).
+/// Code, message, and details that depend on the code (section 9).
 fn error<R: Reader>(session: &Session, header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     const STATUS: Account = Account::Status;
     let code = cursor.u32_be(STATUS, "error code")?;
@@ -120,7 +119,7 @@ fn error<R: Reader>(session: &Session, header: &Header, cursor: &mut Cursor<'_, 
     }
 }
 
-/// Consistency, received, required, and a number of failures or, from version 5, the reason of each.
+/// Consistency, received, required, then a failure count or, from version 5, the reason for each.
 fn failures<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     cursor.skip(10, Account::Status, "replicas")?;
     if header.version < 5 {
@@ -153,7 +152,7 @@ fn event<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     }
 }
 
-/// What changed and how (section 4.2.6), as an event and as a result.
+/// A change of schema (section 4.2.6), in an event or a result.
 fn schema_change<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     string(cursor, Account::Status, "change")?;
     let target = string(cursor, Account::Status, "target")?;
@@ -174,7 +173,7 @@ fn result<R: Reader>(
     exchange: &mut CqlExchange,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> Result<(), Short> {
-    // A kind without anything after it is the whole answer.
+    // A kind without a body is the whole answer.
     let account = if cursor.remaining() == 4 { Account::Status } else { Account::Framing };
     match cursor.u32_be(account, "result kind")? {
         1 => Ok(()),
@@ -190,19 +189,19 @@ fn result<R: Reader>(
     }
 }
 
-/// What is read of `<metadata>` beside the types.
+/// Contents of `<metadata>` other than the types.
 #[derive(Default)]
 struct CqlMetadata<'a> {
     columns: u32,
-    /// The types were stated here.
+    /// The types are included.
     stated: bool,
-    /// What the types are called, which are others than when the statement was prepared.
+    /// Id of the types, if they changed since the statement was prepared.
     changed: Option<&'a [u8]>,
-    /// The keyspace, where columns were stated, is the server's own.
+    /// Whether the keyspace belongs to the server, if columns are included.
     system: Option<bool>,
-    /// The first column is that of a conditional write.
+    /// The result of a conditional write.
     conditional: bool,
-    /// Which column says what release the server is of.
+    /// The column with the server's release.
     release: Option<u32>,
 }
 
@@ -233,7 +232,7 @@ fn rows<R: Reader>(
     done
 }
 
-/// What the metadata of the rows tells of the statement that gave them.
+/// Updates the statement and its name from the metadata of its rows.
 fn apply_metadata(session: &mut Session, exchange: &mut CqlExchange, metadata: &CqlMetadata<'_>, types: &CqlTypeTable) {
     if let (true, Some(metadata_id), Some(statement)) = (metadata.stated, metadata.changed, exchange.statement) {
         session.result_changed(statement, metadata_id, types);
@@ -273,21 +272,22 @@ fn cells<R: Reader>(
     Ok(())
 }
 
-/// The cell at the cursor names the server's release.
+/// Reports the server's release from the cell at the cursor.
 fn release<R: Reader>(scylla: bool, cursor: &mut Cursor<'_, '_, '_, R>) {
     let &[a, b, c, d, ref rest @ ..] = cursor.peek() else {
         return;
     };
     let length = usize::try_from(i32::from_be_bytes([a, b, c, d])).unwrap_or(0);
     let version = rest.get(..length).and_then(|version| std::str::from_utf8(version).ok());
-    // ScyllaDB states the release of Cassandra that it is compatible with.
+    // ScyllaDB states the compatible Cassandra release.
     if let (Some(version @ [_, ..]), false) = (version.map(str::as_bytes), scylla) {
         let name = format!("Cassandra {}", String::from_utf8_lossy(version));
         cursor.out().software(Side::Response, &name);
     }
 }
 
-/// `<metadata>` of rows and of prepared statements. `indexes` reads what prepared statements have after the count.
+/// Reads the `<metadata>` of rows and prepared statements. `indexes` reads the prepared statements' fields after the
+/// count.
 fn read_metadata<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     types: &mut CqlTypeTable,
@@ -307,7 +307,7 @@ fn read_metadata<'a, R: Reader>(
     if flags & metadata::CHANGED != 0 {
         metadata.changed = Some(short_bytes(cursor, Account::Metadata, "result metadata id")?);
     }
-    // A column takes at least the length of its name and a type id.
+    // A column takes at least a name length and a type id.
     if metadata.stated && u64::from(metadata.columns) * 4 > cursor.remaining() {
         return Err(Short);
     }
@@ -342,7 +342,7 @@ fn columns<R: Reader>(
     Ok(())
 }
 
-/// Keyspace and table; true for the server's description of itself.
+/// Reads keyspace and table; true for `system.local`.
 fn table<R: Reader>(metadata: &mut CqlMetadata<'_>, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
     let keyspace = string(cursor, Account::Schema, "keyspace name")?;
     let table = string(cursor, Account::Schema, "table name")?;
@@ -368,12 +368,12 @@ fn prepared<R: Reader>(
         (bind, result) = (CqlTypeTable::default(), CqlTypeTable::default());
     }
     let rows = metadata.as_ref().ok().and_then(|metadata| metadata.system.filter(|_| !metadata.conditional));
-    // The id and what was read of the types serve even where the message was snapped behind them.
+    // A snapped message still provides the id and some types.
     session.remember(exchange, ids, bind, result, rows);
     metadata.map(drop)
 }
 
-/// Types of the bind markers and of the result; gives the shape of the latter.
+/// Reads the types of bind markers and result; returns the result's metadata.
 fn prepared_metadata<'a, R: Reader>(
     header: &Header,
     bind: &mut CqlTypeTable,

@@ -1,22 +1,21 @@
-//! The segments of version 5 (`native_protocol_v5.spec`, section 2, which calls them frames).
+//! Segments of version 5 (`native_protocol_v5.spec`, section 2, which calls them frames).
 //!
 //! ```text
 //! plain:      length 17 bits | self-contained 1 | padding 6                        | CRC-24 | payload | CRC-32
 //! compressed: length 17 bits | decompressed length 17 | self-contained 1 | padding 5 | CRC-24 | payload | CRC-32
 //! ```
 //!
-//! All integers are little-endian. A self-contained segment holds whole messages; others each hold a piece of one
-//! message that is too long for a segment. A decompressed length of 0 says that this payload is not compressed.
+//! All integers are little-endian. A self-contained segment holds whole messages; other segments each hold a part of
+//! one long message. A decompressed length of 0 means an uncompressed payload.
 
-/// Start value and polynomial of the header's checksum.
+/// Initial value and polynomial of the header's checksum.
 const CRC24_INIT: u32 = 0x0087_5060;
 const CRC24_POLYNOMIAL: u32 = 0x0197_4F0B;
-/// What the payload's checksum is seeded with.
+/// Seed of the payload's checksum.
 const CRC32_SEED: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
 /// Bytes of the payload's checksum.
 pub(super) const TRAILER: u64 = 4;
 
-/// Which of the two headers the connection uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SegmentFormat {
     Plain,
@@ -32,21 +31,19 @@ impl SegmentFormat {
     }
 }
 
-/// A segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CqlSegment {
     pub format: SegmentFormat,
     /// Bytes of payload on the wire.
     pub wire: u64,
-    /// Bytes of payload once decompressed.
+    /// Bytes of the decompressed payload.
     pub length: u64,
-    /// The payload is compressed.
     pub packed: bool,
     pub self_contained: bool,
 }
 
 impl CqlSegment {
-    /// Reads a header; `None` where there are too few bytes or the checksum is wrong.
+    /// Reads a header; `None` if bytes are missing or the checksum is wrong.
     pub fn read(bytes: &[u8], format: SegmentFormat) -> Option<Self> {
         let checked = format.header() - 3;
         let fields = bytes.get(..checked)?;
@@ -71,12 +68,10 @@ impl CqlSegment {
         })
     }
 
-    /// Bytes of the header.
     pub const fn header(&self) -> u64 {
         self.format.header() as u64
     }
 
-    /// Bytes of the whole segment.
     pub const fn total(&self) -> u64 {
         self.header() + self.wire + TRAILER
     }
@@ -91,7 +86,6 @@ pub(super) fn crc24(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Returns the checksum of a payload.
 pub(super) fn crc32(payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&CRC32_SEED);

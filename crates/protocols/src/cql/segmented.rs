@@ -1,5 +1,4 @@
-//! Messages within segments: gathering the segments of a message, decoding it as if it lay on the stream, and posting
-//! everything in the order of the wire.
+//! Reads messages from segments: assembles a message, decodes it, and posts everything in wire order.
 
 use super::decode::{CqlBuffers, CqlFraming, CqlRemainder};
 use super::segment::{CqlSegment, SegmentFormat, TRAILER, crc32};
@@ -11,25 +10,25 @@ use overhead_decode::tape::{Recorder, Tape, post_shares};
 use overhead_decode::{Codec, Input, Malformed, Note, Out, Reader, Short, Step};
 use overhead_model::{Account, Outcome, Side};
 
-/// Bytes of segments that are gathered for one message; what it has beyond is counted, not read. Leaves room for one
-/// more segment in what the engine keeps.
+/// Most segment bytes assembled for one message; the rest is counted, not read. Leaves room for one more segment in the
+/// engine's buffer.
 const GATHERED: u64 = MESSAGE_BUFFER - (1 << 18);
 
-/// Bytes that they may decompress to.
+/// Most decompressed bytes for one message.
 const GATHERED_DECOMPRESSED: u64 = 2 * MESSAGE_BUFFER;
 
 /// Segments whose list is kept for the next message.
 const KEPT: usize = 64;
 
-/// The segments of one message, as far as they have arrived. Kept while more are needed, so that each is looked at once.
+/// Segments of one message so far. Kept between calls so that each is read once.
 #[derive(Debug, Default)]
 pub(super) struct SegmentAssembly {
     segments: Vec<CqlSegment>,
     /// Bytes of the segments.
     end: u64,
-    /// Bytes of their payload.
+    /// Bytes of their decompressed payload.
     length: u64,
-    /// Bytes of the message; 0 where one segment is all there is.
+    /// Bytes of the message; 0 if it has only one segment.
     whole: u64,
 }
 
@@ -44,15 +43,15 @@ impl SegmentAssembly {
         self.segments.shrink_to(KEPT);
     }
 
-    /// Takes in what has arrived. Gives the number of bytes to wait for, `None` where the message is whole or nothing
-    /// more can be read.
+    /// Adds the segments that have arrived. Returns the bytes to wait for; `None` once the message is complete or
+    /// cannot be read on.
     fn collect(&mut self, input: Input<'_>) -> Option<u64> {
         let format = self.segments.first()?.format;
         while self.length < self.whole && self.end < GATHERED && self.length < GATHERED_DECOMPRESSED {
             if input.available() < self.end + format.header() as u64 {
                 return Some(self.end + format.header() as u64);
             }
-            // Where the next header cannot be read, the message ends here; the next step says why.
+            // An unreadable header ends the message; the next step reports it.
             let next = usize::try_from(self.end).ok().and_then(|end| input.bytes.get(end..))?;
             let segment = CqlSegment::read(next, format)?;
             if input.available() < self.end + segment.total() {
@@ -67,7 +66,7 @@ impl SegmentAssembly {
 }
 
 impl Cql {
-    /// The segment at the start of `bytes`; `Err` where there are too few to tell.
+    /// Reads the segment at the start of `bytes`; `Err` if there are too few.
     pub(super) fn segment(&self, bytes: &[u8]) -> Result<Option<CqlSegment>, Short> {
         match self.format {
             Some(format) if bytes.len() < format.header() => Err(Short),
@@ -78,7 +77,7 @@ impl Cql {
         }
     }
 
-    /// One self-contained segment, or as many as one long message takes.
+    /// Reads a self-contained segment, or all segments of a long message.
     pub(super) fn next_segments<R: Reader>(
         &mut self,
         side: Side,
@@ -115,7 +114,7 @@ impl Cql {
         done
     }
 
-    /// A plain segment that holds one message: the usual case, and one that needs no recording.
+    /// Reads an uncompressed segment with one message. This common case needs no recording.
     fn play_segment<R: Reader>(
         &mut self,
         header: &Header,
@@ -133,7 +132,7 @@ impl Cql {
         Ok(Step::Progress)
     }
 
-    /// Length of the message that begins in `first`, where it does not end there too.
+    /// Returns the length of the message that begins in `first` and continues in others; otherwise 0.
     fn message_length(&mut self, side: Side, first: CqlSegment, input: Input<'_>) -> u64 {
         if first.self_contained {
             return 0;
@@ -141,11 +140,11 @@ impl Cql {
         let (buffers, expansion) = (&mut self.buffers, &self.session.shared.expansion);
         buffers.payload.clear();
         unpack(first, input.bytes, &mut buffers.block, &mut buffers.payload, expansion);
-        // A continuation whose beginning was lost has no header.
+        // If its start was lost, there is no header.
         Header::read(&buffers.payload, side).map_or(0, |header| header.total())
     }
 
-    /// Decodes the messages of gathered segments and posts everything in the order in which it lies on the wire.
+    /// Decodes the messages of the segments and posts everything in wire order.
     fn play_segments<R: Reader>(
         &mut self,
         side: Side,
@@ -184,8 +183,7 @@ impl Cql {
         done
     }
 
-    /// The messages in the payload of segments. What does not make a whole message at the end is the beginning of one
-    /// that is too long to be gathered, or damaged.
+    /// Decodes the messages in a payload. An incomplete one at the end is damaged or too long to assemble.
     fn messages<R: Reader>(&mut self, side: Side, mut input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
         while input.available() > 0 {
             let Ok(header) = Header::read(input.bytes, side) else {
@@ -208,7 +206,7 @@ impl Cql {
         Ok(())
     }
 
-    /// Posts a recording with the headers and checksums of the segments in between.
+    /// Posts a recording, with segment headers and checksums in between.
     fn post_segments<R: Reader>(&mut self, segments: &[CqlSegment], tape: &Tape, out: &mut Out<'_, R>) {
         let mut player = tape.play();
         let CqlBuffers { owners, overhead, shares, .. } = &mut self.buffers;
@@ -220,7 +218,7 @@ impl Cql {
                 out.close(op, Outcome::NoReply);
                 continue;
             }
-            // Header and checksum are shared by the messages as frame headers are.
+            // Messages share a segment's header and checksum as they share frame headers.
             let around = overhead.of(segment.header() + TRAILER, owners.iter().map(|&(_, weight)| weight));
             post_shares(owners, around, (Account::Framing, "segment header", segment.header()), out);
             if segment.packed {
@@ -233,7 +231,7 @@ impl Cql {
         player.post(u64::MAX, out);
     }
 
-    /// A segment of a message that is too long to be gathered.
+    /// Reads a further segment of a message too long to assemble.
     fn continue_message<R: Reader>(
         &mut self,
         side: Side,
@@ -258,7 +256,7 @@ impl Cql {
         }
     }
 
-    /// The bytes after a loss do not continue the message before it.
+    /// After a loss, nothing continues the current message.
     pub(super) fn lose_rest<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         self.assembly[side as usize].end();
         if let Some(rest) = self.rest[side as usize].take()
@@ -269,7 +267,7 @@ impl Cql {
     }
 }
 
-/// Returns the message that makes up the payload of the segment that begins `bytes`, where it is one, plain and sound.
+/// Returns the message in a segment if it is the only one, uncompressed and intact.
 fn sole_message(side: Side, segment: CqlSegment, bytes: &[u8]) -> Option<(Header, &[u8])> {
     let from = segment.format.header();
     let wire = bytes.get(from..from + segment.wire as usize)?;
@@ -279,8 +277,7 @@ fn sole_message(side: Side, segment: CqlSegment, bytes: &[u8]) -> Option<(Header
     whole.then_some((header, wire))
 }
 
-/// Adds the payload of the segment that begins `bytes` to `payload`: all of it, or what was captured of it. False
-/// where it is not whole or not sound.
+/// Appends the captured payload of the segment at the start of `bytes`; returns false if it is incomplete or damaged.
 fn unpack(
     segment: CqlSegment,
     bytes: &[u8],

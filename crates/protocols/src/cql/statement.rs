@@ -1,12 +1,10 @@
-//! What a CQL text asks for: its verb, and whether it is about the server's own keyspaces.
+//! Finds the verb of a CQL text, and whether it uses the server's keyspaces.
 
-/// A statement's verb and target, as far as naming and classing its operation needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CqlStatement {
-    /// Verb in capitals; `None` where the text begins with none that is known.
+    /// In capitals; `None` if unknown.
     pub verb: Option<&'static str>,
-    /// True where the table is in a keyspace of the server (`system.peers`), false where it is in another, `None`
-    /// where no keyspace is named.
+    /// Whether the table's keyspace belongs to the server (`system.peers`); `None` if the text names no keyspace.
     pub system: Option<bool>,
 }
 
@@ -15,7 +13,7 @@ const VERBS: [&str; 17] = [
     "DESCRIBE", "PRUNE", "ATTACH", "DETACH", "ADD",
 ];
 
-/// Keyspaces that the servers keep for themselves (Cassandra, `ScyllaDB`, `DataStax` Enterprise).
+/// Keyspaces of the servers (Cassandra, `ScyllaDB`, `DataStax` Enterprise).
 const SYSTEM_KEYSPACES: [&str; 16] = [
     "system",
     "system_schema",
@@ -35,13 +33,11 @@ const SYSTEM_KEYSPACES: [&str; 16] = [
     "dse_security",
 ];
 
-/// Returns whether it is the name of a keyspace of the server.
 pub(super) fn is_system_keyspace(name: &[u8]) -> bool {
     SYSTEM_KEYSPACES.iter().any(|system| name.eq_ignore_ascii_case(system.as_bytes()))
 }
 
 impl CqlStatement {
-    /// Reads as much of `text` as it takes.
     pub fn of(text: &[u8]) -> Self {
         let mut tokens = CqlLexer { text };
         let Some(CqlToken::Word(first)) = tokens.next() else {
@@ -79,7 +75,6 @@ enum CqlToken<'a> {
     Quoted(&'a [u8]),
     /// A string in single quotes or dollars.
     Text,
-    /// Any other character.
     Mark(u8),
 }
 
@@ -88,14 +83,14 @@ struct CqlLexer<'a> {
 }
 
 impl<'a> CqlLexer<'a> {
-    /// Returns what a statement is that begins with `BEGIN`: a batch (`BEGIN UNLOGGED BATCH`), or a transaction of Cassandra 6.
+    /// After `BEGIN`, distinguishes a batch (`BEGIN UNLOGGED BATCH`) from a transaction of Cassandra 6.
     fn batch_or_transaction(&mut self) -> Option<&'static str> {
         let names = ["BATCH", "TRANSACTION"];
         self.take(2)
             .find_map(|token| names.into_iter().find(|name| matches!(token, CqlToken::Word(word) if is(word, name))))
     }
 
-    /// Returns whether the table that follows `keyword` is the server's own.
+    /// Returns whether the table after `keyword` is the server's.
     fn keyspace_after(&mut self, keyword: &str) -> Option<bool> {
         loop {
             match self.next()? {
@@ -107,7 +102,7 @@ impl<'a> CqlLexer<'a> {
         self.keyspace_of(name)
     }
 
-    /// Returns whether `name`, where it is followed by a dot, is a keyspace of the server.
+    /// Returns whether `name` is a keyspace of the server; `None` unless a dot follows.
     fn keyspace_of(&mut self, name: Option<CqlToken<'a>>) -> Option<bool> {
         let (CqlToken::Word(name) | CqlToken::Quoted(name)) = name? else {
             return None;
@@ -119,7 +114,7 @@ impl<'a> CqlLexer<'a> {
         self.text = end.and_then(|end| self.text.get(end..)).unwrap_or_default();
     }
 
-    /// Passes blanks and comments.
+    /// Skips white space and comments.
     fn skip_blanks(&mut self) {
         loop {
             self.text = self.text.trim_ascii_start();

@@ -1,4 +1,4 @@
-//! Exchanges named after their situation, each cut at every byte; damage; properties.
+//! Exchanges named after their situation and split at every byte; damage; properties.
 
 mod bodies;
 mod build;
@@ -15,22 +15,21 @@ use overhead_model::Side::{Request, Response};
 use overhead_model::{Account, Side};
 use overhead_testing::transcript::{Transcript, check};
 
-/// The transcript of a conversation from its start, which must not depend on how it is cut.
+/// Decodes a conversation from its start, split at every byte.
 fn decode(conversation: &[(Side, &[u8])]) -> Transcript {
     check(|| Cql::new(false), conversation)
 }
 
-/// The same where the capture began later.
+/// Decodes a conversation that began before the capture.
 fn decode_later(conversation: &[(Side, &[u8])]) -> Transcript {
     check(|| Cql::new(true), conversation)
 }
 
-/// One request and its response, on a connection of their own.
 fn exchange(request: &[u8], response: &[u8]) -> Transcript {
     decode(&[(Request, request), (Response, response)])
 }
 
-/// `account bytes` of the postings whose path ends with `field`, in order.
+/// Returns account and length of the postings whose path ends with `field`, in order.
 fn posted(transcript: &Transcript, side: Side, field: &str) -> Vec<(Account, u64)> {
     let postings = transcript.postings[side as usize].iter();
     let named = postings.filter(|posting| posting.path.ends_with(field));

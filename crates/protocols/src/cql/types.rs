@@ -1,40 +1,39 @@
-//! Column types as the traffic states them (section 4.2.5.2, `<type>`), including those that are named by a class of
-//! the server because the protocol version has no id for them (`VectorType(FloatType , 16)`).
+//! Column types stated by the traffic (section 4.2.5.2, `<type>`). Types without an id in the protocol version have a
+//! class name (`VectorType(FloatType , 16)`).
 
 use super::wire::string;
 use crate::limits::NESTING;
 use overhead_decode::{Cursor, Reader, Short};
 use overhead_model::Account;
 
-/// Types remembered of one message. Far above any table's columns; bounds what a crafted message makes us hold.
+/// Types kept for one message: far more than any table needs, and a bound on crafted messages.
 const NODES: usize = 64 << 10;
 
-/// A type, or the kind of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum CqlType {
     /// No inner structure.
     Leaf,
-    /// No inner structure, and always this long: in a vector its elements have no length of their own.
+    /// No inner structure and a fixed length; vectors of it omit element lengths.
     Fixed(u32),
-    /// List or set of the node.
+    /// List or set.
     List(u32),
-    /// Map of two nodes.
+    /// Key and value.
     Map(u32, u32),
     /// Tuple or user-defined type: a range of links.
     Tuple { first: u32, count: u32 },
-    /// Vector of so many elements of the node.
+    /// `count` elements of one node.
     Vector { element: u32, count: u32 },
-    /// Named by the traffic, but its layout is not known.
+    /// Stated, but with an unknown layout.
     Unknown,
 }
 
-/// The types of a row's columns, or of a statement's bind markers.
+/// Types of a row's columns or of bind markers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct CqlTypeTable {
     nodes: Vec<CqlType>,
-    /// Members of tuples, by node.
+    /// Nodes of tuple members.
     links: Vec<u32>,
-    /// Columns, by node.
+    /// Nodes of columns.
     columns: Vec<u32>,
 }
 
@@ -45,17 +44,15 @@ impl CqlTypeTable {
         self.columns.clear();
     }
 
-    /// Number of columns.
     pub fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// Memory held, in entries.
+    /// Returns the number of entries.
     pub fn weight(&self) -> usize {
         self.nodes.len() + self.links.len() + self.columns.len()
     }
 
-    /// Node of a column; `None` where its type was not seen.
     pub fn column(&self, index: usize) -> Option<u32> {
         self.columns.get(index).copied()
     }
@@ -64,12 +61,10 @@ impl CqlTypeTable {
         self.nodes.get(node as usize).copied().unwrap_or(CqlType::Unknown)
     }
 
-    /// Node of a tuple's member.
     pub fn link(&self, link: u32) -> u32 {
         self.links.get(link as usize).copied().unwrap_or(u32::MAX)
     }
 
-    /// Reads the type of the next column.
     pub fn read_column<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         let node = self.read(cursor, NESTING)?;
         self.columns.push(node);
@@ -84,7 +79,7 @@ impl CqlTypeTable {
         Ok(self.nodes.len() as u32 - 1)
     }
 
-    /// Room for the members of a tuple.
+    /// Reserves links for the members of a tuple.
     fn reserve(&mut self, count: u16) -> Result<u32, Short> {
         let first = self.links.len();
         if self.nodes.len() + first + usize::from(count) >= NODES {
@@ -140,13 +135,13 @@ impl CqlTypeTable {
         Ok(CqlType::Tuple { first, count: u32::from(count) })
     }
 
-    /// The type that a class name of the server states. A name that does not parse is a type of unknown layout.
+    /// Adds the type of a class name; a name that does not parse has an unknown layout.
     fn class(&mut self, name: &[u8]) -> Result<u32, Short> {
         let node = CqlClassReader { text: name }.read(self, NESTING).unwrap_or(CqlType::Unknown);
         self.push(node)
     }
 
-    /// Bytes of every value of this type, where that is fixed (in which case a vector has no element lengths).
+    /// Returns the bytes of each value, if fixed; a vector then has no element lengths.
     pub fn fixed(&self, node: u32) -> Option<u64> {
         match self.node(node) {
             CqlType::Fixed(size) => Some(u64::from(size)),
@@ -156,7 +151,7 @@ impl CqlTypeTable {
     }
 }
 
-/// Returns the native types. Fixed are those whose serializer has one length (`AbstractType.valueLengthIfFixed` of the server).
+/// Native types; fixed are those with a constant `AbstractType.valueLengthIfFixed` in the server.
 const fn native(id: u16) -> CqlType {
     match id {
         // boolean
@@ -173,7 +168,7 @@ const fn native(id: u16) -> CqlType {
     }
 }
 
-/// What is left to read of a class name such as `o.a.c.db.marshal.MapType(…UTF8Type,…Int32Type)`.
+/// Rest of a class name such as `o.a.c.db.marshal.MapType(…UTF8Type,…Int32Type)`.
 struct CqlClassReader<'a> {
     text: &'a [u8],
 }
@@ -183,7 +178,7 @@ impl<'a> CqlClassReader<'a> {
         self.text = self.text.trim_ascii_start();
     }
 
-    /// Takes `punctuation` if it comes next.
+    /// Skips `punctuation` if it comes next.
     fn eat(&mut self, punctuation: u8) -> Option<()> {
         self.skip_blanks();
         match self.text {
@@ -267,7 +262,7 @@ impl<'a> CqlClassReader<'a> {
         link_all(types, &nodes)
     }
 
-    /// `,name:Type` and so on up to the closing parenthesis, with names in hexadecimal.
+    /// Reads `,name:Type` up to the closing parenthesis; names are hexadecimal.
     fn fields(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<CqlType> {
         let mut nodes = Vec::new();
         while self.eat(b',').is_some() {

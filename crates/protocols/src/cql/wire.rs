@@ -1,10 +1,10 @@
-//! The fixed parts of the protocol: header, opcodes, flags, primitives.
+//! Header, opcodes, flags and primitives.
 
 use overhead_decode::{Cursor, Free, Reader, Short};
 use overhead_model::{Account, Side};
 use std::ops::RangeInclusive;
 
-/// Longest body that any server accepts (`native_protocol_v4.spec`, section 2.5: 256 MB).
+/// Longest body (`native_protocol_v4.spec`, section 2.5: 256 MB).
 pub(super) const MAX_BODY: u32 = 256 << 20;
 
 /// Header flags (section 2.2).
@@ -37,7 +37,7 @@ pub(super) mod opcode {
     pub const AUTH_SUCCESS: u8 = 0x10;
 }
 
-/// Name of a message kind and the side that sends it.
+/// Returns a message kind's name and sender.
 pub(super) const fn kind(opcode: u8) -> Option<(&'static str, Side)> {
     Some(match opcode {
         opcode::ERROR => ("ERROR", Side::Response),
@@ -61,11 +61,10 @@ pub(super) const fn kind(opcode: u8) -> Option<(&'static str, Side)> {
     })
 }
 
-/// Versions of `DataStax` Enterprise, which its drivers try first. Their headers are those of version 4; a server that
-/// does not know them says so in a version of its own.
+/// `DataStax` Enterprise versions, which its drivers try first. Headers are like version 4; other servers reject them
+/// in a version they support.
 const DATASTAX: RangeInclusive<u8> = 65..=66;
 
-/// Header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub side: Side,
@@ -79,17 +78,14 @@ pub(super) struct Header {
     pub length: u32,
 }
 
-/// Why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CqlHeaderError {
-    /// Too few of them.
+    /// Too few bytes.
     Short,
-    /// What is wrong.
     Bad(&'static str),
 }
 
 impl Header {
-    /// Reads the header that begins `bytes`, sent on `side`.
     pub fn read(bytes: &[u8], side: Side) -> Result<Self, CqlHeaderError> {
         let &[first, flags, ref rest @ ..] = bytes else {
             return Err(CqlHeaderError::Short);
@@ -118,7 +114,7 @@ impl Header {
         }
     }
 
-    /// Bytes of the header itself.
+    /// Bytes of the header.
     pub const fn size(&self) -> u64 {
         if self.version > 2 { 9 } else { 8 }
     }
@@ -132,8 +128,8 @@ impl Header {
         self.flags & flag != 0
     }
 
-    /// Posts the header. `is_paired` where the stream id is that of a request and its response, and only finds one by the other:
-    /// then the others of 0 and above would do as well.
+    /// Posts the header. With `is_paired`, the stream id only links a request to its response, so any other
+    /// non-negative id would do.
     pub fn post<R: Reader>(&self, is_paired: bool, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         let id = self.size() - 7;
         if is_paired && cursor.remaining() >= 2 {
@@ -149,7 +145,7 @@ impl Header {
     }
 }
 
-/// `[string]`: a short length and that many bytes.
+/// `[string]`: a two-byte length and as many bytes.
 pub(super) fn string<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     account: Account,
@@ -162,7 +158,7 @@ pub(super) fn string<'a, R: Reader>(
     Ok(behind.get(..usize::from(length)).unwrap_or(behind))
 }
 
-/// `[bytes]`: an int length and that many bytes; null where it is negative.
+/// `[bytes]`: a four-byte length and as many bytes; negative means null.
 pub(super) fn bytes<R: Reader>(
     cursor: &mut Cursor<'_, '_, '_, R>,
     account: Account,
@@ -172,7 +168,7 @@ pub(super) fn bytes<R: Reader>(
     cursor.skip(u64::try_from(length).unwrap_or(0), account, field)
 }
 
-/// [`bytes`] that nobody looks at.
+/// Like [`bytes`], with contents that decoding ignores.
 pub(super) fn free_bytes<R: Reader>(
     cursor: &mut Cursor<'_, '_, '_, R>,
     account: Account,
@@ -182,7 +178,7 @@ pub(super) fn free_bytes<R: Reader>(
     cursor.skip_free(u64::try_from(length).unwrap_or(0), account, field, Free::Any)
 }
 
-/// `[short bytes]`: a short length and that many bytes.
+/// `[short bytes]`, laid out like [`string`].
 pub(super) fn short_bytes<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     account: Account,
@@ -191,7 +187,6 @@ pub(super) fn short_bytes<'a, R: Reader>(
     string(cursor, account, field)
 }
 
-/// `[string list]`.
 pub(super) fn string_list<R: Reader>(
     cursor: &mut Cursor<'_, '_, '_, R>,
     account: Account,

@@ -1,16 +1,15 @@
-//! Whether bytes provably begin a message, for captures that start within a connection and for resuming after a loss.
+//! Checks that bytes begin a message, for captures that start within a connection and for resuming after a loss.
 //!
-//! A message's type and length alone prove little, so that its inside is read too, as far as
-//! [`limits::BOUNDARY_WINDOW`] bytes go, and of those that have no inside the header that follows.
+//! A type and a length prove little. So the body is checked too, up to [`limits::BOUNDARY_WINDOW`], or the next header
+//! if there is no body.
 
 use super::wire::{self, HEADER};
 use crate::limits::BOUNDARY_WINDOW;
 use overhead_decode::{Boundary, Malformed};
 
-/// No message of this length is believed to begin where one is looked for.
+/// Longer messages are not accepted as a boundary.
 const PLAUSIBLE: u64 = 1 << 20;
 
-/// For bytes of a client.
 pub(super) fn request_boundary(bytes: &[u8]) -> Boundary {
     if bytes.first() == Some(&0) {
         return startup(bytes);
@@ -18,7 +17,6 @@ pub(super) fn request_boundary(bytes: &[u8]) -> Boundary {
     PgMessageProbe::new(bytes, wire::request_header).map_or_else(|known| known, |probe| verdict(request(probe)))
 }
 
-/// For bytes of a server.
 pub(super) fn response_boundary(bytes: &[u8]) -> Boundary {
     PgMessageProbe::new(bytes, wire::response_header).map_or_else(|known| known, |probe| verdict(response(probe)))
 }
@@ -133,7 +131,6 @@ fn response(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
     }
 }
 
-/// Responses with texts in them.
 fn named_response(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
     match probe.kind {
         b'E' | b'N' => {
@@ -160,8 +157,7 @@ fn named_response(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
     }
 }
 
-/// A tentative reading of one message. Its errors are verdicts: not a message, more bytes needed, or nothing wrong up to
-/// the end of the window.
+/// Checks one message. Its errors are verdicts: `No`, `More`, or `Yes` for nothing wrong up to the end of the window.
 struct PgMessageProbe<'a> {
     bytes: &'a [u8],
     kind: u8,
@@ -182,7 +178,6 @@ impl<'a> PgMessageProbe<'a> {
         }
     }
 
-    /// The byte at the position.
     fn here(&self) -> Result<u8, Boundary> {
         let at = usize::try_from(self.pos).unwrap_or(usize::MAX);
         match self.bytes.get(at) {
@@ -199,7 +194,6 @@ impl<'a> PgMessageProbe<'a> {
         Ok(byte)
     }
 
-    /// A big-endian number of `len` bytes.
     fn number(&mut self, len: usize) -> Result<u32, Boundary> {
         let mut number = 0;
         for _ in 0..len {
@@ -208,7 +202,6 @@ impl<'a> PgMessageProbe<'a> {
         Ok(number)
     }
 
-    /// A field that must be as `is_right` says.
     fn check<T: Copy>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Boundary>,
@@ -218,12 +211,10 @@ impl<'a> PgMessageProbe<'a> {
         if is_right(value) { Ok(value) } else { Err(Boundary::No) }
     }
 
-    /// The byte at the position must be as `is_right` says.
     fn peek(&mut self, is_right: impl FnOnce(u8) -> bool) -> Result<(), Boundary> {
         if is_right(self.here()?) { Ok(()) } else { Err(Boundary::No) }
     }
 
-    /// Readable text and a NUL.
     fn text(&mut self) -> Result<(), Boundary> {
         loop {
             match self.byte()? {
@@ -234,7 +225,6 @@ impl<'a> PgMessageProbe<'a> {
         }
     }
 
-    /// The length of a value, and the value.
     fn cell(&mut self) -> Result<(), Boundary> {
         let len = self.number(4)?;
         if len == u32::MAX {
@@ -247,14 +237,12 @@ impl<'a> PgMessageProbe<'a> {
         Ok(())
     }
 
-    /// Passes over the inside.
     fn pass_all(&mut self) -> Result<(), Boundary> {
         self.pos = self.total;
         let proves = self.total + HEADER <= BOUNDARY_WINDOW as u64;
         if proves { Ok(()) } else { Err(Boundary::No) }
     }
 
-    /// Exactly `n` bytes are left.
     fn leaves(&self, n: u64) -> Result<(), Boundary> {
         if self.total - self.pos == n { Ok(()) } else { Err(Boundary::No) }
     }
@@ -263,7 +251,6 @@ impl<'a> PgMessageProbe<'a> {
         self.leaves(0)
     }
 
-    /// The inside of an authentication request.
     fn authentication(&mut self) -> Result<(), Boundary> {
         match (self.number(4)?, self.total) {
             (0, 9) => self.followed(wire::response_header),
@@ -272,7 +259,7 @@ impl<'a> PgMessageProbe<'a> {
         }
     }
 
-    /// The message ends here; the header that follows is read where it lies within the window.
+    /// Checks that the message ends here, and the next header if it lies within the window.
     fn followed_in_sight(&self, header: PgHeaderReader) -> Result<(), Boundary> {
         self.end()?;
         if self.pos + HEADER > BOUNDARY_WINDOW as u64 {
@@ -281,7 +268,7 @@ impl<'a> PgMessageProbe<'a> {
         self.followed(header)
     }
 
-    /// The message ends here, and another header follows.
+    /// Checks that the message ends here and that another header follows.
     fn followed(&self, header: PgHeaderReader) -> Result<(), Boundary> {
         self.end()?;
         let next = usize::try_from(self.pos).ok().and_then(|at| self.bytes.get(at..));

@@ -1,4 +1,4 @@
-//! Messages of the client to postings (PostgreSQL manual, chapter 55.7, "F").
+//! Client messages to postings (PostgreSQL manual, chapter 55.7, "F").
 
 use super::copy::CopyReader;
 use super::decode::header;
@@ -13,12 +13,11 @@ use overhead_decode::near;
 use overhead_decode::{Cursor, Input, Malformed, Out, Reader, Short};
 use overhead_model::{Account, Class, Outcome, Side};
 
-/// Authentication requests of the server (`AuthenticationSASL`, …) that the client's next message answers.
+/// Authentication requests (`AuthenticationSASL`, …) that the client's next message answers.
 const CLEARTEXT: u32 = 3;
 const MD5: u32 = 5;
 const SASL: u32 = 10;
 
-/// A packet without type byte.
 pub(super) fn startup<R: Reader>(
     state: &mut Pgwire,
     code: u32,
@@ -66,7 +65,6 @@ fn cancel<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     Ok(())
 }
 
-/// Names and values of a `StartupMessage`.
 fn parameters<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     c.out().enter("parameter");
     while c.remaining() > 1 {
@@ -86,7 +84,7 @@ fn parameters<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>) -> R
 }
 
 impl Pgwire {
-    /// The client's name of itself; the first one counts.
+    /// Reports the client's name for itself; only the first one counts.
     pub(super) fn name_client<R: Reader>(&mut self, name: &[u8], out: &mut Out<'_, R>) {
         if let Ok(name) = std::str::from_utf8(name)
             && !name.is_empty()
@@ -98,7 +96,6 @@ impl Pgwire {
     }
 }
 
-/// A message with type byte.
 pub(super) fn message<R: Reader>(
     state: &mut Pgwire,
     kind: u8,
@@ -132,7 +129,6 @@ pub(super) fn message<R: Reader>(
     }
 }
 
-/// Reads a message's header and inside, and finishes it.
 pub(super) fn read<'a, R: Reader, T: Default>(
     input: Input<'a>,
     total: u64,
@@ -147,7 +143,7 @@ pub(super) fn read<'a, R: Reader, T: Default>(
     read.unwrap_or_default()
 }
 
-/// The whole message's text and its NUL, as far as it was captured.
+/// Posts a body that is one text and its NUL, and returns the captured text.
 pub(super) fn only_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,
@@ -175,7 +171,7 @@ fn query<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut 
     Ok(())
 }
 
-/// What a text says that is posted next: `whole`, or where its end was not captured, `here`. `several` where it may hold more
+/// Summarises the text posted next: `whole`, or `here` if its end was not captured. With `several`, it may hold more
 /// than one statement.
 fn statement<R: Reader>(whole: Option<&[u8]>, here: &[u8], several: bool, out: &mut Out<'_, R>) -> SqlSummary {
     let text = whole.unwrap_or(here);
@@ -252,7 +248,6 @@ fn bind<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut O
     state.pairing.expect(PgRequest::Bind, unit, None, None)
 }
 
-/// Format codes and values of the parameters.
 fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[PgTypeShape]) -> Result<(), Short> {
     let codes = formats(c)?;
     let count = c.u16_be(Account::Framing, "parameter count")?;
@@ -349,7 +344,6 @@ fn copy_data<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input: Input<'
     }
 }
 
-/// Answers to an authentication request.
 fn password<R: Reader>(authentication: u32, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     match authentication {
         CLEARTEXT | MD5 => only_text(c, Account::Metadata, "password").map(|_| ()),

@@ -1,13 +1,13 @@
-//! What `CopyData` carries: rows of text or of CSV ([`rows`]), tuples ([`binary`]), or streaming replication (chapter 55.4),
-//! which has one message in each:
+//! Contents of `CopyData`: rows of text or CSV ([`rows`]), tuples ([`binary`]), or streaming replication (chapter 55.4)
+//! with one message in each:
 //!
 //! ```text
 //! w  start u64 | end u64 | time u64 | WAL            k  end u64 | time u64 | reply u8
 //! r  written u64 | flushed u64 | applied u64 | time u64 | reply u8        h  time u64 | xmin u32 | ...
 //! ```
 //!
-//! The format is that of the statement, which the client has sent before its first data. The server's response says no
-//! more than whether it is binary, and a client need not have waited for it.
+//! The client's statement determines the format. The server's response only says whether it is binary, and a client
+//! need not wait for it.
 
 mod binary;
 mod rows;
@@ -21,31 +21,27 @@ use overhead_model::Account;
 use rows::CopyRowReader;
 use statement::CopyDialect;
 
-/// How the data of one copy are read.
 #[derive(Debug)]
 pub(super) enum CopyReader {
-    /// Nothing was read yet.
     Begin(Option<CopyFormat>),
     Rows(Box<CopyRowReader>),
     Binary(CopyBinaryReader),
     Replication,
     Opaque,
-    /// Bytes were lost, and with them what the next ones are.
+    /// Bytes were lost, so the position in the stream is unknown.
     Lost,
 }
 
 impl CopyReader {
-    /// For a copy in `format`; without one it shows in the first bytes whether it is binary.
+    /// Without a format, the first bytes show whether the data is binary.
     pub fn new(format: Option<CopyFormat>) -> Self {
         Self::Begin(format)
     }
 
-    /// For data of which nothing is known.
     pub fn stray() -> Self {
         Self::Opaque
     }
 
-    /// The inside of one `CopyData`.
     pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         if let Self::Begin(format) = self {
             *self = Self::begin(format.take(), c.peek());
@@ -77,7 +73,6 @@ impl CopyReader {
         }
     }
 
-    /// Bytes of the stream were lost.
     pub fn lost(&mut self) {
         let resume_after_loss = match self {
             Self::Rows(rows) => rows.resume_after_loss(),

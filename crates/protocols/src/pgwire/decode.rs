@@ -1,4 +1,4 @@
-//! The two streams: which message begins here, and who reads it.
+//! Splits both streams into messages and dispatches them.
 
 use super::client;
 use super::pair::{PgPairing, PgRequest};
@@ -11,7 +11,6 @@ use overhead_decode::{Cursor, Input, Malformed, OpId, Out, Reader, Short, Step};
 use overhead_model::{Account, Class, Outcome, Side};
 
 impl Pgwire {
-    /// One message of the client.
     pub(super) fn request<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         match (self.phase, input.bytes.first()) {
             (_, None) => Ok(Step::More),
@@ -39,7 +38,6 @@ impl Pgwire {
         }
     }
 
-    /// One message of the server.
     pub(super) fn response<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         let Some(&first) = input.bytes.first() else {
             return Ok(Step::More);
@@ -78,7 +76,7 @@ impl Pgwire {
         Ok(Step::Progress)
     }
 
-    /// The one byte that answers `SSLRequest` or `GSSENCRequest`.
+    /// Reads the one-byte answer to `SSLRequest` or `GSSENCRequest`.
     fn negotiated<R: Reader>(
         &mut self,
         request: PgRequest,
@@ -101,7 +99,7 @@ impl Pgwire {
         Ok(Step::Progress)
     }
 
-    /// The error of a server that does not speak protocol 3: `E`, a text, NUL.
+    /// Reads the error of a server older than protocol 3: `E`, a text, NUL.
     fn old_error<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         let line = input.bytes.get(..limits::LINE).unwrap_or(input.bytes);
         let Some(end) = near::find(0, line) else {
@@ -122,7 +120,6 @@ impl Pgwire {
         Ok(Step::Progress)
     }
 
-    /// Charges the unit at the front of the queue.
     fn answer_front<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<super::pair::PgExpectedReply> {
         let front = self.pairing.front();
         if let Some(front) = front {
@@ -131,8 +128,8 @@ impl Pgwire {
         front
     }
 
-    /// One packet of a connection that GSSAPI encrypts (PostgreSQL manual, chapter 55.2.11): length and token. Wrapped
-    /// messages are told from the tokens of the handshake by their identifier (RFC 4121 section 4.2.6).
+    /// Reads a GSSAPI packet (PostgreSQL manual, chapter 55.2.11): length and token. A token identifier distinguishes
+    /// wrapped messages from the handshake (RFC 4121 section 4.2.6).
     fn gss_packet<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         let Some(total) = wire::gss_header(input.bytes)? else {
             return Ok(Step::More);
@@ -158,7 +155,7 @@ impl Pgwire {
         Ok(Step::Progress)
     }
 
-    /// Opens the operation of the handshake, or ends it and opens that of what cannot be read.
+    /// Opens the operation of the handshake, or closes it and opens one for encrypted data.
     fn gss_operation<R: Reader>(&mut self, handshake: Option<OpId>, encrypted: bool, out: &mut Out<'_, R>) -> OpId {
         if let Some(op) = handshake {
             out.close(op, Outcome::Ok);
@@ -174,7 +171,6 @@ impl Pgwire {
         op
     }
 
-    /// Bytes of `side` were lost.
     pub(super) fn lose<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         self.pairing.note_loss(side == Side::Request, out);
         if side == Side::Request && self.phase == PgPhase::Startup {
@@ -183,13 +179,11 @@ impl Pgwire {
     }
 }
 
-/// Type byte and length of a message.
 pub(super) fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     c.skip_all([(Account::Framing, "message type", 1), (Account::Framing, "message length", 4)])
 }
 
 impl Pgwire {
-    /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self {
             phase: if mid_stream { PgPhase::Messages } else { PgPhase::Startup },

@@ -1,42 +1,37 @@
-//! Whether a value of unknown type could have an inner structure.
+//! Detects values of unknown type that may have an inner structure.
 //!
-//! Such a value is data as a whole. That misleads nobody where it cannot be anything but a number or a text, so that only
-//! those are reported which look like an array, a composite or a range.
+//! A value of unknown type counts as data. That is right for numbers and texts, so only values that look like an array,
+//! a composite or a range are reported.
 
-/// Longest header of an array that is looked at: six dimensions.
 const DIMENSIONS: u32 = 6;
-/// Fields that a composite can have (`MaxTupleAttributeNumber` of the server).
+/// Most fields of a composite (`MaxTupleAttributeNumber` of the server).
 const FIELDS: u32 = 1664;
-/// Flags that a range can have: empty, inclusive and infinite bounds.
+/// Flags of a range: empty, inclusive bounds, infinite bounds.
 const RANGE_FLAGS: u8 = 0x1f;
 
-/// Returns whether a value of which `bytes` were captured, of `len`, could have structure.
+/// Returns whether a value of `len` bytes, captured as `bytes`, may have a structure.
 #[inline(never)]
 pub(super) fn may_be_structured(bytes: &[u8], len: u64, binary: bool) -> bool {
     let bytes = usize::try_from(len).ok().and_then(|len| bytes.get(..len)).unwrap_or(bytes);
     if binary { in_binary(bytes, len) } else { in_text(bytes) }
 }
 
-/// How a value begins, where that alone tells that it could have no structure, whatever follows.
+/// First bytes that rule out a structure, whatever follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PgPlainStart {
-    /// With any byte.
     Any,
-    /// With any digit.
     Digit,
-    /// With this byte.
+    /// Only the byte seen.
     Byte,
 }
 
-/// Returns how a value begins that could have no structure by [`may_be_structured`]; `None` where it takes more than the first byte to
-/// tell that.
+/// Returns which first bytes, including the present one, rule out a structure; `None` if this one does not.
 pub(super) fn plain_start(bytes: &[u8], len: u64, binary: bool) -> Option<PgPlainStart> {
     let is_whole = bytes.len() as u64 >= len;
     let first = bytes.first().copied().filter(|_| is_whole && len > 0)?;
     if binary { binary_start(first, len) } else { text_start(first, len) }
 }
 
-/// Returns the same of a value in text.
 fn text_start(first: u8, len: u64) -> Option<PgPlainStart> {
     match first {
         _ if len == 1 => Some(PgPlainStart::Any),
@@ -46,17 +41,16 @@ fn text_start(first: u8, len: u64) -> Option<PgPlainStart> {
     }
 }
 
-/// Returns the same of a value in binary format.
 fn binary_start(first: u8, len: u64) -> Option<PgPlainStart> {
     match len {
         0..5 => Some(PgPlainStart::Any),
-        // Too short for anything but a range, whose first byte says how long it is at least.
+        // Long enough only for a range; its first byte gives its shortest length.
         5..12 => range_bounds(first).is_none_or(|bounds| 1 + 4 * bounds > len).then_some(PgPlainStart::Byte),
         _ => None,
     }
 }
 
-/// Returns how many bounds a range with these flags has; `None` where no range with any has such.
+/// Returns the number of bounds of a range with these flags; `None` for impossible flags and for ranges without bounds.
 fn range_bounds(flags: u8) -> Option<u64> {
     let bounds = u64::from(flags & 0x8 == 0) + u64::from(flags & 0x10 == 0);
     (flags <= RANGE_FLAGS && flags & 1 == 0 && bounds > 0).then_some(bounds)
@@ -68,17 +62,16 @@ fn in_text(text: &[u8]) -> bool {
     literal.is_structured()
 }
 
-/// Returns whether the whole value reads as an array, a composite or a range with something in it, as far as it was captured;
-/// the layouts are in [`super::values`].
+/// Returns whether the captured bytes read as an array, a composite or a range that is not empty. Layouts:
+/// [`super::values`].
 fn in_binary(bytes: &[u8], len: u64) -> bool {
     let walk = || PgBinaryProbe { rest: bytes, left: len };
     let verdicts = || [walk().array(), walk().composite(), walk().range(), walk().multirange()];
-    // Nothing is shorter, and of less nothing can be said.
     len >= 5 && bytes.len() >= 5 && verdicts().into_iter().any(|verdict| verdict.unwrap_or_else(|verdict| verdict))
 }
 
-/// A tentative reading of a value in binary format. Its errors are verdicts: it cannot be such a value, or it can, as far
-/// as it was captured.
+/// Reads a binary value tentatively. Its errors are verdicts: `false` for a value that cannot be of this kind, `true`
+/// if the captured part fits.
 #[derive(Clone, Copy)]
 struct PgBinaryProbe<'a> {
     rest: &'a [u8],
@@ -92,7 +85,6 @@ impl PgBinaryProbe<'_> {
         word.ok_or(true)
     }
 
-    /// A word that must be as `is_right` says.
     fn check(&mut self, is_right: impl FnOnce(u32) -> bool) -> Result<u32, bool> {
         let word = self.word()?;
         if is_right(word) { Ok(word) } else { Err(false) }
@@ -104,7 +96,7 @@ impl PgBinaryProbe<'_> {
         Ok(())
     }
 
-    /// A length and as many bytes; gives them, none where it is null.
+    /// Reads a length and returns as many bytes; none for a null.
     fn part(&mut self) -> Result<Self, bool> {
         let len = match self.word()? {
             u32::MAX => 0,
@@ -115,7 +107,7 @@ impl PgBinaryProbe<'_> {
         Ok(part)
     }
 
-    /// So many lengths and values, and nothing behind them.
+    /// Reads `count` parts and returns whether they end the value.
     fn parts(&mut self, count: u64) -> Result<bool, bool> {
         for _ in 0..count {
             self.part()?;
@@ -160,10 +152,9 @@ impl PgBinaryProbe<'_> {
     }
 }
 
-/// A text that is read piece by piece, as long as it looks like the literal of an array, a composite or a range.
+/// Checks, piece by piece, whether a text looks like the literal of an array, a composite or a range.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PgLiteralProbe {
-    /// 0 before the first byte.
     first: u8,
     last: u8,
     quoted: bool,
@@ -172,20 +163,20 @@ pub(super) struct PgLiteralProbe {
     json: JsonGuess,
 }
 
-/// Whether what stands in braces is an object of JSON, which is no structure of PostgreSQL's.
+/// Whether braces enclose a JSON object, which has no structure for PostgreSQL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum JsonGuess {
-    /// Only space so far behind the brace.
+    /// Nothing but white space since the brace.
     #[default]
     Opened,
-    /// Within, or behind, what could be the first name.
+    /// Within or after a text that may be the first name.
     Name,
     Yes,
     No,
 }
 
 impl PgLiteralProbe {
-    /// Reads on. Costs nothing where the first byte tells.
+    /// Reads on; returns at once if the first byte rules out a structure.
     pub fn read(&mut self, text: &[u8]) {
         let mut rest = text;
         if let (0, [first, behind @ ..]) = (self.first, text) {
@@ -222,12 +213,11 @@ impl PgLiteralProbe {
         };
     }
 
-    /// Returns whether that was the whole text, and could have structure.
     pub fn is_structured(&self) -> bool {
         match (self.first, self.last) {
             (b'{', b'}') => self.json != JsonGuess::Yes,
             (b'(', b')') | (b'[', b'}') => true,
-            // A range has two bounds; a list of JSON or of an extension's type has any number of elements.
+            // A range has two bounds; JSON lists and extensions' types have any number of elements.
             (b'(' | b'[', b']') | (b'[', b')') => self.commas == 1,
             _ => false,
         }

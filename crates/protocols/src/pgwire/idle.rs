@@ -1,29 +1,27 @@
-//! When nothing is under way on a connection, and how its states at such moments are told apart.
+//! States of a connection with no request in progress.
 //!
-//! With every statement a client may prepare anew, bind anew, and have its result described anew, so that what is remembered
-//! changes and changes back. So the states are compared with those that there were before, and numbered: one that
-//! comes again has the number that it had.
+//! A client may prepare, bind and describe anew with each statement, so the state often changes and returns to an
+//! earlier one. States are numbered by comparison: one that returns gets its earlier number.
 
 use super::pair::PgConnectionFacts;
 use super::session::PgSessionView;
 use super::{PgPhase, Pgwire};
 
-/// States of one connection that are told apart. One with more is not quiet in the further ones.
+/// Distinct states kept for one connection; further ones get no number.
 const STATES: usize = 16;
 
-/// Entries of lists in a state that is kept. Others are not told apart.
+/// List entries of a state that is kept; larger states get no number.
 const ENTRIES: usize = 1024;
 
-/// The states that there were, with their numbers.
 #[derive(Debug, Default)]
 pub(super) struct PgIdleStates {
     known: Vec<(u64, PgIdleState<'static>)>,
     next: u64,
-    /// The server was ready before. Of connections that wait in a pool, and were never used, no state is kept.
+    /// The server was ready before. Pooled connections that are never used keep no state.
     is_used: bool,
 }
 
-/// All that decoding may depend on while nothing is under way.
+/// Everything that decoding may depend on between requests.
 #[derive(Debug, PartialEq, Eq)]
 struct PgIdleState<'a> {
     view: PgSessionView<'a>,
@@ -38,7 +36,6 @@ impl PgIdleStates {
         self.known.iter().find(|(_, known)| known == state).map(|(number, _)| *number)
     }
 
-    /// Gives a new state a number.
     #[cold]
     fn add(&mut self, state: PgIdleState<'static>) {
         self.known.retain(|(_, known)| !known.view.is_unreachable_from(&state.view));
@@ -49,16 +46,14 @@ impl PgIdleStates {
         }
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.known.iter().map(|(_, state)| size_of::<(u64, PgIdleState<'_>)>() + state.view.entries()).sum()
     }
 }
 
 impl Pgwire {
-    /// Returns the state, while nothing is under way.
     fn state(&self) -> Option<PgIdleState<'_>> {
-        // All fields are named, so that a further one cannot be left out unseen.
+        // All fields are named, so that a new one cannot be missed.
         let Self { phase, pairing, authentication, client_named, server_named, states: _ } = self;
         if *phase != PgPhase::Messages {
             return None;
@@ -67,12 +62,11 @@ impl Pgwire {
         Some(PgIdleState { view: pairing.view()?, facts: pairing.facts(), authentication, client_named, server_named })
     }
 
-    /// Returns the number of the state, where it has one: see [`overhead_decode::Decoder::quiet`].
     pub(super) fn state_number(&self) -> Option<u64> {
         self.states.number(&self.state()?)
     }
 
-    /// Goes to the state with this number, where that can be: see [`overhead_decode::Decoder::resume`].
+    /// Returns to the state with this number and says whether that was possible.
     pub(super) fn restore(&mut self, number: u64) -> bool {
         let Some(now) = self.state() else { return false };
         let known = self.states.known.iter().find(|(known, _)| *known == number);
@@ -89,7 +83,7 @@ impl Pgwire {
         true
     }
 
-    /// The server is ready: the state gets a number, where it has none.
+    /// Numbers the state once the server is ready.
     pub(super) fn number_state(&mut self) {
         if !std::mem::replace(&mut self.states.is_used, true) {
             return;

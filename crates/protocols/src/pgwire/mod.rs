@@ -7,7 +7,7 @@
 //! afterwards        type u8 | length u32 | inside           the length counts itself, not the type
 //! ```
 //!
-//! All integers are big-endian; names and texts end with a NUL. The same type byte means different things in the two
+//! All integers are big-endian; names and texts end with a NUL. A type byte can mean different things in the two
 //! directions.
 
 mod boundary;
@@ -31,50 +31,42 @@ use overhead_decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, St
 use overhead_model::Side;
 use pair::{PgPairing, PgRequest};
 
-/// State of one connection.
 #[derive(Debug)]
 pub struct Pgwire {
     phase: PgPhase,
     pairing: PgPairing,
-    /// Code of the server's last authentication request.
     authentication: u32,
-    /// The client has said who it is.
+    /// The client sent its name.
     client_named: bool,
-    /// The server has said which product it is.
+    /// The server named its product in `crdb_version`.
     server_named: bool,
-    /// The states that there were at quiet moments.
     states: idle::PgIdleStates,
 }
 
-/// What the client's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PgPhase {
     /// Packets without a type byte, up to `StartupMessage`.
     Startup,
     Messages,
-    /// Both directions are packets of GSSAPI.
+    /// GSSAPI packets in both directions.
     Gss(Option<GssOperation>),
 }
 
-/// The operation that GSSAPI packets belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GssOperation {
     op: OpId,
-    /// The handshake is over.
     encrypted: bool,
 }
 
-/// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: Facts = Facts {
     sniff,
     is_text: false,
-    // SSLRequest, answered by one letter.
+    // SSLRequest; the answer is one letter.
     greeting: b"\0\0\0\x08\x04\xd2\x16\x2f",
     answer: b"N",
     is_greeted: |answer| matches!(answer, [b'S' | b'N']),
 };
 
-/// Returns what the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     let sides = (boundary::request_boundary(bytes), boundary::response_boundary(bytes));
     match sides {

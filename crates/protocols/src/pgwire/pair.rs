@@ -1,13 +1,12 @@
-//! Messages to operations.
+//! Pairs messages into operations.
 //!
-//! The server answers in order, so that a queue of what is still to be answered pairs exactly, pipelines included: one
-//! entry per request message that has an answer, with the operation (here: *unit*) it belongs to. A unit is a simple
-//! query, a function call, or the messages of the extended protocol up to `Execute`, with the `Sync` or `Flush` behind
-//! it. It is over when its last request message is known (a `Sync`, or the first message of another unit) and all of
-//! them are answered.
+//! The server answers in order, so one queue of unanswered request messages pairs exactly, even with pipelining. Each
+//! entry names its operation, called a *unit* here: a simple query, a function call, or the messages of the extended
+//! protocol up to `Execute` and the `Sync` or `Flush` after it. A unit ends when its last request is known (a `Sync`,
+//! or the first message of another unit) and all its requests are answered.
 //!
-//! After an error in the extended protocol the server skips requests up to `Sync`, and so do we: units that were
-//! skipped whole are never answered.
+//! After an error in the extended protocol, the server skips requests up to `Sync`. Units skipped entirely get no
+//! answer.
 
 mod answers;
 mod copying;
@@ -22,31 +21,27 @@ use overhead_decode::{Label, Malformed, OpId, Out, Reader};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 
-/// A kind of request, by what answers it.
+/// Kinds of requests, by the messages that answer them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PgRequest {
-    /// `SSLRequest`: one byte.
     Ssl,
-    /// `GSSENCRequest`: one byte.
     Gss,
-    /// `StartupMessage`, with all of authentication: up to `ReadyForQuery`.
+    /// Including authentication, up to `ReadyForQuery`.
     Startup,
-    /// `Query`: up to `ReadyForQuery`.
     Query,
-    /// `FunctionCall`: up to `ReadyForQuery`.
     Function,
     Parse,
     Bind,
     Describe,
     Execute,
     Close,
-    /// The end of data that the client sent before it was asked for them. Not answered by itself.
+    /// The client ended its data before the server asked for it. Has no answer.
     CopyEnd,
     Sync,
 }
 
 impl PgRequest {
-    /// Returns whether a response of this type may be (a part of) the answer.
+    /// Returns whether a response of this type can be part of the answer.
     fn is_answered_by(self, kind: u8) -> bool {
         let kinds: &[u8] = match self {
             Self::Ssl | Self::Gss => b"E",
@@ -64,51 +59,48 @@ impl PgRequest {
         kinds.contains(&kind)
     }
 
-    /// Returns whether the answer ends with `ReadyForQuery`.
     fn ends_cycle(self) -> bool {
         matches!(self, Self::Startup | Self::Query | Self::Function | Self::Sync)
     }
 }
 
-/// A unit's number; they rise from 0.
+/// Units are numbered from 0.
 pub(super) type PgUnitId = u64;
 
-/// A request message that is not answered yet.
+/// An unanswered request message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PgExpectedReply {
     pub request: PgRequest,
     pub unit: PgUnitId,
-    /// What is executed.
+    /// Of an `Execute`.
     pub portal: Option<PgPortalId>,
-    /// What is described.
+    /// Of a `Describe`.
     pub statement: Option<PgStatementId>,
 }
 
-/// How a unit fared so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PgUnitFate {
     Fine,
     Failed,
-    /// The server skipped some of it, after an error before it: no answer is due.
+    /// The server skipped part of it after an earlier error, so no answer is due.
     Skipped,
-    /// Some of it, or of its answer, was lost.
+    /// Part of it or of its answer was lost.
     Lost,
 }
 
-/// What a unit waits for.
+/// Progress of a unit, by what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PgUnitStage {
-    /// Requests.
+    /// More requests.
     Building,
-    /// Only a `Sync` or `Flush`, if any, and copy data.
+    /// Copy data, a `Sync` or a `Flush`.
     Complete,
     /// Responses.
     Sealed,
-    /// Nothing.
     Closed,
 }
 
-/// The most telling message of a unit that executes nothing, the most telling last.
+/// Messages that can name a unit that executes nothing; the greatest one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PgSetupKind {
     Flush,
@@ -116,7 +108,7 @@ pub(super) enum PgSetupKind {
     Close,
     Describe,
     Parse,
-    /// Not idle for long: what is bound is there to be executed.
+    /// Expects an `Execute`.
     Bind,
 }
 
@@ -133,18 +125,18 @@ impl PgSetupKind {
     }
 }
 
-/// What the losses of a capture make doubtful.
+/// Effects of lost bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PgLossState {
-    /// Responses may come that answer requests which were not seen.
+    /// Responses to unseen requests may follow.
     misaligned: bool,
-    /// Requests in the queue may have been answered out of sight.
+    /// Lost bytes may have answered requests in the queue.
     missed_answers: bool,
-    /// The client sends requests before it has the answers to earlier ones.
+    /// The client sends requests before earlier ones are answered.
     pipelines: bool,
 }
 
-/// What outlives the units, beside the session.
+/// Facts that outlive units and are not part of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PgConnectionFacts {
     has_begun: bool,
@@ -155,48 +147,43 @@ pub(super) struct PgConnectionFacts {
 #[derive(Debug)]
 struct PgUnit {
     op: OpId,
-    /// Entries in the queue.
+    /// Its entries in the queue.
     pending: usize,
     fate: PgUnitFate,
     stage: PgUnitStage,
-    /// It has been named.
     labelled: bool,
-    /// Its statement was not seen; the command tag may name it.
+    /// Set if its statement is unknown; the command tag may then name it.
     via_unknown: Option<&'static str>,
-    /// What is prepared or executed, without the values in it.
+    /// Its statement, without literals.
     statement: Statement,
-    /// A response has come.
     answered: bool,
-    /// What it is where it never executes anything.
+    /// Its name if it executes nothing.
     setup: PgSetupKind,
-    /// It is one message, without a `Sync`.
+    /// One message, without a `Sync`.
     simple: bool,
-    /// What its statement copies; most copy nothing.
+    /// Boxed because few statements copy.
     copies: Option<Box<UnitCopies>>,
 }
 
-/// Pairing state of one connection.
 #[derive(Debug, Default)]
 pub(super) struct PgPairing {
     pub session: Session,
     expected: VecDeque<PgExpectedReply>,
-    /// Entries of `expected` that `ReadyForQuery` answers.
+    /// Entries of `expected` answered by `ReadyForQuery`.
     cycles: usize,
     units: VecDeque<PgUnit>,
     first_unit: PgUnitId,
-    /// The unit that the next request may belong to.
+    /// The unit that may get the next request.
     current: Option<PgUnitId>,
     /// The server skips requests until `Sync`.
     skipping: bool,
-    /// The client's data, where it may send some.
+    /// Set if the client may send copy data.
     copy_in: Option<CopyIn>,
-    /// How the server's data are read.
     copy_out: Option<Box<CopyReader>>,
-    /// Operations without counterpart, by side.
+    /// Operations without a counterpart, by side.
     stray: [Option<OpId>; 2],
-    /// A statement other than `SET` and `SHOW` was executed, or may have been.
+    /// A statement other than `SET` and `SHOW` may have been executed.
     has_begun: bool,
-    /// The connection is a replication connection.
     pub replicates: bool,
     losses: PgLossState,
 }
@@ -210,9 +197,9 @@ impl PgPairing {
         }
     }
 
-    /// Returns what the session remembers, while nothing is under way.
+    /// Returns what the session remembers; `None` if a request is in progress.
     pub fn view(&self) -> Option<PgSessionView<'_>> {
-        // All fields are named, so that a further one cannot be left out unseen. Numbers of units tell nothing.
+        // All fields are named, so that a new one cannot be missed. Unit numbers do not affect decoding.
         let Self {
             session,
             expected,
@@ -224,7 +211,6 @@ impl PgPairing {
             copy_in,
             copy_out,
             stray,
-            // See `facts`.
             has_begun: _,
             replicates: _,
             losses: _,
@@ -234,12 +220,11 @@ impl PgPairing {
         if is_open || copies || stray.iter().any(Option::is_some) { None } else { session.view() }
     }
 
-    /// Returns what outlives the units, beside the session.
     pub fn facts(&self) -> PgConnectionFacts {
         PgConnectionFacts { has_begun: self.has_begun, replicates: self.replicates, losses: self.losses }
     }
 
-    /// Goes from one state in which nothing is under way to another.
+    /// Switches between two states with no request in progress.
     pub fn restore(&mut self, view: &PgSessionView<'_>, facts: PgConnectionFacts) {
         self.session.restore(view);
         PgConnectionFacts { has_begun: self.has_begun, replicates: self.replicates, losses: self.losses } = facts;
@@ -250,7 +235,7 @@ impl PgPairing {
         self.units.get_mut(index)
     }
 
-    /// A new unit, charged.
+    /// Opens a unit and charges it.
     fn open<R: Reader>(&mut self, setup: PgSetupKind, out: &mut Out<'_, R>) -> PgUnitId {
         let op = out.open();
         out.charge(op);
@@ -270,7 +255,7 @@ impl PgPairing {
         self.first_unit + self.units.len() as u64 - 1
     }
 
-    /// The client has moved on: the current unit gets no further requests, and what was sent without counterpart ends.
+    /// Ends the current unit's requests and the client's stray messages.
     fn move_on<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.end_stray(0, out);
         self.copy_in = None;
@@ -295,7 +280,6 @@ impl PgPairing {
         self.settle(id, out);
     }
 
-    /// Names a unit that executes nothing.
     pub fn label_unexecuted<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) {
         let class = if self.replicates { Class::Background } else { Class::Setup };
         if let Some(unit) = self.unit(id).filter(|unit| !unit.labelled) {
@@ -305,7 +289,7 @@ impl PgPairing {
         }
     }
 
-    /// Closes a unit that is over.
+    /// Closes a unit that is complete and answered.
     pub fn settle<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) {
         let Some(unit) = self.unit(id) else { return };
         if unit.stage != PgUnitStage::Sealed || unit.pending > 0 {
@@ -325,7 +309,7 @@ impl PgPairing {
         }
     }
 
-    /// A single request that is a unit of its own: `Query`, `FunctionCall`, a start-up packet. Charges it.
+    /// Opens and charges a unit of one request: `Query`, `FunctionCall`, or a start-up packet.
     pub fn open_single<R: Reader>(&mut self, request: PgRequest, out: &mut Out<'_, R>) -> Result<PgUnitId, Malformed> {
         self.move_on(out);
         let id = self.open(PgSetupKind::Flush, out);
@@ -338,7 +322,7 @@ impl PgPairing {
         Ok(id)
     }
 
-    /// Charges the unit that a message of the extended protocol belongs to, which names it where nothing is executed.
+    /// Charges the unit of an extended-protocol message, and names the unit after it if nothing is executed.
     pub fn charge_extended<R: Reader>(&mut self, setup: PgSetupKind, out: &mut Out<'_, R>) -> PgUnitId {
         if let Some(id) = self.current
             && let Some(unit) = self.unit(id).filter(|unit| unit.stage == PgUnitStage::Building)
@@ -353,8 +337,8 @@ impl PgPairing {
         id
     }
 
-    /// Charges the unit that a `Sync` or `Flush` ends, which may be one of its own. A `Flush` between `Bind` and
-    /// `Execute` ends nothing.
+    /// Charges the unit that a `Sync` or `Flush` ends, opening one if needed. A `Flush` between `Bind` and `Execute`
+    /// ends nothing.
     pub fn charge_ending<R: Reader>(&mut self, setup: PgSetupKind, out: &mut Out<'_, R>) -> PgUnitId {
         let id = match self.current {
             Some(id) => id,
@@ -369,10 +353,10 @@ impl PgPairing {
         id
     }
 
-    /// After a `Sync`: its unit gets no further requests.
+    /// Ends the requests of a unit after its `Sync`.
     pub fn synced<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) -> Result<(), Malformed> {
         if self.awaits_copy_data(id) {
-            // While the server copies in, it ignores Sync.
+            // The server ignores `Sync` while it waits for copy data.
             return Ok(());
         }
         self.skipping = false;
@@ -384,7 +368,6 @@ impl PgPairing {
         Ok(())
     }
 
-    /// Queues a request message for its answer.
     pub fn expect(
         &mut self,
         request: PgRequest,
@@ -415,7 +398,6 @@ impl PgPairing {
         Ok(())
     }
 
-    /// Names a unit that is not a statement.
     pub fn label_setup<R: Reader>(
         &mut self,
         id: PgUnitId,
@@ -429,7 +411,7 @@ impl PgPairing {
         }
     }
 
-    /// Names a unit by its statement, once that was executed.
+    /// Names an executed unit after its statement.
     pub fn label<R: Reader>(
         &mut self,
         id: PgUnitId,
@@ -454,14 +436,14 @@ impl PgPairing {
         }
     }
 
-    /// A unit prepares a statement, which is what it is about unless it executes one.
+    /// Sets the statement that a unit prepares; executing one replaces it.
     pub fn set_prepared(&mut self, id: PgUnitId, statement: Statement) {
         if let Some(unit) = self.unit(id) {
             unit.statement = statement;
         }
     }
 
-    /// Names a unit by an SQL verb; where that is not known, for now by the kind of request.
+    /// Names a unit after its SQL verb; an unknown verb leaves the kind of request until the command tag arrives.
     pub fn label_verb<R: Reader>(
         &mut self,
         id: PgUnitId,
@@ -477,14 +459,14 @@ impl PgPairing {
         }
     }
 
-    /// After an `Execute`: its unit is complete but for a `Sync` or `Flush`.
+    /// After an `Execute`, only a `Sync` or `Flush` can still join the unit.
     pub fn executed(&mut self, id: PgUnitId) {
         if let Some(unit) = self.unit(id) {
             unit.stage = unit.stage.max(PgUnitStage::Complete);
         }
     }
 
-    /// A request that is not answered and stands alone. Charges it; the caller closes it.
+    /// Opens and charges an operation for a request without an answer. The caller closes it.
     pub fn charge_unanswered<R: Reader>(&mut self, class: Class, name: &str, out: &mut Out<'_, R>) -> OpId {
         self.move_on(out);
         let op = out.open();
@@ -493,13 +475,12 @@ impl PgPairing {
         op
     }
 
-    /// The client starts the connection up: whatever came before is of no account.
+    /// Forgets the connection before this start-up packet.
     pub fn restart(&mut self) {
         self.has_begun = false;
         self.losses = PgLossState::default();
     }
 
-    /// Charges the unit of the connection's start-up while it lasts.
     pub fn charge_authentication<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         match self.expected.front().copied() {
             Some(front) if front.request == PgRequest::Startup => self.charge_unit(front.unit, out),
@@ -514,7 +495,7 @@ impl PgPairing {
         }
     }
 
-    /// Charges a stretch of messages without counterpart.
+    /// Charges a run of messages without a counterpart.
     fn charge_stray<R: Reader>(&mut self, side: usize, name: &str, out: &mut Out<'_, R>) {
         if let Some(stray) = self.stray.get_mut(side) {
             let op = *stray.get_or_insert_with(|| out.orphan(name));
@@ -528,20 +509,18 @@ impl PgPairing {
         }
     }
 
-    /// No message of the server is captured: nothing that waits will be answered.
+    /// Gives up on all answers, for captures without server messages.
     pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.drop_expected(usize::MAX, PgUnitFate::Lost, out);
         self.skipping = false;
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.expected.capacity() * size_of::<PgExpectedReply>()
             + self.units.capacity() * size_of::<PgUnit>()
             + self.session.held()
     }
 
-    /// Returns the request that the next response answers.
     pub fn front(&self) -> Option<PgExpectedReply> {
         self.expected.front().copied()
     }

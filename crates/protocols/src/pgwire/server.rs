@@ -1,4 +1,4 @@
-//! Messages of the server to postings (PostgreSQL manual, chapter 55.7, "B").
+//! Server messages to postings (PostgreSQL manual, chapter 55.7, "B").
 
 use super::Pgwire;
 use super::client::{only_text, read};
@@ -11,12 +11,12 @@ use overhead_decode::near;
 use overhead_decode::{Cursor, Input, Out, Reader, Short};
 use overhead_model::{Account, Outcome, Side};
 
-/// `AuthenticationOk`, and the requests whose inside is more than their code.
+/// Authentication requests (`AuthenticationOk`, …).
 const OK: u32 = 0;
 const MD5: u32 = 5;
 const SASL: u32 = 10;
 
-/// Bytes of a column's description after its name, up to its format code.
+/// Bytes of a column description after its name, up to the format code.
 const COLUMN: u64 = 16;
 
 pub(super) fn message<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input: Input<'_>, out: &mut Out<'_, R>) {
@@ -37,7 +37,6 @@ pub(super) fn message<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input
     }
 }
 
-/// A message that the server sends on its own account.
 fn asynchronous<R: Reader>(
     state: &mut Pgwire,
     name: &str,
@@ -52,7 +51,7 @@ fn asynchronous<R: Reader>(
     }
 }
 
-/// A message that answers a request, where that was seen.
+/// Reads a response; `front` is its request, if captured.
 fn response<R: Reader>(
     state: &mut Pgwire,
     front: Option<PgExpectedReply>,
@@ -108,7 +107,7 @@ fn response<R: Reader>(
     }
 }
 
-/// Start-up, copying and function calls.
+/// Reads the messages of start-up, copies and function calls.
 fn rare_response<R: Reader>(
     state: &mut Pgwire,
     front: Option<PgExpectedReply>,
@@ -151,7 +150,7 @@ fn rare_response<R: Reader>(
     }
 }
 
-/// The answer to an `Execute` ends here; that to a `Query` may go on.
+/// Ends the answer to an `Execute`; one to a `Query` may continue.
 fn finish_execute<R: Reader>(state: &mut Pgwire, front: Option<PgExpectedReply>, out: &mut Out<'_, R>) {
     if front.is_some_and(|front| front.request == PgRequest::Execute) {
         state.pairing.pop(out);
@@ -179,7 +178,6 @@ fn data_row<R: Reader>(
     });
 }
 
-/// What a statement takes and gives.
 fn describe<R: Reader>(
     state: &mut Pgwire,
     front: Option<PgExpectedReply>,
@@ -225,7 +223,7 @@ fn row_description<R: Reader>(
     read
 }
 
-/// Posts the descriptions of columns, and gives what follows the name of each.
+/// Posts column descriptions and passes the bytes after each name to `column`.
 fn columns<'a, R: Reader>(
     count: u16,
     mut column: impl FnMut(&'a [u8]),
@@ -249,9 +247,9 @@ fn columns<'a, R: Reader>(
     Ok(())
 }
 
-/// Gives the code.
+/// Returns the authentication code.
 fn authentication<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u32, Short> {
-    // A kind that is the whole answer is the outcome.
+    // A code without a body is the outcome.
     let code = u32_at(c.peek(), 0).ok_or(Short)?;
     let account = if code == OK { Account::Status } else { Account::Framing };
     c.skip(4, account, "authentication type")?;
@@ -284,7 +282,7 @@ fn notification<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     Ok(())
 }
 
-/// The fields of an error or notice. Gives true where the server ends the connection after it.
+/// Reads the fields of an error or notice; true if the server closes the connection after it.
 fn fields<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
     let mut fatal = false;
     while c.remaining() > 1 {
@@ -301,7 +299,7 @@ fn fields<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
     Ok(fatal)
 }
 
-/// Chapter 55.8.
+/// Names of the fields (chapter 55.8).
 fn field_name(code: u8) -> &'static str {
     match code {
         b'S' | b'V' => "severity",
@@ -331,14 +329,14 @@ fn parameter_status<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>
         b"server_version" => {
             let version = std::str::from_utf8(value).unwrap_or_default();
             let version = version.split_whitespace().next().unwrap_or_default();
-            // YugabyteDB appends its own version to that of the PostgreSQL it was made from.
+            // YugabyteDB appends its version to PostgreSQL's.
             match version.split_once("-YB-") {
                 Some((_, version)) => name_server("YugabyteDB", version, c.out()),
                 None if state.server_named => {}
                 None => name_server("PostgreSQL", version, c.out()),
             }
         }
-        // CockroachDB says its own name; its server_version is the PostgreSQL that it is compatible with.
+        // CockroachDB's `server_version` names the compatible PostgreSQL.
         b"crdb_version" => {
             let version = std::str::from_utf8(value).unwrap_or_default();
             let version = version.split_whitespace().find(|word| word.starts_with('v')).unwrap_or_default();

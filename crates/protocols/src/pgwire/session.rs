@@ -1,7 +1,7 @@
-//! What a connection remembers: prepared statements, portals and the columns of their results.
+//! Prepared statements, portals and result columns of a connection.
 //!
-//! Statements and portals are kept while a name or a request in flight refers to them; their buffers are used again, so
-//! that a connection which prepares and executes the same few statements allocates nothing.
+//! Statements and portals live while a name or a request in flight refers to them. Buffers are reused: repeating the
+//! same few statements allocates nothing.
 
 use super::copy::CopyTransfers;
 use super::sql::{SqlSummary, Verb};
@@ -12,52 +12,45 @@ use overhead_decode::FastMap;
 use overhead_decode::Versioned;
 use std::borrow::Cow;
 
-/// A prepared statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PgStatement {
-    /// Its verb; empty where its text was not seen.
+    /// Empty if its text was not captured.
     pub verb: Verb,
-    /// It does nothing but `SET` and `SHOW`.
+    /// Contains only `SET` and `SHOW`.
     pub settings: bool,
-    /// What it copies.
     pub copies: Option<CopyTransfers>,
-    /// What it asks for, without the values in it.
+    /// Without literals.
     pub text: crate::statement::Statement,
-    /// It was given a name.
     pub named: bool,
-    /// The name still stands for it.
+    /// Its name still refers to it.
     is_listed: bool,
-    /// Parameters in order; unknown ones may be missing.
+    /// In order; unknown ones may be missing at the end.
     pub parameters: Vec<PgTypeShape>,
-    /// Columns of its result, likewise.
+    /// Likewise.
     pub columns: Vec<PgTypeShape>,
 }
 
 impl PgStatement {
-    /// Returns what its text says.
     pub fn summary(&self) -> SqlSummary {
         let Self { verb, settings, copies, text, .. } = self;
         SqlSummary { verb: *verb, settings: *settings, copies: copies.clone(), statement: text.clone() }
     }
 }
 
-/// A statement bound to parameters.
 #[derive(Debug, Default)]
 pub(super) struct PgPortal {
     statement: Option<PgStatementId>,
-    /// Format codes of its result, as on the wire.
+    /// Of its result, as on the wire.
     formats: Vec<u8>,
 }
 
-/// A statement that is referred to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PgStatementId(usize);
 
-/// A portal that is referred to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PgPortalId(usize);
 
-/// Values with the number of references to each.
+/// Reference-counted values.
 #[derive(Debug)]
 struct RefCountedSlab<T> {
     slots: Vec<(T, usize)>,
@@ -71,7 +64,7 @@ impl<T> Default for RefCountedSlab<T> {
 }
 
 impl<T: Default> RefCountedSlab<T> {
-    /// A slot with one reference. Holds what it held before.
+    /// Returns a slot with one reference and its previous contents.
     fn take(&mut self) -> usize {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((T::default(), 0));
@@ -95,7 +88,7 @@ impl<T: Default> RefCountedSlab<T> {
         }
     }
 
-    /// Gives true where that was the last reference.
+    /// Returns whether this was the last reference.
     fn release(&mut self, index: usize) -> bool {
         let Some((_, references @ 1..)) = self.slots.get_mut(index) else {
             return false;
@@ -109,8 +102,8 @@ impl<T: Default> RefCountedSlab<T> {
     }
 }
 
-/// Names and what they stand for, bounded: when half of [`limits::STATEMENTS`] are young, the old ones are forgotten
-/// and the young grow old. The empty name stands apart; it is the one of most requests. Names count up to [`KEY`] bytes.
+/// Bounded map of names: once half of [`limits::STATEMENTS`] are young, they become old and the old ones are dropped.
+/// The empty name, the most common one, has a field. Only the first [`KEY`] bytes of a name count.
 #[derive(Debug, Default)]
 struct PgNameTable {
     unnamed: Option<usize>,
@@ -139,7 +132,7 @@ impl PgNameTable {
         self.named.change(|named| named.young.remove(key(name)).or_else(|| named.old.remove(key(name))))
     }
 
-    /// Gives those that are forgotten for it. `name` stood for nothing.
+    /// Returns the names dropped to make room. `name` must be unused.
     fn insert(&mut self, name: &[u8], index: usize) -> FastMap<Box<[u8]>, usize> {
         if name.is_empty() {
             self.unnamed = Some(index);
@@ -154,66 +147,61 @@ impl PgNameTable {
         })
     }
 
-    /// Returns whether nothing but the empty name stands for something.
     fn has_no_names(&self) -> bool {
         self.named.young.is_empty() && self.named.old.is_empty()
     }
 }
 
-/// Bytes of a name that tell it from others; the server itself makes names of up to 63.
+/// Bytes of a name that are compared; SQL identifiers have at most 63.
 const KEY: usize = 255;
 
-/// Returns the part of a name that counts.
 fn key(name: &[u8]) -> &[u8] {
     name.get(..KEY).unwrap_or(name)
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     statements: RefCountedSlab<PgStatement>,
     portals: RefCountedSlab<PgPortal>,
     statement_names: PgNameTable,
     portal_names: PgNameTable,
-    /// Columns and formats of the result that a simple query is sending.
+    /// Columns and formats of the current simple query's result.
     simple: (Vec<PgTypeShape>, Vec<u8>),
-    /// Room for types of parameters and columns in all statements.
+    /// Capacity for parameters and columns of all statements.
     types: usize,
-    /// Bytes of the texts of all statements.
+    /// Bytes of all statements' texts.
     texts: usize,
-    /// How often something became known of a statement that has a name.
+    /// Number of changes to named statements.
     amendments: u64,
     /// Columns of the description being read.
     described: Vec<PgTypeShape>,
 }
 
-/// What a session remembers at a moment when no request waits, as far as a later one could depend on it. Two sessions with
-/// equal ones go on alike.
+/// Session state between requests, as far as later decoding depends on it. Sessions with equal views behave alike.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PgSessionView<'a> {
-    /// Changes with everything that has a name.
+    /// Changes with any named statement or portal.
     named: u64,
     unnamed: Option<Cow<'a, PgStatement>>,
-    /// The portal without a name: format codes and statement.
+    /// Of the unnamed portal: format codes and statement.
     portal: Option<(Cow<'a, [u8]>, PgPortalTarget<'a>)>,
-    /// Of the result of the last simple query that had one: columns and formats.
+    /// Of the last result of a simple query: columns and formats.
     columns: Cow<'a, [PgTypeShape]>,
     formats: Cow<'a, [u8]>,
 }
 
-/// The statement of the portal without a name.
+/// Statement of the unnamed portal.
 #[derive(Debug, PartialEq, Eq)]
 enum PgPortalTarget<'a> {
-    /// The one without a name.
+    /// The unnamed statement.
     Unnamed,
-    /// In this slot, with a name that stands for it.
+    /// The slot of a statement that its name still refers to.
     Named(usize),
-    /// One that had no name, or one, which is of another by now.
+    /// A statement that no name refers to.
     Other(Cow<'a, PgStatement>),
 }
 
 impl PgSessionView<'_> {
-    /// Copies what it refers to.
     pub fn into_owned(self) -> PgSessionView<'static> {
         let statement = |of: Cow<'_, PgStatement>| Cow::Owned(of.into_owned());
         let link = |link: PgPortalTarget<'_>| match link {
@@ -230,7 +218,7 @@ impl PgSessionView<'_> {
         }
     }
 
-    /// Returns how many entries its lists have.
+    /// Returns the number of list entries.
     pub fn entries(&self) -> usize {
         let statement = |of: &PgStatement| of.parameters.len() + of.columns.len();
         let portal = self.portal.as_ref().map_or(0, |(formats, link)| match link {
@@ -240,14 +228,13 @@ impl PgSessionView<'_> {
         self.unnamed.as_deref().map_or(0, statement) + portal + self.columns.len() + self.formats.len()
     }
 
-    /// Returns whether a session that has `other` can never have this one again.
+    /// Returns whether a session with `other` can never return to this state.
     pub fn is_unreachable_from(&self, other: &PgSessionView<'_>) -> bool {
         self.named != other.named
     }
 }
 
 impl Session {
-    /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.statements.slots.len() * size_of::<PgStatement>()
             + self.portals.slots.len() * (size_of::<PgPortal>() + KEY)
@@ -255,7 +242,7 @@ impl Session {
             + self.texts
     }
 
-    /// Returns what is remembered, where no request waits. `None` while portals have names, which is seldom.
+    /// Returns the state between requests; `None` if a portal has a name, which is rare.
     pub fn view(&self) -> Option<PgSessionView<'_>> {
         let Self {
             statements,
@@ -293,7 +280,7 @@ impl Session {
         })
     }
 
-    /// Goes to a state that was there before, from one with the same names. No request waits.
+    /// Returns to an earlier state from one with the same names, between requests.
     pub fn restore(&mut self, view: &PgSessionView<'_>) {
         let PgSessionView { named: _, unnamed, portal, columns, formats } = view;
         self.close_portal(b"");
@@ -327,7 +314,7 @@ impl Session {
         self.simple.1.extend_from_slice(formats);
     }
 
-    /// A statement that no name stands for, or the empty one, becomes like another.
+    /// Copies `other` to a statement that is unnamed or unlisted.
     fn overwrite(&mut self, id: PgStatementId, other: &PgStatement) {
         if let Some(statement) = self.statements.get_mut(id.0) {
             let PgStatement { verb, settings, copies, text, named, is_listed, parameters, columns } = other;
@@ -342,7 +329,7 @@ impl Session {
         }
     }
 
-    /// A new statement of this name, of which nothing is known yet.
+    /// Creates a statement for this name, with unknown contents.
     pub fn parse(&mut self, name: &[u8]) -> PgStatementId {
         self.close_statement(name);
         let id = self.unknown_statement();
@@ -356,7 +343,6 @@ impl Session {
         id
     }
 
-    /// A name stands for this statement no longer.
     fn unlist(&mut self, slot: usize) {
         if let Some(statement) = self.statements.get_mut(slot) {
             statement.is_listed = false;
@@ -364,7 +350,7 @@ impl Session {
         self.release_statement(PgStatementId(slot));
     }
 
-    /// A statement without a name, with one reference.
+    /// Creates an unnamed statement with one reference.
     fn unknown_statement(&mut self) -> PgStatementId {
         let id = PgStatementId(self.statements.take());
         if let Some(statement) = self.statements.get_mut(id.0) {
@@ -380,7 +366,7 @@ impl Session {
         id
     }
 
-    /// Returns the statement of this name; where it was prepared out of sight, one of which nothing is known.
+    /// Returns the statement with this name, or an unknown one if its preparation was not captured.
     pub fn statement_named(&mut self, name: &[u8]) -> PgStatementId {
         match self.statement_names.get(name) {
             Some(id) => PgStatementId(id),
@@ -388,19 +374,17 @@ impl Session {
         }
     }
 
-    /// Returns a statement.
     pub fn statement(&self, id: PgStatementId) -> Option<&PgStatement> {
         self.statements.get(id.0)
     }
 
-    /// A statement of which something becomes known that was not, or was otherwise.
+    /// Returns a statement whose contents are about to change.
     fn amend(&mut self, id: PgStatementId) -> Option<&mut PgStatement> {
         let statement = self.statements.get_mut(id.0)?;
         self.amendments += u64::from(statement.is_listed);
         Some(statement)
     }
 
-    /// What a statement's text says.
     pub fn set_text(&mut self, id: PgStatementId, summary: SqlSummary) {
         if let Some(statement) = self.amend(id) {
             let SqlSummary { verb, settings, copies, statement: text } = summary;
@@ -410,14 +394,12 @@ impl Session {
         }
     }
 
-    /// The statement's name stands for nothing.
     pub fn close_statement(&mut self, name: &[u8]) {
         if let Some(slot) = self.statement_names.remove(name) {
             self.unlist(slot);
         }
     }
 
-    /// A portal of this name on `statement`.
     pub fn bind(&mut self, name: &[u8], statement: PgStatementId, formats: PgFormatCodes<'_>) -> PgPortalId {
         self.close_portal(name);
         self.retain_statement(statement);
@@ -434,7 +416,7 @@ impl Session {
         PgPortalId(id)
     }
 
-    /// Returns the portal of this name; where it was bound out of sight, one on a statement of which nothing is known.
+    /// Returns the portal with this name, or one with an unknown statement if its binding was not captured.
     pub fn portal_named(&mut self, name: &[u8]) -> PgPortalId {
         if let Some(id) = self.portal_names.get(name) {
             return PgPortalId(id);
@@ -445,34 +427,28 @@ impl Session {
         portal
     }
 
-    /// Returns the statement of a portal.
     pub fn statement_of(&self, portal: PgPortalId) -> Option<PgStatementId> {
         self.portals.get(portal.0)?.statement
     }
 
-    /// The portal's name stands for nothing.
     pub fn close_portal(&mut self, name: &[u8]) {
         if let Some(id) = self.portal_names.remove(name) {
             self.release_portal(PgPortalId(id));
         }
     }
 
-    /// Keeps a statement until it is released.
     pub fn retain_statement(&mut self, id: PgStatementId) {
         self.statements.retain(id.0);
     }
 
-    /// See [`Session::retain_statement`].
     pub fn release_statement(&mut self, id: PgStatementId) {
         self.statements.release(id.0);
     }
 
-    /// Keeps a portal until it is released.
     pub fn retain_portal(&mut self, id: PgPortalId) {
         self.portals.retain(id.0);
     }
 
-    /// See [`Session::retain_portal`].
     pub fn release_portal(&mut self, id: PgPortalId) {
         if self.portals.release(id.0)
             && let Some(statement) = self.statement_of(id)
@@ -481,7 +457,7 @@ impl Session {
         }
     }
 
-    /// Columns and formats of the rows that a portal, or without one a simple query, sends.
+    /// Returns columns and formats of the rows of a portal, or of a simple query.
     pub fn row(&self, portal: Option<PgPortalId>) -> (&[PgTypeShape], PgFormatCodes<'_>) {
         let Some(portal) = portal.and_then(|id| self.portals.get(id.0)) else {
             return (&self.simple.0, PgFormatCodes(&self.simple.1));
@@ -491,7 +467,6 @@ impl Session {
         (columns, PgFormatCodes(&portal.formats))
     }
 
-    /// A result is being described anew.
     pub fn begin_columns(&mut self, statement: Option<PgStatementId>) {
         self.described.clear();
         if statement.is_none() {
@@ -499,7 +474,7 @@ impl Session {
         }
     }
 
-    /// Remembers a described column: of a statement, or without one of a simple query. `fields` follow its name on the wire.
+    /// Adds a column to the description of a statement, or of a simple query. `fields` follow its name on the wire.
     pub fn column(&mut self, statement: Option<PgStatementId>, fields: &[u8]) {
         let (Some(oid), Some(format)) = (u32_at(fields, 6), u16_at(fields, 16)) else {
             return;
@@ -512,7 +487,7 @@ impl Session {
         }
     }
 
-    /// The description is read: its columns are those of the statement, or without one of a simple query.
+    /// Completes the description begun by [`Session::begin_columns`].
     pub fn end_columns(&mut self, statement: Option<PgStatementId>) {
         let Some(id) = statement else {
             let before = self.simple.0.capacity();
@@ -532,7 +507,7 @@ impl Session {
         self.described = described;
     }
 
-    /// Remembers the types of a statement's parameters, as far as they are said: OIDs as on the wire.
+    /// Sets the known parameter types; `oids` are in wire format.
     pub fn set_parameters(&mut self, id: PgStatementId, oids: &[u8]) {
         let shapes = oids
             .chunks_exact(4)

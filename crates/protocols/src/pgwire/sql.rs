@@ -1,43 +1,39 @@
-//! The verb of an SQL text, found without a grammar (lexical structure: PostgreSQL manual, chapter 4.1).
+//! Finds the verb of an SQL text without a grammar (lexical structure: PostgreSQL manual, chapter 4.1).
 
 use super::copy::CopyTransfers;
 use crate::statement::Statement;
 pub(super) use crate::verb::Verb;
 
-/// What a text says.
 #[derive(Debug, Default)]
 pub(super) struct SqlSummary {
-    /// See [`verb`].
     pub verb: Verb,
-    /// See [`is_settings`].
+    /// Contains only `SET` and `SHOW`.
     pub settings: bool,
     pub copies: Option<CopyTransfers>,
-    /// It without the values in it.
+    /// Without literals.
     pub statement: Statement,
 }
 
-/// The first half of a two-phase commit, which prepares no statement.
+/// The first half of a two-phase commit; prepares a transaction, not a statement.
 const TWO_PHASE: &[u8] = b"PREPARE TRANSACTION";
 
-/// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part. The first
-/// half of a two-phase commit is `PREPARE TRANSACTION`.
+/// Returns the verb of the first statement of `sql`; after `WITH`, the verb of its main part.
 pub(super) fn verb(sql: &[u8]) -> Verb {
     let mut tokens = PgSqlLexer::new(sql);
     let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"MERGE", b"VALUES", b"TABLE"];
     let verb = Verb::of_statement(|| tokens.word().map(|word| (word, tokens.depth)), &main);
     if verb.is(b"PREPARE") && tokens.word().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION")) {
-        // No statement is prepared, but a transaction to be committed.
         return Verb::of_words(TWO_PHASE);
     }
     verb
 }
 
-/// Returns the verb that the tag of a complete command names, as [`verb`] has it.
+/// Returns the verb of a command tag in the form of [`verb`].
 pub(super) fn verb_of_tag(tag: &[u8]) -> Verb {
     if tag.strip_suffix(b"\0").unwrap_or(tag) == TWO_PHASE { Verb::of_words(TWO_PHASE) } else { Verb::of_word(tag) }
 }
 
-/// Returns whether `sql` does nothing but `SET` and `SHOW`.
+/// Returns whether `sql` contains only `SET` and `SHOW`.
 pub(super) fn is_settings(sql: &[u8]) -> bool {
     let mut tokens = PgSqlLexer::new(sql);
     let mut any = false;
@@ -51,23 +47,19 @@ pub(super) fn is_settings(sql: &[u8]) -> bool {
     any
 }
 
-/// A part of an SQL text, as far as it is told apart.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PgSqlToken<'a> {
-    /// A word that is not quoted.
+    /// An unquoted word.
     Word(&'a [u8]),
-    /// The value of a string constant.
     Constant(Vec<u8>),
     /// The end of a statement.
     End,
-    /// Anything else.
     Symbol,
 }
 
-/// Words of an SQL text outside of comments and quotes.
 pub(super) struct PgSqlLexer<'a> {
     rest: &'a [u8],
-    /// Parentheses that are open.
+    /// Open parentheses.
     depth: usize,
 }
 
@@ -76,12 +68,11 @@ impl<'a> PgSqlLexer<'a> {
         Self { rest, depth: 0 }
     }
 
-    /// Returns how many parentheses are open.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Returns the next part that is neither white space nor a comment; `None` at the end.
+    /// Returns the next token, skipping white space and comments.
     pub fn token(&mut self) -> Option<PgSqlToken<'a>> {
         loop {
             match *self.rest {
@@ -108,7 +99,7 @@ impl<'a> PgSqlLexer<'a> {
         }
     }
 
-    /// Reads a string constant from its quote on; `escapes` where backslashes mean something in it.
+    /// Reads a string constant from its quote on; `escapes` enables backslashes.
     fn constant(&mut self, escapes: bool) -> Vec<u8> {
         let mut value = Vec::new();
         self.pass(1);
@@ -128,7 +119,7 @@ impl<'a> PgSqlLexer<'a> {
         }
     }
 
-    /// Reads a constant in dollar quotes, or a parameter.
+    /// Reads a dollar-quoted constant or a parameter.
     fn dollar(&mut self) -> PgSqlToken<'a> {
         let before = self.rest;
         self.pass_dollar();
@@ -138,19 +129,18 @@ impl<'a> PgSqlLexer<'a> {
         inside.map_or(PgSqlToken::Symbol, |inside| PgSqlToken::Constant(inside.to_vec()))
     }
 
-    /// Passes over `n` bytes.
     fn pass(&mut self, n: usize) {
         self.rest = self.rest.get(n..).unwrap_or_default();
     }
 
-    /// Passes over everything up to and with the first `end`, from position `from`.
+    /// Skips past the first `end` at or after position `from`.
     fn pass_to(&mut self, from: usize, end: &[u8]) {
         let inside = self.rest.get(from..).unwrap_or_default();
         let found = inside.windows(end.len()).position(|window| window == end);
         self.pass(found.map_or(self.rest.len(), |at| from + at + end.len()));
     }
 
-    /// Returns the next word; `None` at the end.
+    /// Returns the next word outside comments and quotes.
     pub fn word(&mut self) -> Option<&'a [u8]> {
         loop {
             let rest = self.rest;
@@ -165,7 +155,7 @@ impl<'a> PgSqlLexer<'a> {
         }
     }
 
-    /// Passes over one comment, quoted text or other byte.
+    /// Skips a comment, a quoted text or one byte.
     fn pass_symbol(&mut self, first: u8) {
         match (first, self.rest.get(1)) {
             (b'-', Some(b'-')) => self.pass_to(2, b"\n"),
@@ -185,7 +175,7 @@ impl<'a> PgSqlLexer<'a> {
         }
     }
 
-    /// Passes over a comment in slashes and asterisks, which may be nested.
+    /// Skips a `/* … */` comment, which may be nested.
     fn pass_comment(&mut self) {
         let mut depth = 0_usize;
         loop {
@@ -207,7 +197,7 @@ impl<'a> PgSqlLexer<'a> {
         }
     }
 
-    /// Passes over a parameter (`$1`) or a text in dollar quotes (`$tag$ … $tag$`).
+    /// Skips a parameter (`$1`) or a dollar-quoted text (`$tag$ … $tag$`).
     fn pass_dollar(&mut self) {
         let inside = self.rest.get(1..).unwrap_or_default();
         let tag = inside.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
@@ -220,7 +210,6 @@ impl<'a> PgSqlLexer<'a> {
         }
     }
 
-    /// Passes over the rest of the statement.
     pub fn end_statement(&mut self) {
         while let Some(&first) = self.rest.first() {
             if first == b';' {
@@ -231,7 +220,7 @@ impl<'a> PgSqlLexer<'a> {
     }
 }
 
-/// Returns the byte that an escape at the start of `text` stands for, and the escape's length (chapter 4.1.2.2).
+/// Returns the byte that an escape at the start of `text` stands for, and the length of the escape (chapter 4.1.2.2).
 fn escape(text: &[u8]) -> (u8, usize) {
     let digits = |from: usize, most: usize, radix: u32| {
         let digits = text.iter().skip(from).take(most).map_while(|byte| char::from(*byte).to_digit(radix));

@@ -15,13 +15,11 @@ mod units;
 const C: Side = Side::Request;
 const S: Side = Side::Response;
 
-/// One message: type, length, inside.
 fn msg(kind: u8, inside: &[u8]) -> Vec<u8> {
     let length = u32::try_from(inside.len()).unwrap() + 4;
     [&[kind][..], &length.to_be_bytes(), inside].concat()
 }
 
-/// A packet without type.
 fn packet(code: u32, inside: &[u8]) -> Vec<u8> {
     let length = u32::try_from(inside.len()).unwrap() + 8;
     [&length.to_be_bytes()[..], &code.to_be_bytes(), inside].concat()
@@ -31,7 +29,7 @@ fn startup() -> Vec<u8> {
     packet(3 << 16, b"user\0me\0application_name\0psql\0\0")
 }
 
-/// `AuthenticationOk`, the server's version, its key, ready.
+/// `AuthenticationOk`, the server's version, its key, `ReadyForQuery`.
 fn welcome() -> Vec<u8> {
     [msg(b'R', &[0; 4]), msg(b'S', b"server_version\x0015.18 (Debian 15.18-0+deb12u1)\0"), msg(b'K', &[1; 8]), ready()]
         .concat()
@@ -49,7 +47,7 @@ fn parse(name: &str, sql: &str) -> Vec<u8> {
     msg(b'P', &[name.as_bytes(), b"\0", sql.as_bytes(), b"\0\0\0"].concat())
 }
 
-/// Binds the unnamed portal without parameters, results in binary.
+/// Binds the unnamed portal without parameters, with binary results.
 fn bind(name: &str) -> Vec<u8> {
     msg(b'B', &[b"\0", name.as_bytes(), b"\0\0\0\0\0\0\x01\0\x01"].concat())
 }
@@ -74,7 +72,7 @@ fn tag(tag: &str) -> Vec<u8> {
     msg(b'C', &[tag.as_bytes(), b"\0"].concat())
 }
 
-/// Columns of these types, in text where described with a portal or a simple query.
+/// Describes columns of these types with format code 0 (text).
 fn columns(types: &[u32]) -> Vec<u8> {
     let mut inside = u16::try_from(types.len()).unwrap().to_be_bytes().to_vec();
     for oid in types {
@@ -108,7 +106,7 @@ fn error(severity: &str) -> Vec<u8> {
     msg(b'E', &[b"S", severity.as_bytes(), b"\0C57014\0Mno\0\0"].concat())
 }
 
-/// Runs a conversation behind the start-up, checks it cut everywhere, and gives the summary without the start-up.
+/// Runs a conversation after start-up, split at every byte, and omits the start-up from the summary.
 fn talk(turns: &[(Side, Vec<Vec<u8>>)]) -> Vec<String> {
     let transcript = transcript(turns);
     transcript.summary().split_off(1)
@@ -120,13 +118,12 @@ fn transcript(turns: &[(Side, Vec<Vec<u8>>)]) -> Transcript {
     whole(&conversation)
 }
 
-/// Runs a conversation from its start-up on, and checks it cut everywhere.
+/// Runs a conversation with its start-up, split at every byte.
 fn whole(conversation: &[(Side, Vec<u8>)]) -> Transcript {
     let conversation: Vec<_> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     check(|| Pgwire::new(false), &conversation)
 }
 
-/// A conversation from within a connection.
 fn mid_stream(turns: &[(Side, Vec<Vec<u8>>)]) -> Vec<String> {
     let mut engine = Engine::new(Pgwire::new(true), true);
     let mut transcript = Transcript::default();

@@ -1,6 +1,6 @@
-//! Parameters and columns: what is structure in them and what is data.
+//! Separates structure from data in parameters and columns.
 //!
-//! Binary formats (from the `*_recv` functions of the server):
+//! Binary formats (the server's `*_recv` functions):
 //!
 //! ```text
 //! array       dimensions i32 | flags i32 | element type u32 | (size i32, lower bound i32)* | elements: (length i32, value)*
@@ -18,30 +18,25 @@ use overhead_decode::near;
 use overhead_decode::{Cursor, Free, Note, Reader, Short};
 use overhead_model::Account;
 
-/// Largest number of dimensions of an array (`MAXDIM` of the server).
+/// Most dimensions of an array (`MAXDIM` of the server).
 const DIMENSIONS: u32 = 6;
-/// OIDs below this are assigned by hand, and the same everywhere (`FirstGenbkiObjectId` of the server).
+/// OIDs below this are the same on every server (`FirstGenbkiObjectId` of the server).
 const BUILT_IN: u32 = 10_000;
 
-/// The inner structure of a type's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PgTypeShape {
-    /// The type was not seen, or its structure is not published: an extension's, a user's.
+    /// The type was not captured, or belongs to a user or an extension.
     Unknown,
-    /// No structure.
     Leaf,
-    /// An array; the byte separates elements in text.
+    /// The byte separates elements in text.
     Array(u8),
-    /// A row.
     Composite,
-    /// A range.
     Range,
-    /// A set of ranges.
     Multirange,
 }
 
 impl PgTypeShape {
-    /// Of the type with this OID; 0 is a type that was not said.
+    /// Looks up a type's OID; 0 means unspecified.
     pub fn of(oid: u32) -> Self {
         let among = |types: &[u32]| types.binary_search(&oid).is_ok();
         match oid {
@@ -68,7 +63,7 @@ impl PgTypeShape {
     }
 }
 
-/// Length (-1 is null) and value.
+/// Reads a length (-1 is null) and a value.
 pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape, binary: bool) -> Result<(), Short> {
     let len = c.peek().first_chunk().map(|len| u64::try_from(i32::from_be_bytes(*len))).ok_or(Short)?;
     let length = (Account::Framing, "value length", 4);
@@ -95,7 +90,6 @@ pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape,
     Ok(())
 }
 
-/// A value of unknown type of `len` bytes.
 fn unknown<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, binary: bool) -> Result<(), Short> {
     let value = c.peek();
     if hidden::may_be_structured(value, len, binary) {
@@ -115,7 +109,7 @@ fn unknown<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, binary: bool) -> 
     c.skip(len, Account::Data, "value")
 }
 
-/// A value in binary format that ends at `end`.
+/// Reads a binary value that ends at `end`.
 #[derive(Clone, Copy)]
 struct PgBinaryValue {
     end: u64,
@@ -127,7 +121,7 @@ impl PgBinaryValue {
         self.end.saturating_sub(c.position())
     }
 
-    /// Four bytes of structure within the value.
+    /// Reads four bytes of structure.
     fn word<R: Reader>(
         self,
         c: &mut Cursor<'_, '_, '_, R>,
@@ -178,7 +172,7 @@ impl PgBinaryValue {
         Ok(())
     }
 
-    /// The bounds' type is not in the value; no range type's bounds have a structure.
+    /// The value does not state the type of its bounds, but no bound has a structure.
     fn range<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         if self.left(c) < 1 {
             return Err(Short);
@@ -187,7 +181,7 @@ impl PgBinaryValue {
         self.parts(c, PgTypeShape::Leaf, "bound length")
     }
 
-    /// Lengths and values to the end.
+    /// Reads lengths and values to the end.
     fn parts<R: Reader>(
         self,
         c: &mut Cursor<'_, '_, '_, R>,
@@ -218,7 +212,6 @@ impl PgBinaryValue {
     }
 }
 
-/// The text form of a structured value of `len` bytes.
 fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, shape: PgTypeShape) -> Result<(), Short> {
     let here = c.peek();
     let mut rest = usize::try_from(len).ok().and_then(|len| here.get(..len)).unwrap_or(here);
@@ -237,17 +230,17 @@ fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, shape: PgTypeShape) 
     Ok(())
 }
 
-/// Where in the text form of a structured value we are.
+/// Splits the text form of a structured value.
 struct PgTextLexer {
     shape: PgTypeShape,
     /// Within double quotes.
     quoted: bool,
-    /// The next byte stands for itself.
+    /// The next byte is literal.
     escaped: bool,
 }
 
 impl PgTextLexer {
-    /// Length and account of the next run of bytes of one account.
+    /// Returns the length and account of the next run of bytes.
     fn next(&mut self, rest: &[u8]) -> (usize, Account) {
         if std::mem::take(&mut self.escaped) {
             return (self.run(rest), Account::Data);
@@ -267,7 +260,7 @@ impl PgTextLexer {
         (1, Account::Framing)
     }
 
-    /// Length of the data that `rest` begins with, whatever its first byte is.
+    /// Returns the length of the data at the start of `rest`; its first byte is data.
     fn run(&self, rest: &[u8]) -> usize {
         let is_end = |byte: &u8| matches!(byte, b'"' | b'\\') || (!self.quoted && self.shape.is_punctuation(*byte));
         rest.iter().skip(1).position(is_end).map_or(rest.len(), |at| at + 1)

@@ -1,32 +1,29 @@
-//! Constants of the protocol and the reading of message headers.
+//! Protocol constants and message headers.
 
 use overhead_decode::{Cursor, Malformed, Reader, Short};
 use overhead_model::Account;
 
-/// Codes that stand where a `StartupMessage` has its version.
+/// Codes sent in place of the version in a `StartupMessage`.
 pub(super) const CANCEL_REQUEST: u32 = 80_877_102;
-/// See [`CANCEL_REQUEST`].
 pub(super) const SSL_REQUEST: u32 = 80_877_103;
-/// See [`CANCEL_REQUEST`].
 pub(super) const GSSENC_REQUEST: u32 = 80_877_104;
 
 /// Longest packet without a type byte (`MAX_STARTUP_PACKET_LENGTH` of the server).
 const STARTUP_LENGTH: u32 = 10_000;
 /// Longest message (`PQ_LARGE_MESSAGE_LIMIT` of the server).
 const MESSAGE_LENGTH: u32 = (1 << 30) - 1;
-/// Longest message before authentication, by which clients tell the errors of servers older than protocol 3.
+/// Longest error before authentication; clients recognise servers older than protocol 3 by a length above it.
 const EARLY_ERROR_LENGTH: u32 = 30_000;
 /// Longest token of a connection encrypted by GSSAPI (`PQ_GSS_AUTH_BUFFER_SIZE` of the server).
 const GSS_LENGTH: u32 = 65_536;
 
-/// Length of a message header: type byte and length.
+/// Bytes of a type and a length.
 pub(super) const HEADER: u64 = 5;
 
-/// Message types of clients and of servers.
 const REQUESTS: &[u8] = b"BCDEFHPQSXcdfp";
 const RESPONSES: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
 
-/// Type and whole length of the message that begins with `bytes`; `None` where more are needed.
+/// Returns the type and total length of the message that begins with `bytes`; `None` if more bytes are needed.
 fn header(bytes: &[u8], kinds: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
     let Some(&kind) = bytes.first() else {
         return Ok(None);
@@ -43,17 +40,16 @@ fn header(bytes: &[u8], kinds: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
     Ok(Some((kind, 1 + u64::from(length))))
 }
 
-/// As [`header`], of a client's message.
 pub(super) fn request_header(bytes: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
     header(bytes, REQUESTS)
 }
 
-/// As [`header`], of a server's message.
 pub(super) fn response_header(bytes: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
     header(bytes, RESPONSES)
 }
 
-/// Code and whole length of the packet without type byte that begins with `bytes`; `None` where more are needed.
+/// Returns the code and total length of the packet without a type byte that begins with `bytes`; `None` if more are
+/// needed.
 pub(super) fn startup_header(bytes: &[u8]) -> Result<Option<(u32, u64)>, Malformed> {
     let Some(length) = u32_at(bytes, 0) else {
         return match bytes {
@@ -74,7 +70,7 @@ pub(super) fn startup_header(bytes: &[u8]) -> Result<Option<(u32, u64)>, Malform
     Ok(Some((code, u64::from(length))))
 }
 
-/// Whole length of the GSSAPI packet that begins with `bytes`; `None` where more are needed.
+/// Returns the total length of the GSSAPI packet that begins with `bytes`; `None` if more are needed.
 pub(super) fn gss_header(bytes: &[u8]) -> Result<Option<u64>, Malformed> {
     match u32_at(bytes, 0) {
         None => Ok(None),
@@ -83,42 +79,38 @@ pub(super) fn gss_header(bytes: &[u8]) -> Result<Option<u64>, Malformed> {
     }
 }
 
-/// Returns whether a server that does not speak protocol 3 answers with `E` and a text.
+/// Returns whether `bytes` begin the error of a server older than protocol 3: `E` and a text without a length.
 pub(super) fn is_old_error(bytes: &[u8]) -> bool {
     bytes.first() == Some(&b'E') && u32_at(bytes, 1).is_some_and(|length| !(8..=EARLY_ERROR_LENGTH).contains(&length))
 }
 
-/// Four bytes, big-endian, where there are as many.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at.checked_add(4)?)?;
     four.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Two bytes, big-endian, where there are as many.
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     let two = bytes.get(at..at.checked_add(2)?)?;
     two.try_into().ok().map(u16::from_be_bytes)
 }
 
-/// The format codes of a list of values: none is all text, one is for all, else there is one for each.
+/// Format codes of a list of values: none means all text, one applies to all values, otherwise there is one per value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PgFormatCodes<'a>(pub &'a [u8]);
 
 impl PgFormatCodes<'_> {
-    /// Returns whether value `index` is in binary format.
     pub fn is_binary(self, index: usize) -> bool {
         let at = if self.0.len() == 2 { 0 } else { 2 * index };
         u16_at(self.0, at) == Some(1)
     }
 }
 
-/// A number of format codes and the codes.
 pub(super) fn formats<'a, R: Reader>(c: &mut Cursor<'a, '_, '_, R>) -> Result<PgFormatCodes<'a>, Short> {
     let count = c.u16_be(Account::Framing, "format count")?;
     c.text(2 * u64::from(count), Account::Metadata, "format code").map(PgFormatCodes)
 }
 
-/// Text up to a NUL, as [`Cursor::c_string`]; where the NUL was not captured, the captured part of the text is posted.
+/// Reads text up to a NUL like [`Cursor::c_string`], but posts the captured part if the NUL was not captured.
 pub(super) fn c_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,

@@ -1,4 +1,4 @@
-//! Bodies of every kind, and what may come before or around them.
+//! Bodies of every kind, and the fields around them.
 
 use super::super::super::Shared;
 use super::super::wire::opcode;
@@ -8,7 +8,7 @@ use overhead_decode::{Engine, Note};
 
 #[test]
 fn query_parameters_are_each_posted() {
-    // Values with names, page size, paging state, serial consistency, timestamp.
+    // Named values, page size, paging state, serial consistency, timestamp.
     let parameters = [
         &[0, 1, 0x7D][..],
         &short(2),
@@ -189,7 +189,7 @@ fn metadata_that_changed_on_one_connection_is_that_of_others() {
     assert_eq!(told(&shared, &known), "framing 30, metadata 7, data 4");
 }
 
-/// What an error of version 4 and one of version 5 come to, without header and message.
+/// Decodes an error; the result omits its header and message.
 fn error(code: u32, version: u8, extra: &[u8]) -> String {
     let body = [&int(code)[..], &string("no"), extra].concat();
     let request = [long_string("SELECT a"), vec![0, 1, 0, 0, 0, 0]].concat();
@@ -294,7 +294,7 @@ fn headers_of_versions_1_and_2_have_a_short_stream_id() {
     );
 }
 
-/// A conversation whose bodies are compressed with `algorithm` by `compress`.
+/// A conversation with bodies compressed by `compress`.
 fn compressed(algorithm: &str, compress: impl Fn(&[u8]) -> Vec<u8>) -> Transcript {
     let text = "SELECT id FROM lab.tab WHERE id IN (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)";
     let request = [long_string(text), vec![0, 1, 0]].concat();
@@ -308,7 +308,7 @@ fn compressed(algorithm: &str, compress: impl Fn(&[u8]) -> Vec<u8>) -> Transcrip
     ])
 }
 
-/// Shares of `wire` bytes that lie within one of the proportion of `decompressed`.
+/// Asserts that `wire` bytes are shared in proportion to `decompressed`, give or take one.
 fn assert_pro_rata(transcript: &Transcript, op: usize, side: Side, decompressed: &[(Account, u64)]) {
     let shares = || {
         let postings = transcript.postings[side as usize].iter();

@@ -1,4 +1,4 @@
-//! Messages, byte by byte.
+//! Builds messages byte by byte.
 
 use super::super::segment::{SegmentFormat, crc24, crc32};
 use super::super::wire::opcode;
@@ -14,12 +14,12 @@ pub fn message(version: u8, flags: u8, stream: i16, opcode: u8, body: &[u8]) -> 
     bytes
 }
 
-/// A version 4 message that goes to the server.
+/// Version 4.
 pub fn ask(stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
     message(VERSION, 0, stream, opcode, body)
 }
 
-/// A version 4 message that comes from it.
+/// Version 4.
 pub fn answer(stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
     message(VERSION | 0x80, 0, stream, opcode, body)
 }
@@ -53,7 +53,7 @@ pub fn short(value: u16) -> [u8; 2] {
     value.to_be_bytes()
 }
 
-/// A count of elements and the elements, as in lists, sets and maps.
+/// The elements of a list, set or map.
 pub fn elements(count: u32, elements: &[Vec<u8>]) -> Vec<u8> {
     [&int(count), elements.concat().as_slice()].concat()
 }
@@ -72,17 +72,16 @@ pub fn prepare(stream: i16, text: &str) -> Vec<u8> {
     ask(stream, opcode::PREPARE, &long_string(text))
 }
 
-/// `EXECUTE` with consistency ONE and `flags` beside that of the values.
+/// `EXECUTE` with consistency ONE; adds the values flag to `flags`.
 pub fn execute(stream: i16, id: &[u8], flags: u8, values: &[Vec<u8>]) -> Vec<u8> {
     let count = short(values.len() as u16).to_vec();
     let id = [short(id.len() as u16).to_vec(), id.to_vec()].concat();
     ask(stream, opcode::EXECUTE, &[id, vec![0, 1, flags | 1], count, values.concat()].concat())
 }
 
-/// A column: its name and type.
+/// Name and type.
 pub type Column<'a> = (&'a str, Vec<u8>);
 
-/// A native type.
 pub fn native(id: u16) -> Vec<u8> {
     short(id).to_vec()
 }
@@ -112,7 +111,7 @@ fn specs(keyspace: &str, table: &str, columns: &[Column<'_>]) -> Vec<u8> {
     [string(keyspace), string(table), columns.collect::<Vec<_>>().concat()].concat()
 }
 
-/// `RESULT` of rows, with their metadata.
+/// `RESULT` with rows and metadata.
 pub fn rows(stream: i16, keyspace: &str, columns: &[Column<'_>], cells: &[Vec<u8>]) -> Vec<u8> {
     let count = if columns.is_empty() { 0 } else { cells.len() / columns.len() };
     let body = [
@@ -126,7 +125,7 @@ pub fn rows(stream: i16, keyspace: &str, columns: &[Column<'_>], cells: &[Vec<u8
     answer(stream, opcode::RESULT, &body.concat())
 }
 
-/// `RESULT` of rows whose metadata was to be skipped.
+/// `RESULT` with rows, without metadata.
 pub fn bare_rows(stream: i16, columns: u32, cells: &[Vec<u8>]) -> Vec<u8> {
     let count = (cells.len() as u32).checked_div(columns).unwrap_or(0);
     let body = [int(2).to_vec(), int(4).to_vec(), int(columns).to_vec(), int(count).to_vec(), cells.concat()];
@@ -137,7 +136,7 @@ pub fn void(stream: i16) -> Vec<u8> {
     answer(stream, opcode::RESULT, &int(1))
 }
 
-/// `RESULT` of a `PREPARE`: no columns in `result` means no rows.
+/// `RESULT` of a `PREPARE`; empty `result` means no rows.
 pub fn prepared(stream: i16, id: &[u8], keyspace: &str, bind: &[Column<'_>], result: &[Column<'_>]) -> Vec<u8> {
     let id = [short(id.len() as u16).to_vec(), id.to_vec()].concat();
     let bind = [
@@ -155,13 +154,13 @@ pub fn prepared(stream: i16, id: &[u8], keyspace: &str, bind: &[Column<'_>], res
     answer(stream, opcode::RESULT, &[int(4).to_vec(), id, bind.concat(), result].concat())
 }
 
-/// A segment of version 5 with a plain payload.
+/// Version 5, uncompressed.
 pub fn segment(self_contained: bool, payload: &[u8]) -> Vec<u8> {
     let bits = payload.len() as u32 | u32::from(self_contained) << 17;
     finish_segment(&bits.to_le_bytes()[..SegmentFormat::Plain.header() - 3], payload)
 }
 
-/// A segment with the header of compressed connections; `decompressed` is 0 where the payload is not compressed.
+/// Segment of a compressed connection; `decompressed` is 0 for an uncompressed payload.
 pub fn packed_segment(self_contained: bool, decompressed: usize, payload: &[u8]) -> Vec<u8> {
     let bits = payload.len() as u64 | (decompressed as u64) << 17 | u64::from(self_contained) << 34;
     finish_segment(&bits.to_le_bytes()[..SegmentFormat::Compressed.header() - 3], payload)

@@ -1,4 +1,4 @@
-//! Hostile and incomplete input: nothing panics, nothing is lost, nothing takes out of proportion.
+//! Hostile and incomplete input: no panics, no lost bytes, no excessive memory.
 
 use super::super::sniff;
 use super::super::wire::opcode;
@@ -172,7 +172,7 @@ fn every_message_of_these_tests_begins_one() {
     assert_eq!(sniff(b"\0\0\0\x08\x04\xd2\x16\x2f"), Sniff::No);
 }
 
-/// A conversation that has everything, to be damaged.
+/// A conversation with all features, to be damaged.
 fn rich() -> Vec<(Side, Vec<u8>)> {
     let columns = [
         ("a", map_of(&native(TEXT), &tuple_of(&[native(INT), list_of(&native(INT))]))),
@@ -229,7 +229,7 @@ fn a_rich_conversation_is_decoded_without_a_doubt() {
     assert_eq!(names, ["STARTUP", "PREPARE", "SELECT", "BATCH", "SELECT"]);
 }
 
-/// Everything that was sent is posted, whatever it is and however it is cut or lost.
+/// Asserts that all bytes are posted, however they are split or lost.
 fn assert_conserved(conversation: &[(Side, Vec<u8>)], mid_stream: bool, cut: usize, lost: Option<(usize, u64)>) {
     let mut engine = Engine::new(Cql::new(mid_stream), mid_stream);
     let mut transcript = Transcript::default();

@@ -1,4 +1,4 @@
-//! Statements that are prepared on one connection and executed on another.
+//! Statements prepared on one connection and executed on another.
 
 use super::super::super::Shared;
 use super::build::*;
@@ -6,7 +6,6 @@ use super::*;
 use crate::limits;
 use overhead_decode::{Engine, Note};
 
-/// A connection of a capture, and what became of it.
 struct Connection {
     engine: Engine<Cql>,
     transcript: Transcript,
@@ -27,7 +26,7 @@ impl Connection {
         self.exchange(&prepare(0, text), &prepared(0, &int(id), "lab", bind, &[]));
     }
 
-    /// Executes a statement and gives the operation's name and the number of untyped values that could be tuples.
+    /// Executes a statement; returns its name and the number of untyped values that may be tuples.
     fn execute(&mut self, id: u32) -> (String, usize) {
         self.exchange(&execute(0, &int(id), 0, &[value(&[0, 0, 0, 4, 1, 2, 3, 4])]), &void(0));
         let untyped = self.transcript.notes.iter().filter(|note| **note == Note::UntypedValue).count();

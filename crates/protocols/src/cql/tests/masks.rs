@@ -1,4 +1,4 @@
-//! What is free to differ, and how states are told apart.
+//! Bytes that are free to differ, and states of connections.
 
 use super::super::wire::opcode;
 use super::build::*;
@@ -9,7 +9,7 @@ use overhead_testing::free;
 
 const ID: [u8; 4] = [7, 7, 7, 7];
 
-/// Runs a conversation with other content wherever that is free; gives how many bytes are.
+/// Replays turns with every free byte changed; returns how many there are.
 fn free_bytes(turns: &[(Vec<u8>, Vec<u8>)]) -> u64 {
     let conversation: Vec<_> = turns
         .iter()
@@ -18,7 +18,6 @@ fn free_bytes(turns: &[(Vec<u8>, Vec<u8>)]) -> u64 {
     free::check(|| Cql::new(false), &conversation).free
 }
 
-/// A connection of several, step by step.
 struct Connection(Engine<Cql>, Transcript);
 
 impl Connection {
@@ -26,7 +25,7 @@ impl Connection {
         Self(Engine::new(Cql::sharing(false, shared.clone()), false), Transcript::default())
     }
 
-    /// The number of the state behind a request and its response.
+    /// Returns the state after a request and its response.
     fn turn(&mut self, asked: &[u8], answered: &[u8]) -> Option<u64> {
         self.0.bytes(Request, asked, &mut self.1);
         assert_eq!(self.0.quiet(), None, "a request waits");
@@ -57,7 +56,7 @@ fn the_cell_that_names_the_server_stays_as_it_is() {
         let answer = rows(0, "system", &columns, &[value(b"key"), value(release), value(b"key"), value(release)]);
         let at = answer.windows(5).position(|part| part == b"\0\x03tab").unwrap();
         let answer = [&answer[..at], &string("local"), &answer[at + 5..]].concat();
-        // The name of the table is two bytes longer.
+        // The table's name is two bytes longer.
         let length = int(answer.len() as u32 - 9);
         (query(0, "SELECT * FROM system.local"), [&answer[..5], &length[..], &answer[9..]].concat())
     };
@@ -75,7 +74,7 @@ fn a_state_has_another_number_where_the_same_bytes_would_be_read_otherwise() {
         prepare_select(&ID, &of_list),
         prepare_select(&[8], &of_list),
         (query(0, "USE system"), answer(0, opcode::RESULT, &[&int(3)[..], &string("system")].concat())),
-        // A response that nothing asked for could be that of any id.
+        // An unexpected response could have any id.
         (execute(0, &ID, 0, &[value(&[0; 8])]), [void(0), void(5)].concat()),
         ([query(1, "SELECT a"), query(1, "SELECT b")].concat(), [void(1), void(1)].concat()),
     ];

@@ -1,4 +1,4 @@
-//! Which response answers which request, names and classes.
+//! Pairing, names and classes.
 
 use super::super::wire::opcode;
 use super::build::*;
@@ -49,7 +49,7 @@ fn options_are_setup_before_startup_and_a_heartbeat_after_it() {
     );
 }
 
-/// As the Python driver does at a Cassandra 5.
+/// The Python driver with Cassandra 5.
 #[test]
 fn a_version_of_datastax_is_tried_first_and_refused() {
     let text = [&int(0x0A)[..], &string("Invalid or unsupported protocol version (66)")].concat();

@@ -24,7 +24,7 @@ fn text_rows(stream: i16, length: usize) -> Vec<u8> {
     v5(rows(stream, "lab", &[("a", native(TEXT))], &[value(&vec![b'x'; length])]))
 }
 
-/// Everything after the handshake.
+/// Runs a conversation and omits the handshake.
 fn converse(options: &[(&str, &str)], rest: &[(Side, Vec<u8>)]) -> Transcript {
     let all = [&handshake(options), rest].concat();
     let all: Vec<_> = all.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
@@ -37,7 +37,7 @@ const LZ4: [(&str, &str); 2] = [("CQL_VERSION", "3.0.0"), ("COMPRESSION", "lz4")
 #[test]
 fn the_header_carries_length_flag_and_checksum() {
     let bytes = segment(true, &[7; 300]);
-    // Checksums computed apart from this code.
+    // Checksums computed independently.
     assert_eq!(bytes[..6], [0x2C, 0x01, 0x02, 0xDB, 0xF5, 0x1C]);
     assert_eq!(bytes[306..], 0x4FE7_344E_u32.to_le_bytes());
     let read = CqlSegment::read(&bytes, SegmentFormat::Plain).unwrap();
@@ -84,7 +84,7 @@ fn a_message_over_several_segments_is_decoded_as_one() {
     let pieces: Vec<u8> = response.chunks(200).flat_map(|piece| segment(false, piece)).collect();
     let transcript = converse(&PLAIN, &[(Request, segment(true, &select(1))), (Response, pieces)]);
     assert_eq!(transcript.ops[1].posted(Response), "framing 58, metadata 7, schema 9, data 500");
-    // In the order of the wire: the text runs on behind the second and the third header.
+    // In wire order: the text continues after the second and third header.
     let fields: Vec<_> = transcript.postings[1].iter().map(|posting| (posting.path.as_str(), posting.len)).collect();
     assert_eq!(
         fields[fields.len() - 9..],

@@ -1,4 +1,4 @@
-//! What statements ask for, without the values in them.
+//! Statements without their literals.
 
 use super::super::wire::opcode;
 use super::build::*;

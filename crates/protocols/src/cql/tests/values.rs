@@ -1,10 +1,10 @@
-//! Cells and the inner structure that their types give them.
+//! Cells and the inner structure of their types.
 
 use super::build::*;
 use super::*;
 use overhead_decode::Note;
 
-/// What one cell of a type comes to behind the `framing 28, metadata 7` and the schema of its message.
+/// Posts one cell, without the message's `framing 28, metadata 7` and schema.
 fn cell(of: &[u8], contents: &[u8]) -> (String, Vec<Note>) {
     let transcript = exchange(&query(1, "SELECT a FROM t"), &rows(1, "k", &[("a", of.to_vec())], &[value(contents)]));
     let inside = |account: Account| bytes_of(&transcript, Response, account);
@@ -15,7 +15,7 @@ fn cell(of: &[u8], contents: &[u8]) -> (String, Vec<Note>) {
     (format!("framing {framing}, data {}", inside(Account::Data)), transcript.notes)
 }
 
-/// The same for a cell that fits its type.
+/// Posts a cell that fits its type.
 fn fitting(of: &[u8], contents: &[u8]) -> String {
     let (posted, notes) = cell(of, contents);
     assert!(notes.is_empty(), "{notes:?}");
@@ -47,7 +47,7 @@ fn nested_collections_are_followed() {
 #[test]
 fn tuples_and_user_types_may_end_before_their_fields_do() {
     let tuple = tuple_of(&[native(INT), native(TEXT), list_of(&native(INT))]);
-    // The type's own count of members is framing too.
+    // The type's member count is framing too.
     let members = [value(&[0; 4]), value(b"ab"), value(&elements(1, &ints(1)))];
     assert_eq!(fitting(&tuple, &members.concat()), "framing 22, data 10");
     assert_eq!(fitting(&tuple, &members[..2].concat()), "framing 10, data 6");
@@ -125,7 +125,7 @@ fn cells_of_unknown_type_are_noted_where_they_could_have_structure() {
 fn what_does_not_fit_its_type_is_data_and_noted() {
     let list = list_of(&native(INT));
     let noted = |framing, data| (format!("framing {framing}, data {data}"), vec![Note::UntypedValue]);
-    // Too short for a count; an element longer than the cell; fewer elements than counted; bytes after the last.
+    // Too short for a count; an element longer than the cell; too few elements; bytes after the last.
     assert_eq!(cell(&list, &[1; 3]), noted(0, 3));
     assert_eq!(cell(&list, &elements(1, &[int(500).to_vec(), vec![1; 4]])), noted(8, 4));
     assert_eq!(cell(&list, &elements(9, &ints(2))), noted(12, 8));

@@ -1,26 +1,25 @@
-//! The binary format (PostgreSQL manual, COPY, "Binary Format"), a stream that is cut into messages anywhere:
+//! Binary format of a copy (PostgreSQL manual, COPY, "Binary Format"). Messages split the stream anywhere:
 //!
 //! ```text
 //! "PGCOPY\n\xff\r\n\0" | flags u32 | extension length u32 | extension | tuples | -1 i16
 //! tuple: fields i16 | (length i32, value)*
 //! ```
 //!
-//! The types of the values are not in it.
+//! Types are not included.
 
 use super::super::hidden;
 use overhead_decode::{Cursor, Note, Reader, Short};
 use overhead_model::Account;
 
-/// What every stream begins with.
 pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
-/// Where in a binary stream we are.
+/// Position in a binary stream.
 #[derive(Debug, Default)]
 pub(in super::super) struct CopyBinaryReader {
     next: CopyField,
-    /// Bytes of the current field that were passed.
+    /// Bytes of the current field already read.
     passed: u64,
-    /// Their value, where it is a number.
+    /// The number read so far.
     value: u32,
 }
 
@@ -34,12 +33,11 @@ enum CopyField {
     Fields,
     Length(u16),
     Value(u32, u16),
-    /// Behind the end.
+    /// After the end.
     Loose,
 }
 
 impl CopyBinaryReader {
-    /// The inside of one message.
     pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         while c.remaining() > 0 {
             self.field(c)?;
@@ -47,7 +45,7 @@ impl CopyBinaryReader {
         Ok(())
     }
 
-    /// One field, or as much of it as there is.
+    /// Reads one field, or the available part.
     fn field<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         match self.next {
             CopyField::Signature => {
@@ -95,12 +93,12 @@ impl CopyBinaryReader {
         Ok(())
     }
 
-    /// Returns what follows one of `fields` values.
+    /// Returns the field after one of `fields` values.
     fn after(fields: u16) -> CopyField {
         if fields > 1 { CopyField::Length(fields - 1) } else { CopyField::Fields }
     }
 
-    /// Passes over a field of `len` bytes; `next` comes after it.
+    /// Skips a field of `len` bytes, followed by `next`.
     fn bytes<R: Reader>(
         &mut self,
         c: &mut Cursor<'_, '_, '_, R>,
@@ -119,7 +117,7 @@ impl CopyBinaryReader {
         Ok(())
     }
 
-    /// Reads a number of `len` bytes, once it is complete.
+    /// Returns a number of `len` bytes once it is complete.
     fn number<R: Reader>(
         &mut self,
         c: &mut Cursor<'_, '_, '_, R>,

@@ -1,41 +1,39 @@
-//! Rows of text and of CSV: what delimits them is `framing`, the fields are `data` (PostgreSQL manual, COPY, "Text Format"
-//! and "CSV Format").
+//! Rows of text and CSV: delimiters count as `framing`, fields as `data` (PostgreSQL manual, COPY, "Text Format" and
+//! "CSV Format").
 //!
-//! The stream is cut into messages anywhere, within a field, an escape or a quote too. What a byte is follows from those
-//! before it, but for a NULL marker at a cut: its part before the cut is read as a value, save its backslash, and what ends
-//! there and could be one is one.
+//! Messages split the stream anywhere, even within a field, an escape or a quote. Each byte is classified by the bytes
+//! before it. The exception is a NULL marker at a split: its first part counts as a value, except for its backslash,
+//! and a complete marker that ends a message counts as one even if the field continues.
 
 use super::super::hidden::PgLiteralProbe;
 use super::statement::CopyDialect;
 use overhead_decode::{Cursor, Note, Reader, Short};
 use overhead_model::Account;
 
-/// Where in a stream of rows we are.
+/// Position in a stream of rows.
 #[derive(Debug)]
 pub(in super::super) struct CopyRowReader {
     dialect: CopyDialect,
     place: CopyRowPlace,
-    /// As many bytes as were passed of what may become a marker.
+    /// Bytes read of a possible marker.
     matched: usize,
-    /// Of CSV: within quotes.
+    /// Within quotes of CSV.
     quoted: bool,
-    /// The byte before begins an escape. In quotes that end with the same byte as begins an escape, it may also have
-    /// ended them.
+    /// The previous byte begins an escape. In CSV, it may have closed the quotes if both use the same byte.
     escaped: bool,
-    /// What the current field looks like.
     literal: PgLiteralProbe,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CopyRowPlace {
-    /// A row begins, and its first field.
+    /// Start of a row and of its first field.
     Row,
-    /// Another field begins.
+    /// Start of another field.
     Field,
     Within,
 }
 
-/// Bytes of one account.
+/// Consecutive bytes of one account.
 struct CopyRun {
     len: usize,
     account: Account,
@@ -54,14 +52,13 @@ impl CopyRowReader {
         Self { dialect, place: CopyRowPlace::Row, matched: 0, quoted: false, escaped: false, literal }
     }
 
-    /// Bytes were lost: the next line end of text begins a row. False for CSV, where quotes could be open or not.
+    /// After a loss, the next line end of text begins a row. Returns false for CSV, which may be within quotes.
     pub fn resume_after_loss(&mut self) -> bool {
         (self.place, self.matched, self.escaped) = (CopyRowPlace::Within, 0, false);
         self.literal = PgLiteralProbe::default();
         !self.dialect.csv
     }
 
-    /// The inside of one message.
     pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         let mut rest = c.peek();
         while let Some(run) = self.next(rest) {
@@ -74,11 +71,10 @@ impl CopyRowReader {
             c.skip(run.len as u64, run.account, run.field)?;
             rest = rest.get(run.len..).unwrap_or_default();
         }
-        // What was not captured could be anything.
+        // Bytes that were not captured are unknown.
         if c.remaining() > 0 { Err(Short) } else { Ok(()) }
     }
 
-    /// Returns the next bytes of one account.
     fn next(&mut self, rest: &[u8]) -> Option<CopyRun> {
         let &first = rest.first()?;
         if self.place != CopyRowPlace::Within
@@ -110,7 +106,7 @@ impl CopyRowReader {
             if first == quote || first == escape {
                 return self.value(rest);
             }
-            // With a byte of their own, escapes are told from values by what follows.
+            // A separate escape byte only escapes if a quote or an escape follows.
             self.quoted = quote != escape;
         }
         match (self.quoted, first) {
@@ -131,7 +127,7 @@ impl CopyRowReader {
         }
     }
 
-    /// The end of a field or of a row.
+    /// Reads the end of a field or of a row.
     fn delimiter(&mut self, byte: u8) -> Option<CopyRun> {
         let line_end = matches!(byte, b'\n' | b'\r');
         if !line_end && byte != self.dialect.delimiter {
@@ -141,7 +137,7 @@ impl CopyRowReader {
         Some(CopyRun::framing(1, if line_end { "line end" } else { "delimiter" }))
     }
 
-    /// Data up to the next byte that may mean something, whatever the first one is.
+    /// Returns the data up to the next special byte; the first byte is data.
     fn value(&self, rest: &[u8]) -> CopyRun {
         let CopyDialect { csv, delimiter, quote, escape, .. } = self.dialect;
         let mut behind = rest.iter().skip(1);
@@ -155,14 +151,14 @@ impl CopyRowReader {
         CopyRun { len: end.map_or(rest.len(), |at| at + 1), account: Account::Data, field: "value" }
     }
 
-    /// False for what most fields begin with.
+    /// Fast check that is false for most fields.
     #[inline]
     fn may_be_marker(&self, first: u8) -> bool {
         let begins = |marker: &[u8]| marker.first() == Some(&first);
         first == b'\\' || begins(&self.dialect.null) || begins(&self.dialect.default)
     }
 
-    /// Returns what stands for a null, for a default or for the end of the data, where that is the whole field.
+    /// Returns a null marker, a default marker or the end of data if it is the whole field.
     fn marker(&mut self, rest: &[u8]) -> Option<CopyRun> {
         let end_of_data = (&b"\\."[..], "end of data");
         let markers = [(&*self.dialect.null, "null marker"), (&*self.dialect.default, "default marker"), end_of_data];
@@ -182,7 +178,7 @@ impl CopyRowReader {
                 cut = Some(left);
             }
         }
-        // A cut within a marker: the next message tells, too late for this one's bytes.
+        // A message ends within a possible marker. Only the next message can tell, so these bytes count as a value.
         let _ = cut?;
         self.matched += rest.len();
         let framing = !self.dialect.csv && rest == b"\\";
@@ -194,7 +190,7 @@ impl CopyRowReader {
         })
     }
 
-    /// Returns whether `byte` ends a field, or a whole row.
+    /// Returns whether `byte` ends a field, or with `row` a row.
     fn ends_field(&self, byte: Option<&u8>, row: bool) -> bool {
         byte.is_none_or(|&byte| matches!(byte, b'\n' | b'\r') || (!row && byte == self.dialect.delimiter))
     }

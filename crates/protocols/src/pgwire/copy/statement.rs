@@ -1,4 +1,4 @@
-//! What an SQL text says about the copies it starts (PostgreSQL manual, COPY, with the syntaxes of earlier versions).
+//! Finds the copies that an SQL text starts (PostgreSQL manual, COPY, including older syntaxes).
 //!
 //! ```text
 //! COPY [BINARY] table [(columns)] | (query)  FROM | TO  STDIN | STDOUT
@@ -11,61 +11,54 @@ use overhead_decode::near;
 use overhead_model::Side;
 use std::sync::Arc;
 
-/// Longest NULL or DEFAULT string that is looked for; a longer one is read as a value.
+/// Longest NULL or DEFAULT string recognised; longer ones are read as values.
 const MARKER: usize = 64;
 
-/// The copies that a text starts, in order.
 pub(in super::super) type CopyTransfers = Arc<[CopyTransfer]>;
 
-/// One copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct CopyTransfer {
-    /// Who sends.
     pub sender: Side,
     pub format: CopyFormat,
 }
 
-/// How copied data are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum CopyFormat {
-    /// Rows of text, or of CSV.
+    /// Text or CSV.
     Rows(CopyDialect),
     Binary,
-    /// Messages of streaming replication.
+    /// Streaming replication.
     Replication,
-    /// Something else, of which the protocol does not say what it is: a base backup.
+    /// Contents not specified by the protocol: a base backup.
     Opaque,
 }
 
-/// What delimits rows and fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct CopyDialect {
     pub csv: bool,
     pub delimiter: u8,
-    /// Of CSV.
+    /// CSV only.
     pub quote: u8,
-    /// Of CSV, within quotes.
+    /// CSV only, within quotes.
     pub escape: u8,
     pub null: Arc<[u8]>,
-    /// Stands for a column's default; empty where there is none.
+    /// Marks a column's default; empty if unset.
     pub default: Arc<[u8]>,
 }
 
 impl CopyDialect {
-    /// The text format as it is without options.
     pub fn text() -> Self {
         CopyOptions::default().dialect()
     }
 }
 
-/// Returns whether `sql` may start copies, by its words alone. `several` where it may hold more than one statement.
+/// Returns whether `sql` may start copies, judging by its words. With `several`, it may hold more than one statement.
 #[inline]
 pub(in super::super) fn may_copy(sql: &[u8], verb: &Verb, several: bool) -> bool {
     let first = [&b"COPY"[..], b"START_REPLICATION", b"BASE_BACKUP"].iter().any(|word| verb.is(word));
     first || (several && may_copy_later(sql))
 }
 
-/// The copies that `sql` starts, where it starts any.
 #[cold]
 pub(in super::super) fn copies(sql: &[u8]) -> Option<CopyTransfers> {
     let mut tokens = PgSqlLexer::new(sql);
@@ -81,9 +74,9 @@ pub(in super::super) fn copies(sql: &[u8]) -> Option<CopyTransfers> {
     (!copies.is_empty()).then(|| copies.into())
 }
 
-/// False where no statement behind the first can be a copy.
+/// Returns false if no statement after the first can be a copy.
 fn may_copy_later(sql: &[u8]) -> bool {
-    // Of one statement with its semicolon nothing is left.
+    // Nothing follows the semicolon of a single statement.
     let later = near::find(b';', sql).and_then(|end| sql.get(end + 1..)).unwrap_or_default();
     later.len() > 3 && has_copy(later)
 }
@@ -110,7 +103,7 @@ fn statement(verb: &[u8], tokens: &mut PgSqlLexer<'_>, copies: &mut Vec<CopyTran
     tokens.end_statement();
 }
 
-/// Reads a statement behind `COPY`. `None` where nothing is copied over the connection.
+/// Reads a statement after `COPY`; `None` if the connection carries no data for it.
 fn copy(tokens: &mut PgSqlLexer<'_>) -> Option<CopyTransfer> {
     let mut options = CopyOptions::default();
     let depth = tokens.depth();
@@ -136,7 +129,7 @@ fn copy(tokens: &mut PgSqlLexer<'_>) -> Option<CopyTransfer> {
     here.then_some(CopyTransfer { sender, format })
 }
 
-/// Options as they are written; what is not said has a default that depends on others.
+/// Options as written. Defaults can depend on other options.
 #[derive(Debug, Default)]
 struct CopyOptions {
     binary: bool,
@@ -149,14 +142,13 @@ struct CopyOptions {
 }
 
 impl CopyOptions {
-    /// Reads up to the end of the statement.
     fn read(&mut self, tokens: &mut PgSqlLexer<'_>) {
         let mut name: &[u8] = b"";
         let depth = tokens.depth();
         while let Some(token) = tokens.token() {
             match token {
                 PgSqlToken::End => return,
-                // Names of columns that an option has in parentheses.
+                // Column names in parentheses.
                 PgSqlToken::Word(_) if tokens.depth() > depth + 1 => {}
                 PgSqlToken::Word(word) if word.eq_ignore_ascii_case(b"WHERE") => return tokens.end_statement(),
                 PgSqlToken::Word(word) if word.eq_ignore_ascii_case(b"AS") => {}
@@ -165,7 +157,7 @@ impl CopyOptions {
                     name = b"";
                 }
                 PgSqlToken::Word(word) => {
-                    // The syntax of earlier versions names the format alone.
+                    // Older syntaxes name the format without `FORMAT`.
                     self.format(word);
                     name = word;
                 }

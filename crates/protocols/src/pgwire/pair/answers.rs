@@ -1,14 +1,14 @@
-//! The server's side: which request a response answers, and what becomes of its unit.
+//! Matches responses to requests and settles their units.
 
 use super::super::sql;
 use super::{Class, OpId, Out, PgExpectedReply, PgPairing, PgRequest, PgUnitFate, PgUnitId, PgUnitStage, Reader};
 
-/// How far to look for the request that an unexpected response answers, where bytes were lost.
+/// How far to search for the request of an unexpected response after a loss.
 const LOOK_AHEAD: usize = 32;
 
 impl PgPairing {
-    /// Finds the request that a response of type `kind` answers and charges its unit. Where there is none, charges a
-    /// stretch of strays.
+    /// Finds the request that a response of type `kind` answers and charges its unit. Without one, charges a stray
+    /// operation.
     pub fn match_response<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> Option<PgExpectedReply> {
         let mut is_answered = self.is_answered_by(kind);
         if !is_answered {
@@ -26,7 +26,6 @@ impl PgPairing {
         Some(front)
     }
 
-    /// Charges the unit of a request that is being answered.
     pub fn begin_answer<R: Reader>(&mut self, front: PgExpectedReply, out: &mut Out<'_, R>) {
         self.losses.misaligned = false;
         self.end_stray(1, out);
@@ -36,10 +35,9 @@ impl PgPairing {
         }
     }
 
-    /// Returns whether a response of type `kind` answers the request at the front.
     fn is_answered_by(&mut self, kind: u8) -> bool {
         let Some(front) = self.front() else { return false };
-        // Nobody is ready before there was an answer: that one is for somebody else.
+        // A `Query` is answered by more than `ReadyForQuery`, so this one belongs to another request.
         let early = kind == b'Z'
             && self.losses.misaligned
             && front.request == PgRequest::Query
@@ -47,8 +45,8 @@ impl PgPairing {
         front.request.is_answered_by(kind) && !early
     }
 
-    /// The server is ready though it was to skip requests up to a `Sync` to come: it had not read one from before its failure while it
-    /// waited for copy data, which it would have ignored.
+    /// Handles `ReadyForQuery` while requests are skipped: a `Sync` thought to be ignored during a copy was read after
+    /// the copy failed.
     #[cold]
     fn expect_ignored_sync(&mut self) {
         if !self.skipping || !self.expected.is_empty() {
@@ -69,7 +67,7 @@ impl PgPairing {
         }
     }
 
-    /// Drops requests whose answers must have been lost, where a later one is answered by `kind`.
+    /// Drops requests whose answers must have been lost because `kind` answers a later one.
     #[cold]
     fn realign<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
         if self.losses.misaligned || (kind == b'Z' && self.cycles == 0) {
@@ -82,7 +80,7 @@ impl PgPairing {
         }
     }
 
-    /// Drops up to `n` requests: their units will not be answered in full, and why is their `fate`.
+    /// Drops up to `n` requests, marking their units with `fate`.
     #[cold]
     pub(super) fn drop_expected<R: Reader>(&mut self, n: usize, fate: PgUnitFate, out: &mut Out<'_, R>) {
         for _ in 0..n.min(self.expected.len()) {
@@ -97,13 +95,11 @@ impl PgPairing {
         self.pop_copy_ends(out);
     }
 
-    /// The request at the front is answered.
     pub fn pop<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.pop_one(out);
         self.pop_copy_ends(out);
     }
 
-    /// What is at the front and not answered by itself is over.
     fn pop_copy_ends<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         while self.front().is_some_and(|next| next.request == PgRequest::CopyEnd) {
             self.pop_one(out);
@@ -124,7 +120,7 @@ impl PgPairing {
         self.settle(front.unit, out);
     }
 
-    /// An entry has left the queue.
+    /// Releases what a removed entry refers to.
     pub(super) fn forget(&mut self, entry: PgExpectedReply) {
         self.cycles -= usize::from(entry.request.ends_cycle());
         if let Some(portal) = entry.portal {
@@ -135,7 +131,6 @@ impl PgPairing {
         }
     }
 
-    /// `ReadyForQuery` was posted.
     pub fn ready_for_query<R: Reader>(&mut self, answered: Option<PgExpectedReply>, out: &mut Out<'_, R>) {
         if let Some(front) = answered {
             self.end_copy_requests(front.unit);
@@ -145,7 +140,7 @@ impl PgPairing {
         }
     }
 
-    /// A command is complete; its tag may name it.
+    /// The command tag names the unit if its statement is unknown.
     pub fn command_complete<R: Reader>(&mut self, id: PgUnitId, tag: &[u8], out: &mut Out<'_, R>) {
         self.end_copy_requests(id);
         if let Some(unit) = self.unit(id)
@@ -160,7 +155,7 @@ impl PgPairing {
         }
     }
 
-    /// An error was posted; after a fatal one the server says nothing more.
+    /// Handles an error. After a fatal one, the server sends nothing more.
     pub fn fail<R: Reader>(&mut self, front: PgExpectedReply, fatal: bool, out: &mut Out<'_, R>) {
         self.end_copy_requests(front.unit);
         self.end_copy_out();
@@ -189,8 +184,8 @@ impl PgPairing {
         }
     }
 
-    /// Charges a message that the server sends on its own account: `within` the unit being answered, where there is
-    /// one, else to an operation of its own, which the caller closes.
+    /// Charges an asynchronous message to the unit being answered if `within`; otherwise opens an operation for the
+    /// caller to close.
     pub fn charge_asynchronous<R: Reader>(&mut self, name: &str, within: bool, out: &mut Out<'_, R>) -> Option<OpId> {
         if let Some(front) = self.front().filter(|_| within) {
             self.charge_unit(front.unit, out);
@@ -202,14 +197,12 @@ impl PgPairing {
         Some(op)
     }
 
-    /// An error was posted that answers nothing.
     pub fn fail_stray<R: Reader>(&mut self, fatal: bool, out: &mut Out<'_, R>) {
         if fatal {
             self.end_stray(1, out);
         }
     }
 
-    /// Bytes of the client (`true`) or of the server were lost.
     pub fn note_loss<R: Reader>(&mut self, of_client: bool, out: &mut Out<'_, R>) {
         self.losses.missed_answers = self.cycles > 0;
         self.skipping = false;
@@ -219,7 +212,7 @@ impl PgPairing {
             self.end_stray(0, out);
             if let Some(id) = self.current.take() {
                 if let Some(unit) = self.unit(id).filter(|unit| unit.stage == PgUnitStage::Building) {
-                    // Cut off by the loss: it stays without a name.
+                    // Cut off by the loss, so it stays unnamed.
                     unit.labelled = true;
                     unit.fate = PgUnitFate::Lost;
                 }

@@ -1,22 +1,20 @@
-//! Copies: whose data the client's and the server's are, and how they are to be read.
+//! Assigns copy data to copies, and tracks its format.
 //!
-//! A client may send data before the server has asked for them, and goes on sending after the server has given up. So
-//! the client's data are read by what the client has said alone: they belong to the last copy that it has asked for,
-//! until it says that they end, or asks for something else. The unit stays open as long.
+//! A client may send data before the server asks for it, and keeps sending after the server fails. So only the client's
+//! messages decide: its data belongs to the last copy requested, until the client ends the data or requests something
+//! else. The unit stays open until then.
 
 use super::super::copy::{CopyFormat, CopyReader, CopyTransfers};
 use super::{Out, PgExpectedReply, PgPairing, PgRequest, PgUnit, PgUnitId, PgUnitStage, Reader};
 use overhead_model::Side;
 
-/// The client copies in.
 #[derive(Debug)]
 pub(super) struct CopyIn {
     unit: PgUnitId,
-    /// Copies that the server has asked data for.
+    /// Copies for which the server requested data.
     asked: usize,
-    /// Copies whose data the client has ended.
+    /// Copies whose data the client ended.
     ended: usize,
-    /// How the data of the current one are read.
     data: Option<Box<CopyReader>>,
 }
 
@@ -26,17 +24,16 @@ impl CopyIn {
     }
 }
 
-/// The copies of a unit's statement.
 #[derive(Debug)]
 pub(super) struct UnitCopies {
     all: CopyTransfers,
-    /// Copies that the server has begun to send.
+    /// Copies that the server began to send.
     sent: usize,
 }
 
 impl UnitCopies {
-    /// Returns the format of copy `index` of those that `sender` sends. What is opaque is as many as the server likes: a base
-    /// backup before version 15 is a copy for each table space, and one for the manifest.
+    /// Returns the format of copy `index` from `sender`. An opaque one stands for any number: a base backup before
+    /// version 15 has one copy per table space, and one for the manifest.
     fn format(&self, sender: Side, index: usize) -> Option<CopyFormat> {
         let mut sent = self.all.iter().filter(|copy| copy.sender == sender);
         let stated =
@@ -45,14 +42,13 @@ impl UnitCopies {
     }
 }
 
-/// Returns how many copies the client sends; where no statement was seen, one.
+/// Returns how many copies the client sends; assumes one for an unknown statement.
 fn count_in(unit: &PgUnit) -> usize {
     let Some(copies) = &unit.copies else { return 1 };
     copies.all.iter().filter(|copy| copy.sender == Side::Request).count()
 }
 
 impl PgPairing {
-    /// A unit's statement starts these copies.
     #[cold]
     pub fn start_copies(&mut self, id: PgUnitId, copies: CopyTransfers) {
         let takes = copies.iter().any(|copy| copy.sender == Side::Request);
@@ -64,7 +60,7 @@ impl PgPairing {
         }
     }
 
-    /// The unit stays open for the client's data.
+    /// Keeps the unit open for the client's data.
     #[cold]
     fn open_copy_in(&mut self, id: PgUnitId) {
         self.copy_in = Some(CopyIn::new(id));
@@ -74,20 +70,19 @@ impl PgPairing {
         self.current = Some(id);
     }
 
-    /// Returns whether the client may send data for a unit.
     #[inline]
     pub(super) fn is_copying(&mut self, id: PgUnitId) -> bool {
         let Some((of, ended)) = self.copy_in.as_ref().map(|copy| (copy.unit, copy.ended)) else { return false };
         of == id && self.unit(id).is_some_and(|unit| ended < count_in(unit))
     }
 
-    /// Returns whether the server is known to wait for a unit's data, and to ignore `Sync`.
+    /// Returns whether the server is known to wait for data, and so ignores `Sync`.
     #[inline]
     pub(super) fn awaits_copy_data(&self, id: PgUnitId) -> bool {
         self.copy_in.as_ref().is_some_and(|copy| copy.unit == id && copy.asked > copy.ended)
     }
 
-    /// Charges the unit that the client's copy data belong to, and gives how they are read; stray ones have none.
+    /// Charges the unit of the client's copy data and returns its reader; `None` for stray data.
     pub fn client_copy<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<&mut CopyReader> {
         let last = (self.first_unit + self.units.len() as u64).checked_sub(1);
         let id = self.copy_in.as_ref().map(|copy| copy.unit).filter(|id| self.is_open(*id)).or(last);
@@ -111,14 +106,13 @@ impl PgPairing {
         index.and_then(|index| self.units.get(index)).is_some_and(|unit| unit.stage != PgUnitStage::Closed)
     }
 
-    /// The client has said, in a message that was posted, that its data end.
     pub fn client_copy_done<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let Some(copy) = &mut self.copy_in else { return };
         copy.data = None;
         copy.ended += 1;
         let (id, early) = (copy.unit, copy.ended > copy.asked);
         if early && !self.expected.is_empty() {
-            // Sent before it was asked for: what follows up to here is read as copy data by the server.
+            // Data sent early: up to here, the server reads everything as copy data.
             let _ = self.expect(PgRequest::CopyEnd, id, None, None);
         }
         let copying = self.is_copying(id);
@@ -128,7 +122,7 @@ impl PgPairing {
         }
     }
 
-    /// The server asks for copy data. `Sync`s that the client had sent by then are ignored by the server.
+    /// Handles the server's request for copy data. The server ignores a `Sync` that the client has already sent.
     #[cold]
     pub fn begin_copy_in<R: Reader>(&mut self, front: PgExpectedReply, out: &mut Out<'_, R>) {
         if self.copy_in.as_ref().is_none_or(|copy| copy.unit != front.unit) {
@@ -150,7 +144,7 @@ impl PgPairing {
         }
     }
 
-    /// The server gives `front`'s data, or takes and gives them.
+    /// Handles the start of the server's copy data, in one or both directions.
     #[cold]
     pub fn begin_copy_out(&mut self, front: PgExpectedReply, format: u8) {
         let Some(unit) = self.unit(front.unit) else { return };
@@ -166,24 +160,22 @@ impl PgPairing {
         self.copy_out = Some(Box::new(CopyReader::new(format)));
     }
 
-    /// How the server's copy data are read; `None` where its beginning was not seen.
+    /// Returns the reader of the server's copy data; `None` if its start was not captured.
     pub fn server_copy(&mut self) -> Option<&mut CopyReader> {
         self.copy_out.as_deref_mut()
     }
 
-    /// The server's copy data end.
     pub fn end_copy_out(&mut self) {
         self.copy_out = None;
     }
 
-    /// The server waits for no more data of this unit.
+    /// Notes that the server expects no more data for this unit.
     pub(super) fn end_copy_requests(&mut self, id: PgUnitId) {
         if let Some(copy) = self.copy_in.as_mut().filter(|copy| copy.unit == id) {
             copy.asked = copy.asked.min(copy.ended);
         }
     }
 
-    /// Bytes of the client's (`true`) or the server's data were lost.
     pub(super) fn copy_lost(&mut self, of_client: bool) {
         if of_client {
             if let Some(data) = self.copy_in.as_mut().and_then(|copy| copy.data.as_mut()) {
@@ -194,7 +186,7 @@ impl PgPairing {
         }
     }
 
-    /// The connection is over: what the client might have gone on to send does not come.
+    /// The connection ended, so no more copy data can follow.
     pub fn finish<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if self.copy_in.take().is_some()
             && let Some(id) = self.current.take()

@@ -1,10 +1,10 @@
-//! Copies: formats, cuts, and clients that do not wait.
+//! Copies: formats, splits, and clients that send early.
 
 use super::*;
 use crate::pgwire::copy::copies;
 use overhead_model::{Account, Amounts};
 
-/// What the client's stream is read as: letters of accounts with lengths, without the headers of messages.
+/// Summarises the client's copy data: initial letters of accounts with lengths, without message headers.
 fn read_in(statement: &str, stream: &[&[u8]]) -> (String, usize) {
     let data = stream.iter().map(|data| msg(b'd', data));
     let client = [query(statement)].into_iter().chain(data).chain([msg(b'c', b"")]);
@@ -88,10 +88,10 @@ fn only_fields_that_look_structured_are_reported() {
     assert_eq!(read_in("copy t from stdin binary", &[&stream]).1, 1);
 }
 
-/// A message, and how many of the other side's must have come before it.
+/// A message, and how many messages of the other side precede it.
 type Turn = (Vec<u8>, usize);
 
-/// Calls `found` with every order in which the turns of client and server can be captured.
+/// Calls `found` with every possible capture order of the turns.
 fn orders(sides: [&[Turn]; 2], done: [usize; 2], order: &mut Vec<Side>, found: &mut impl FnMut(&[Side])) {
     let mut ended = true;
     for side in Side::BOTH {
@@ -111,10 +111,9 @@ fn orders(sides: [&[Turn]; 2], done: [usize; 2], order: &mut Vec<Side>, found: &
     }
 }
 
-/// Operation, account and length of each posting of a side.
 type Postings = Vec<(u64, Account, u64)>;
 
-/// What came of each operation, and the postings of each side, whatever the order.
+/// Returns outcomes and postings, by side, of turns captured in this order.
 fn read_in_order(sides: [&[Turn]; 2], order: &[Side]) -> (Vec<String>, [Postings; 2]) {
     let mut engine = Engine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
@@ -133,7 +132,7 @@ fn read_in_order(sides: [&[Turn]; 2], order: &[Side]) -> (Vec<String>, [Postings
     (transcript.summary(), postings)
 }
 
-/// Every order gives the same accounts; gives them without the start-up.
+/// Asserts that every order gives the same accounts, and returns them without the start-up.
 fn in_any_order(client: &[Turn], server: &[Turn]) -> Vec<String> {
     let sides = [client, server];
     let (mut first, mut count) = (None, 0);
@@ -224,7 +223,7 @@ fn pipelined_copies_in_any_order() {
 
 #[test]
 fn copies_that_fail_while_data_flow_in_any_order() {
-    // A client that stops at once, one that ends what it has begun, one that gives it up.
+    // A client that stops early, one that ends its data, one that fails it.
     for end in [vec![], done(), msg(b'f', b"failed\0")] {
         let summary = in_any_order(
             &[
@@ -295,7 +294,7 @@ fn copy_out_in_csv_is_read_by_its_statement() {
 }
 
 proptest! {
-    /// Fields as the server would write them, cut into messages and read back: their bytes are the data.
+    /// Writes fields as the server does, splits them into messages and reads them back.
     #[test]
     fn what_was_in_the_fields_is_data(
         rows in prop::collection::vec(prop::collection::vec(prop::option::of("[a,\\\\\"\n\t.N;]{0,6}"), 1..4), 1..6),

@@ -1,8 +1,7 @@
-//! What breaks the rules, named after the defect.
+//! Protocol violations, each named after the defect.
 
 use super::*;
 
-/// Runs a conversation and gives its notes.
 fn notes(conversation: &[(Side, &[u8])]) -> Vec<Note> {
     check(|| Pgwire::new(false), conversation).notes
 }
@@ -141,7 +140,7 @@ fn false_boundary_behind_a_loss_is_not_the_last() {
     assert_eq!(transcript.ops[1].posted(S), "framing 28, data 1, status 12");
 }
 
-/// Messages of any known kind with short insides, most of them wrong.
+/// Messages of known kinds with short bodies, mostly invalid.
 fn messages(kinds: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
     let inside = proptest::collection::vec(prop_oneof![Just(0_u8), Just(1), Just(b'S'), any::<u8>()], 0..24);
     let message = (proptest::sample::select(kinds), inside).prop_map(|(kind, inside)| msg(kind, &inside));

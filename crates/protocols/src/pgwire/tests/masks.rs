@@ -1,12 +1,11 @@
-//! What is free to differ, and how states are told apart.
+//! Bytes that are free to differ, and states of connections.
 
 use super::*;
 use overhead_testing::free;
 
-/// A request and its response.
 type Exchange = (Vec<Vec<u8>>, Vec<Vec<u8>>);
 
-/// Runs exchanges behind the start-up with other content wherever that is free; gives how many bytes are.
+/// Replays turns with every free byte changed; returns how many there are.
 fn free_bytes(turns: &[Exchange]) -> u64 {
     let mut conversation = vec![(C, startup()), (S, welcome())];
     for (asked, answered) in turns {
@@ -16,7 +15,7 @@ fn free_bytes(turns: &[Exchange]) -> u64 {
     free::check(|| Pgwire::new(false), &conversation).free
 }
 
-/// The numbers of the states behind each turn, that behind the first statement of all first.
+/// Returns the state after a first statement and after each turn.
 fn states(turns: &[Exchange]) -> Vec<Option<u64>> {
     let mut engine = Engine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
@@ -39,7 +38,7 @@ fn simple(sql: &str, answer: Vec<Vec<u8>>) -> Exchange {
     (vec![query(sql)], answer.into_iter().chain([ready()]).collect())
 }
 
-/// Parse, bind, describe, execute, sync; and the answer with one row.
+/// Parse, bind, describe, execute and sync, answered with one row.
 fn extended(name: &str, sql: &str, types: &[u32], value: &[u8]) -> Exchange {
     let cell = [&u32::try_from(value.len()).unwrap().to_be_bytes()[..], value].concat();
     let bind = msg(b'B', &[b"\0", name.as_bytes(), b"\0\0\0\0\x01", &cell, b"\0\0"].concat());
@@ -82,7 +81,7 @@ fn preparing_the_same_again_without_a_name_leads_to_the_same_state() {
     let numbers = states(&[one(), one(), one(), other(), one(), other()]);
     assert_ne!(numbers[0], numbers[1]);
     assert_eq!((numbers[1], numbers[1]), (numbers[2], numbers[3]));
-    // The portal of before is on a statement that is no longer there while the next is prepared, but not afterwards.
+    // The old portal's statement is gone while the next one is prepared, but not afterwards.
     assert_eq!((numbers[1], numbers[4]), (numbers[5], numbers[6]));
     assert_ne!(numbers[1], numbers[4]);
 }
@@ -156,7 +155,7 @@ fn a_state_that_is_gone_to_by_its_number_is_the_one_that_was_there() {
         simple("SELECT a, b", vec![columns(&[25, 1007]), tag("SELECT 0")]),
         extended("", "SELECT a", &[25], b"{1}"),
         extended("", "UPDATE t SET a = 1 RETURNING b", &[1007], b"{1}"),
-        // The portal stays on a statement that has lost its name.
+        // The portal keeps a statement that lost its name.
         with_types(&[0, 0, 3, 239]),
         bound(),
         with_types(&[0, 0, 0, 25]),
@@ -179,7 +178,7 @@ fn a_state_that_is_gone_to_by_its_number_is_the_one_that_was_there() {
     };
     let start: Exchange = (vec![startup()], vec![welcome()]);
     let named = extended("s1", "SELECT c FROM t", &[1007], b"{1}");
-    // The portal stays on a statement that is closed.
+    // The portal keeps a closed statement.
     let (asked, answered) = extended("s2", "SELECT d", &[1007], b"{1}");
     let close = |messages: Vec<Vec<u8>>, message: Vec<u8>| {
         let at = messages.len() - 1;

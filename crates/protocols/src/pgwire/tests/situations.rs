@@ -1,4 +1,4 @@
-//! What real clients and servers say.
+//! Conversations of real clients and servers.
 
 use super::*;
 
@@ -397,7 +397,7 @@ fn copy_data_behind_a_failure_belong_to_what_failed() {
 
 #[test]
 fn copy_that_is_refused_behind_its_answer_leaves_the_server_ready() {
-    // A copy into a view: the server fails behind `CopyInResponse`, and has not read the `Sync` of the request yet.
+    // A copy into a view: the server fails after `CopyInResponse`, before reading the `Sync` of the request.
     let summary = talk(&[
         (C, vec![parse("", "COPY v FROM STDIN"), bind(""), execute(), sync()]),
         (S, vec![msg(b'1', b""), msg(b'2', b""), msg(b'G', b"\0\0\0"), error("ERROR"), ready()]),

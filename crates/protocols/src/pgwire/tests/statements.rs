@@ -1,8 +1,8 @@
-//! What statements ask for, without the values in them.
+//! Statements without their literals.
 
 use super::*;
 
-/// Names and statements of the operations behind the start-up.
+/// Names and statements of operations after start-up.
 fn statements(turns: &[(Side, Vec<Vec<u8>>)]) -> Vec<(String, String)> {
     let said = transcript(turns).ops.split_off(1);
     said.into_iter().map(|op| (op.name().to_owned(), op.statement)).collect()

@@ -1,4 +1,4 @@
-//! The parts on their own.
+//! Unit tests of the modules.
 
 use super::*;
 use crate::pgwire::hidden::may_be_structured;
@@ -45,7 +45,7 @@ fn shapes() {
     assert_eq!((PgTypeShape::of(0), PgTypeShape::of(16_384)), (PgTypeShape::Unknown, PgTypeShape::Unknown));
 }
 
-/// One row with one cell of this type, and what was posted within the cell.
+/// Posts a row with one cell of this type; returns the postings within the cell.
 fn cell(oid: u32, binary: bool, value: &[u8]) -> String {
     let transcript = transcript(&[
         (C, vec![parse("", "SELECT"), msg(b'B', &[b"\0\0\0\0\0\0\0\x01\0", &[u8::from(binary)][..]].concat())]),
