@@ -13,7 +13,7 @@ use crate::tls::KeyLog;
 use crate::totals::Totals;
 use overhead_decode::Note;
 use overhead_model::{CallPacket, FrameFacts, Tally, Trace};
-use overhead_protocols::Shared;
+use overhead_protocols::SharedContext;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Connections<T> {
     keys: Option<Arc<KeyLog>>,
     /// What TLS libraries were called with before the packets came; absent where no calls are to be expected.
     early: Option<EarlyCalls<Key>>,
-    shared: Shared,
+    shared: SharedContext,
     tally: T,
     /// The tally hears of each step for now: nothing is taken from the memo.
     is_listening: bool,
@@ -120,7 +120,7 @@ impl<T: Tally> Connections<T> {
             selection,
             keys: None,
             early: None,
-            shared: Shared::default(),
+            shared: SharedContext::default(),
             tally,
             is_listening: false,
             turns: Some(Turns::default()),

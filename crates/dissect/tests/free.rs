@@ -4,7 +4,7 @@
 
 use etherparse::{SlicedPacket, TransportSlice};
 use overhead_model::{Side, System};
-use overhead_protocols::{AnyDecoder, Shared};
+use overhead_protocols::{AnyDecoder, SharedContext};
 use overhead_testing::free::{Checked, check};
 use std::collections::BTreeMap;
 use std::fs;
@@ -68,7 +68,7 @@ fn fixture(name: &str) -> Checked {
     let mut sums = Checked::default();
     for said in connections(&fs::read(folder.join("capture.pcap")).unwrap(), port) {
         let said: Vec<(Side, &[u8])> = said.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
-        let checked = check(|| AnyDecoder::new(protocol, false, &Shared::default()), &said);
+        let checked = check(|| AnyDecoder::new(protocol, false, &SharedContext::default()), &said);
         sums.turns += checked.turns;
         sums.repeatable += checked.repeatable;
         sums.repeated += checked.repeated;

@@ -11,7 +11,7 @@ use overhead_model::{Protocol, Side};
 
 /// What is known of a connection of an expected protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
+pub enum SniffVerdict {
     /// It is of that protocol, or nothing says that it is not.
     Expected,
     /// It is not.
@@ -21,58 +21,58 @@ pub enum Judgement {
 }
 
 /// Judges what `side` of a connection, which is expected to speak `protocol`, begins with.
-pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> Judgement {
+pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> SniffVerdict {
     match marked(bytes) {
-        Some(look) if look != Look::Ours(protocol) => return Judgement::Foreign(look),
+        Some(look) if look != Look::Ours(protocol) => return SniffVerdict::Foreign(look),
         _ => {}
     }
     if is_definite(sniff(protocol, bytes)) {
-        return Judgement::Expected;
+        return SniffVerdict::Expected;
     }
     if is_tls(bytes) {
         // A client may begin with TLS: that is decoded.
         let begins = !mid_stream && side == Side::Request;
-        return if begins { Judgement::Expected } else { Judgement::Foreign(Look::Tls) };
+        return if begins { SniffVerdict::Expected } else { SniffVerdict::Foreign(Look::Tls) };
     }
     let other = Protocol::ALL.into_iter().find(|other| *other != protocol && is_definite(sniff(*other, bytes)));
     let look = other.map(Look::Ours).or_else(|| structured(side, bytes));
-    look.map_or(Judgement::Open, Judgement::Foreign)
+    look.map_or(SniffVerdict::Open, SniffVerdict::Foreign)
 }
 
 /// The same as long as more may come of that side, and the other one has not spoken: nothing is said against the protocol before
 /// its own first message is there, as far as it takes to tell it. What has come of it by then may look like another's.
-pub fn judge_so_far(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> Judgement {
+pub fn judge_so_far(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> SniffVerdict {
     match judge(protocol, side, bytes, mid_stream) {
-        Judgement::Foreign(_) if bytes.len() < SNIFF && sniff(protocol, bytes) == Sniff::More => Judgement::Open,
+        SniffVerdict::Foreign(_) if bytes.len() < SNIFF && sniff(protocol, bytes) == Sniff::More => SniffVerdict::Open,
         judged => judged,
     }
 }
 
 /// Judges a connection by what both sides begin with, where neither proves anything by itself. `is_last` where no more will
 /// be seen of a side that is empty or short; `server_first` where the server spoke before the client.
-pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is_last: bool) -> Judgement {
+pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is_last: bool) -> SniffVerdict {
     if !facts(protocol).is_text {
         let both = starts.iter().all(|start| !start.is_empty());
-        return if both || is_last { Judgement::Expected } else { Judgement::Open };
+        return if both || is_last { SniffVerdict::Expected } else { SniffVerdict::Open };
     }
     let [asked, answered] = starts.map(|start| sniff(protocol, start));
     match (asked, answered) {
-        (Sniff::No, Sniff::Perhaps(_)) if server_first => Judgement::Foreign(Look::Unknown),
-        (_, Sniff::Perhaps(Side::Response)) => Judgement::Expected,
+        (Sniff::No, Sniff::Perhaps(_)) if server_first => SniffVerdict::Foreign(Look::Unknown),
+        (_, Sniff::Perhaps(Side::Response)) => SniffVerdict::Expected,
         _ if starts[1].is_empty() => match asked {
-            Sniff::No if is_last && !starts[0].is_empty() => Judgement::Foreign(Look::Unknown),
-            _ if is_last => Judgement::Expected,
-            _ => Judgement::Open,
+            Sniff::No if is_last && !starts[0].is_empty() => SniffVerdict::Foreign(Look::Unknown),
+            _ if is_last => SniffVerdict::Expected,
+            _ => SniffVerdict::Open,
         },
         (_, Sniff::More) => {
             if is_last {
-                Judgement::Expected
+                SniffVerdict::Expected
             } else {
-                Judgement::Open
+                SniffVerdict::Open
             }
         }
-        _ if starts[0].is_empty() && !is_last => Judgement::Open,
-        _ => Judgement::Foreign(Look::Unknown),
+        _ if starts[0].is_empty() && !is_last => SniffVerdict::Open,
+        _ => SniffVerdict::Foreign(Look::Unknown),
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
 
     fn look_at(side: Side, bytes: &[u8]) -> Option<Look> {
         match judge(RESP, side, bytes, false) {
-            Judgement::Foreign(look) => Some(look),
+            SniffVerdict::Foreign(look) => Some(look),
             _ => None,
         }
     }
@@ -188,7 +188,7 @@ mod tests {
         for (look, side, bytes) in cases {
             let mid_stream = look == Look::Tls;
             let judged = judge(RESP, side, bytes, mid_stream);
-            assert_eq!(judged, Judgement::Foreign(look), "{}", String::from_utf8_lossy(bytes));
+            assert_eq!(judged, SniffVerdict::Foreign(look), "{}", String::from_utf8_lossy(bytes));
         }
     }
 
@@ -218,7 +218,7 @@ mod tests {
             let hello = [&[0x44, 1, 0, 0, id], &[0; 7][..], b"\xdd\x07\0\0\0\0\0\0\0\x2f\x01\0\0\x10hello\0"].concat();
             for end in 1..hello.len() {
                 let judged = judge_so_far(Protocol::Mongo, Side::Request, &hello[..end], false);
-                assert!(!matches!(judged, Judgement::Foreign(_)), "id {id}, {end} bytes: {judged:?}");
+                assert!(!matches!(judged, SniffVerdict::Foreign(_)), "id {id}, {end} bytes: {judged:?}");
                 looked_like_another |= judge(Protocol::Mongo, Side::Request, &hello[..end], false) != judged;
             }
         }
@@ -228,7 +228,7 @@ mod tests {
             for (side, bytes) in [(Side::Request, asked), (Side::Response, answered)] {
                 for end in 1..bytes.len() {
                     let judged = judge_so_far(protocol, side, &bytes[..end], false);
-                    assert!(!matches!(judged, Judgement::Foreign(_)), "{protocol}, {end} bytes: {judged:?}");
+                    assert!(!matches!(judged, SniffVerdict::Foreign(_)), "{protocol}, {end} bytes: {judged:?}");
                 }
             }
         }
@@ -237,13 +237,16 @@ mod tests {
     #[test]
     fn the_answer_decides_what_a_line_of_text_was() {
         let judged = |asked: &[u8], answered: &[u8]| judge_both(RESP, [asked, answered], false, false);
-        assert_eq!(judged(b"PING\r\n", b"+PONG\r\n"), Judgement::Expected);
-        assert_eq!(judged(b"FOO bar\r\n", b"-ERR unknown command 'FOO'\r\n"), Judgement::Expected);
-        assert_eq!(judged(b"FOO bar\r\n", b""), Judgement::Open);
-        assert_eq!(judged(b"EHLO me\r\n", b"250 OK\r\n"), Judgement::Foreign(Look::Unknown));
-        assert_eq!(judge_both(RESP, [b"PING\r\n", b""], false, true), Judgement::Expected);
-        assert_eq!(judge_both(RESP, [b"AAAAAAAA\r\n", b""], false, true), Judgement::Foreign(Look::Unknown));
-        assert_eq!(judge_both(RESP, [b"USER me\r\n", b"+OK POP3\r\n"], true, false), Judgement::Foreign(Look::Unknown));
+        assert_eq!(judged(b"PING\r\n", b"+PONG\r\n"), SniffVerdict::Expected);
+        assert_eq!(judged(b"FOO bar\r\n", b"-ERR unknown command 'FOO'\r\n"), SniffVerdict::Expected);
+        assert_eq!(judged(b"FOO bar\r\n", b""), SniffVerdict::Open);
+        assert_eq!(judged(b"EHLO me\r\n", b"250 OK\r\n"), SniffVerdict::Foreign(Look::Unknown));
+        assert_eq!(judge_both(RESP, [b"PING\r\n", b""], false, true), SniffVerdict::Expected);
+        assert_eq!(judge_both(RESP, [b"AAAAAAAA\r\n", b""], false, true), SniffVerdict::Foreign(Look::Unknown));
+        assert_eq!(
+            judge_both(RESP, [b"USER me\r\n", b"+OK POP3\r\n"], true, false),
+            SniffVerdict::Foreign(Look::Unknown)
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ const SHOWN: usize = 4;
 
 /// The keys of a command that is being read. Small, for every connection has one.
 #[derive(Debug, Default)]
-pub(crate) struct Keys {
+pub(crate) struct KeyPatterns {
     /// The different patterns so far, each behind a space.
     text: String,
     /// Where they end, and how many there are.
@@ -16,12 +16,12 @@ pub(crate) struct Keys {
     /// There are more keys than patterns.
     is_more: bool,
     /// The beginning of a key that comes in pieces. Absent where none is.
-    piece: Option<Box<Piece>>,
+    piece: Option<Box<PartialKey>>,
 }
 
 /// A key that comes in pieces.
 #[derive(Debug, Default)]
-struct Piece {
+struct PartialKey {
     bytes: Vec<u8>,
     /// Some of it was not captured, or it is too long.
     is_lost: bool,
@@ -30,7 +30,7 @@ struct Piece {
 // Patterns are no longer than what is looked at of a key.
 const _: () = assert!(SHOWN * (pattern::LONGEST + 2) <= u16::MAX as usize);
 
-impl Keys {
+impl KeyPatterns {
     /// A new command.
     #[inline]
     pub fn clear(&mut self) {
@@ -102,7 +102,7 @@ impl Keys {
 
     /// Returns how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.text.capacity() + self.piece.as_ref().map_or(0, |piece| piece.bytes.capacity() + size_of::<Piece>())
+        self.text.capacity() + self.piece.as_ref().map_or(0, |piece| piece.bytes.capacity() + size_of::<PartialKey>())
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn statement(keys: &[&str]) -> String {
-        let mut all = Keys::default();
+        let mut all = KeyPatterns::default();
         all.push(b"of another command");
         all.clear();
         for key in keys {
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_key_in_pieces_is_that_in_one() {
-        let mut keys = Keys::default();
+        let mut keys = KeyPatterns::default();
         keys.push_piece(b"user", 4);
         keys.push_piece(b":17", 3);
         keys.end_pieces();

@@ -1,6 +1,6 @@
 //! The protocols: bytes of a connection to postings and operations. Each has two lines here and a folder of the same shape:
 //!
-//! - `mod.rs`: specification, layout in prose, the decoder's struct with its [`Decoder`], and `FACTS` (see [`Facts`]);
+//! - `mod.rs`: specification, layout in prose, the decoder's struct with its [`Decoder`], and `FACTS` (see [`ProtocolFacts`]);
 //! - `wire.rs`: the protocol's constants and small readers of its primitives;
 //! - `decode.rs`: messages to postings;
 //! - `pair.rs`: messages to operations;
@@ -24,7 +24,7 @@ pub mod statement;
 mod verb;
 
 pub use cql::SharedStatements;
-pub use foreign::{Judgement, judge, judge_both, judge_so_far, look};
+pub use foreign::{SniffVerdict, judge, judge_both, judge_so_far, look};
 
 use overhead_decode::{Boundary, Decoder, Expansion, Input, Malformed, Out, Reader, Step};
 use overhead_model::{Protocol, Side};
@@ -57,7 +57,7 @@ pub enum Sniff {
 
 /// What there is to say of a protocol beside how it is decoded. Each folder has its own in its `mod.rs`.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct ProtocolFacts {
     /// Says what the first bytes of a direction look like.
     pub sniff: fn(&[u8]) -> Sniff,
     /// Whether its messages are lines of text, as those of many protocols are: it takes both directions to tell. Where
@@ -67,20 +67,20 @@ pub struct Facts {
     pub greeting: &'static [u8],
     /// The smallest answer to it that a server may give, or what it says first.
     pub answer: &'static [u8],
-    /// Returns whether the first bytes of an answer are one to [`Facts::greeting`].
+    /// Returns whether the first bytes of an answer are one to [`ProtocolFacts::greeting`].
     pub is_greeted: fn(&[u8]) -> bool,
 }
 
 /// What the connections of a capture share.
 #[derive(Clone, Debug, Default)]
-pub struct Shared {
+pub struct SharedContext {
     /// What was prepared on any of them.
     pub statements: SharedStatements,
     /// What compressed bodies may still decompress to.
     expansion: Arc<Expansion>,
 }
 
-impl Shared {
+impl SharedContext {
     /// Returns how many compressed bodies were refused for want of what all of a run may take.
     pub fn refused(&self) -> u64 {
         self.expansion.refused()
@@ -113,10 +113,10 @@ macro_rules! registry {
 
         impl AnyDecoder {
             /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
-            pub fn new(protocol: Protocol, mid_stream: bool, shared: &Shared) -> Self {
+            pub fn new(protocol: Protocol, mid_stream: bool, shared: &SharedContext) -> Self {
                 match protocol {
                     $(Protocol::$variant => {
-                        let make: fn(bool, &Shared) -> $module::$decoder = $make;
+                        let make: fn(bool, &SharedContext) -> $module::$decoder = $make;
                         Self::$variant(Box::new(make(mid_stream, shared)))
                     })+
                 }
@@ -124,7 +124,7 @@ macro_rules! registry {
         }
 
         /// Returns what there is to say of `protocol`.
-        pub const fn facts(protocol: Protocol) -> Facts {
+        pub const fn facts(protocol: Protocol) -> ProtocolFacts {
             match protocol {
                 $(Protocol::$variant => $module::FACTS,)+
             }

@@ -7,12 +7,12 @@ const LENGTH: usize = 23;
 /// as words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(8))]
-pub(crate) struct Verb {
+pub(crate) struct SqlVerb {
     len: u8,
     text: [u8; LENGTH],
 }
 
-impl Verb {
+impl SqlVerb {
     /// From the first word of `text`.
     pub fn of_word(text: &[u8]) -> Self {
         Self::in_capitals(text.iter().take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_'))

@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use overhead_model::{Outcome, Protocol, Side};
-use overhead_protocols::{AnyDecoder, Judgement, Shared, Sniff, facts, judge, sniff};
+use overhead_protocols::{AnyDecoder, SniffVerdict, SharedContext, Sniff, facts, judge, sniff};
 use overhead_testing::transcript::check;
 
 fn greeted_by(answer: &[u8]) -> Vec<Protocol> {
@@ -14,7 +14,7 @@ fn greeted_by(answer: &[u8]) -> Vec<Protocol> {
 fn a_greeting_and_its_answer_are_one_operation_however_they_are_cut() {
     for protocol in Protocol::ALL {
         let talk = [(Side::Request, facts(protocol).greeting), (Side::Response, facts(protocol).answer)];
-        let transcript = check(|| AnyDecoder::new(protocol, false, &Shared::default()), &talk);
+        let transcript = check(|| AnyDecoder::new(protocol, false, &SharedContext::default()), &talk);
         let ops: Vec<_> = transcript.ops.iter().map(|op| (op.name().is_empty(), op.outcome)).collect();
         // Where the server speaks first, what it says waits for the client's answer.
         let outcome = (!facts(protocol).greeting.is_empty()).then_some(Outcome::Ok);
@@ -38,7 +38,7 @@ fn the_first_bytes_of_a_greeting_tell_whose_it_is() {
         assert_eq!(sniff(protocol, first), expected, "{protocol}");
         for other in Protocol::ALL.into_iter().filter(|other| *other != protocol) {
             let judged = judge(other, side, first, false);
-            assert_ne!(judged, Judgement::Expected, "the greeting of {protocol}, judged as {other}");
+            assert_ne!(judged, SniffVerdict::Expected, "the greeting of {protocol}, judged as {other}");
         }
     }
 }

@@ -128,16 +128,16 @@ def key_specs(name, specs, arguments):
         at, how = pairs(begin["spec"]), pairs(find["spec"])
         if begin["type"] == "unknown":
             # SORT: STORE may stand anywhere, and what BY and GET name are patterns.
-            rest += [f'KeySpec::after("{token}", Find::Range(0, 1, 0))' for token in tokens_of_keys.get(number, [])]
+            rest += [f'KeySpec::after("{token}", FindKeys::Range(0, 1, 0))' for token in tokens_of_keys.get(number, [])]
             continue
         if find["type"] == "range":
             found = how["lastkey"], how["keystep"], how["limit"]
             if begin["type"] == "index" and found[2] == 0:
                 ranges.append((at["index"], *found[:2]))
                 continue
-            found = f"Find::Range{found}"
+            found = f"FindKeys::Range{found}"
         else:
-            found = f'Find::Count({how["keynumidx"]}, {how["firstkey"]}, {how["keystep"]})'
+            found = f'FindKeys::Count({how["keynumidx"]}, {how["firstkey"]}, {how["keystep"]})'
         if begin["type"] == "index":
             rest.append(f'KeySpec::at({at["index"]}, {found})')
         else:
@@ -151,7 +151,7 @@ def key_specs(name, specs, arguments):
         else:
             joined.append((first, last, step))
     assert len(joined) <= 1, f"{name}: keys in several places: {joined}"
-    return ", ".join([f"KeySpec::at({first}, Find::Range({last}, {step}, 0))" for first, last, step in joined] + rest)
+    return ", ".join([f"KeySpec::at({first}, FindKeys::Range({last}, {step}, 0))" for first, last, step in joined] + rest)
 
 
 def collect(infos, found):
@@ -191,14 +191,14 @@ for each in sys.argv[1:]:
     docs |= {name: described.get(name, []) for name in new}
 
 print(f"//! The command table of {'; of '.join(servers)}. Written by `tools/resp-commands.py`: do not edit.\n")
-print("use super::wire::{Command, Find, KeySpec};\n")
+print("use super::wire::{CommandSpec, FindKeys, KeySpec};\n")
 print("/// All commands and subcommands (`CLIENT|LIST`), sorted by name.")
-print("#[rustfmt::skip]\npub(super) static COMMANDS: &[Command] = &[")
+print("#[rustfmt::skip]\npub(super) static COMMANDS: &[CommandSpec] = &[")
 for name in sorted(commands):
     c, a = commands[name], docs[name]
     toks = sorted(options.get(name, {}).items())
     toks = ", ".join(f'("{t}", {255 if n is None else n})' for t, n in toks if t)
-    print(f'    Command {{ name: "{name}", write: {str(c["write"]).lower()}, container: {str(c["container"]).lower()}, '
+    print(f'    CommandSpec {{ name: "{name}", write: {str(c["write"]).lower()}, container: {str(c["container"]).lower()}, '
           f'keys: &[{key_specs(name, c["specs"], a)}], leading: {leading(a)}, '
           f'positional_after: {str(positional_after(a)).lower()}, script: {str(is_script(a)).lower()}, tokens: &[{toks}] }},')
 print("];")

@@ -27,7 +27,7 @@ use overhead_model::record::TcpTotals;
 use overhead_model::{
     Account, ConnectionSummary, DecidedBy, Ends, Protocol, RowId, Side, StreamPiece, Tally, Trace, Transport,
 };
-use overhead_protocols::Shared;
+use overhead_protocols::SharedContext;
 use probe::Probe;
 use recall::Memory;
 use sniffing::{Decoding, Piece, Sniffing, Stage};
@@ -109,7 +109,7 @@ impl Flow {
         segment: &Segment<'_>,
         verdict: &Verdict,
         keys: Option<Arc<KeyLog>>,
-        shared: Shared,
+        shared: SharedContext,
         turns: Option<Turns>,
     ) -> Self {
         let (source, destination) = (segment.source, segment.destination);

@@ -9,7 +9,9 @@ use crate::proxy;
 use crate::tls::KeyLog;
 use overhead_decode::{Foreign, Look, Note};
 use overhead_model::{DecidedBy, Protocol, Side, Tally, Trace};
-use overhead_protocols::{AnyDecoder, Judgement, Shared, Sniff, judge, judge_both, judge_so_far, look, sniff};
+use overhead_protocols::{
+    AnyDecoder, SharedContext, Sniff, SniffVerdict, judge, judge_both, judge_so_far, look, sniff,
+};
 use std::sync::Arc;
 
 /// What is known of the protocol.
@@ -46,7 +48,7 @@ pub(super) struct Sniffing {
 #[derive(Debug)]
 enum Question {
     /// Which of several protocols it is; with the secrets that TLS is to be decrypted with, and what connections share.
-    Which { candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: Shared },
+    Which { candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext },
     /// Whether it is the protocol of the port.
     Whether(Decoding),
 }
@@ -72,18 +74,18 @@ impl Flow {
         let start = proxy::Header::behind(bytes);
         let judged = match start.get(..limits::SNIFF).unwrap_or(start) {
             // A proxy has spoken, and no more.
-            [] if !bytes.is_empty() => Judgement::Open,
+            [] if !bytes.is_empty() => SniffVerdict::Open,
             // There will be no more to judge by.
-            [] => Judgement::Expected,
+            [] => SniffVerdict::Expected,
             // Both sides are needed to contradict the port.
-            start if self.is_by_port_alone() && speaks(protocol, start, side.other()) => Judgement::Open,
+            start if self.is_by_port_alone() && speaks(protocol, start, side.other()) => SniffVerdict::Open,
             start => judge_so_far(protocol, side, start, self.mid_stream),
         };
         self.unproven = false;
         match judged {
-            Judgement::Expected => {}
-            Judgement::Foreign(look) => self.refuse(look),
-            Judgement::Open => {
+            SniffVerdict::Expected => {}
+            SniffVerdict::Foreign(look) => self.refuse(look),
+            SniffVerdict::Open => {
                 if let Stage::Decoding(decoding) = std::mem::replace(&mut self.stage, Stage::Other) {
                     self.stage = Stage::Sniffing(Box::new(Sniffing::new(Question::Whether(decoding))));
                 }
@@ -141,14 +143,14 @@ impl Flow {
         // In the midst of a connection, the first bytes may be the midst of a message.
         let is_vague = self.mid_stream && starts.iter().all(|start| !start.is_empty());
         let judged = match of_sides {
-            [Judgement::Expected, _] | [_, Judgement::Expected] => Judgement::Expected,
-            [Judgement::Foreign(look), _] | [_, Judgement::Foreign(look)] => Judgement::Foreign(look),
-            _ if is_vague || (self.mid_stream && is_last) => Judgement::Expected,
+            [SniffVerdict::Expected, _] | [_, SniffVerdict::Expected] => SniffVerdict::Expected,
+            [SniffVerdict::Foreign(look), _] | [_, SniffVerdict::Foreign(look)] => SniffVerdict::Foreign(look),
+            _ if is_vague || (self.mid_stream && is_last) => SniffVerdict::Expected,
             _ => judge_both(protocol, starts.each_ref().map(Vec::as_slice), server_first, is_last),
         };
         match judged {
-            Judgement::Open if !is_last => return,
-            Judgement::Foreign(look) => self.refuse(look),
+            SniffVerdict::Open if !is_last => return,
+            SniffVerdict::Foreign(look) => self.refuse(look),
             _ => {}
         }
         self.begin(protocol, Side::Request, tally);
@@ -281,7 +283,7 @@ impl Flow {
 
 impl Sniffing {
     /// Returns what asks which of `candidates` a connection is of.
-    pub fn among(candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: Shared) -> Self {
+    pub fn among(candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext) -> Self {
         Self::new(Question::Which { candidates, keys, shared })
     }
 
@@ -320,7 +322,7 @@ impl Sniffing {
 
 impl Decoding {
     /// Returns what decodes a new connection; `mid_stream` where its handshake was not captured.
-    pub fn new(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, shared: &Shared) -> Self {
+    pub fn new(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, shared: &SharedContext) -> Self {
         let decoder = AnyDecoder::new(protocol, mid_stream, shared);
         Self { protocol, engine: Box::new(Engine::with_keys(decoder, mid_stream, keys)) }
     }

@@ -34,7 +34,7 @@ mod tests;
 mod types;
 mod wire;
 
-use super::{Facts, Shared, Sniff};
+use super::{ProtocolFacts, SharedContext, Sniff};
 pub use known::SharedStatements;
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 
@@ -59,10 +59,10 @@ pub struct Cql {
 
 impl Cql {
     pub fn new(mid_stream: bool) -> Self {
-        Self::sharing(mid_stream, Shared::default())
+        Self::sharing(mid_stream, SharedContext::default())
     }
 
-    pub fn sharing(mid_stream: bool, shared: Shared) -> Self {
+    pub fn sharing(mid_stream: bool, shared: SharedContext) -> Self {
         let framing = if mid_stream { CqlFraming::Either } else { CqlFraming::Messages };
         Self {
             session: Session::new(mid_stream, shared),
@@ -75,7 +75,7 @@ impl Cql {
     }
 }
 
-pub(super) const FACTS: Facts = Facts {
+pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
     // OPTIONS in version 4, stream 0, no body; the answer is SUPPORTED or an error.

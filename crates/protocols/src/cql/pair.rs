@@ -4,12 +4,12 @@
 //! state that later messages depend on: prepared statements with their types, the options of the handshake, the current
 //! keyspace.
 
-use super::super::Shared;
+use super::super::SharedContext;
 use super::statement::{self, CqlStatement};
 use super::types::CqlTypeTable;
 use super::wire::{Header, opcode};
 use crate::limits;
-use crate::statement::Statement as Asked;
+use crate::statement::StatementText as Asked;
 use overhead_decode::FastMap;
 use overhead_decode::{Malformed, OpId, Versioned};
 use overhead_model::Class;
@@ -126,7 +126,7 @@ pub(super) struct Session {
     waiting: FastMap<i16, CqlStreamQueue>,
     outstanding: usize,
     losses: u32,
-    pub shared: Shared,
+    pub shared: SharedContext,
     pub memory: Versioned<CqlSessionMemory>,
     /// Reused for the types of each message's rows.
     pub row_types: CqlTypeTable,
@@ -152,7 +152,7 @@ pub(super) struct CqlSessionMemory {
 }
 
 impl Session {
-    pub fn new(mid_stream: bool, shared: Shared) -> Self {
+    pub fn new(mid_stream: bool, shared: SharedContext) -> Self {
         Self {
             waiting: FastMap::default(),
             outstanding: 0,

@@ -5,7 +5,7 @@ use super::pair::{CqlCompression, CqlExchange, Session};
 use super::statement::CqlStatement;
 use super::types::CqlTypeTable;
 use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
-use crate::statement::{Dialect, Normalised, Statement as Asked};
+use crate::statement::{NormalisedStatement, StatementDialect, StatementText as Asked};
 use overhead_decode::{Cursor, Free, Reader, Short};
 use overhead_model::{Account, Side};
 
@@ -105,9 +105,9 @@ fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<(&'a [
     let here = cursor.peek();
     let whole = usize::try_from(length).ok().and_then(|length| here.get(..length));
     let verb = |text| move || CqlStatement::of(text).verb.unwrap_or_default().to_owned();
-    let read = |text| crate::statement::of(text, whole.is_some(), Dialect::Cql, verb(text));
+    let read = |text| crate::statement::of(text, whole.is_some(), StatementDialect::Cql, verb(text));
     let is_wanted = cursor.out().wants_statements();
-    let normalised = if is_wanted { read(whole.unwrap_or(here)) } else { Normalised::default() };
+    let normalised = if is_wanted { read(whole.unwrap_or(here)) } else { NormalisedStatement::default() };
     if normalised.has_free_numbers {
         cursor.out().free_numbers(whole.unwrap_or_default());
     }

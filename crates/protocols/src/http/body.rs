@@ -1,6 +1,6 @@
 //! Bodies: how long they are, and their bytes.
 
-use super::head::{self, Lengths};
+use super::head::{self, HeadFields};
 use super::wire::{self, MAX_CHUNK_LINE, MAX_TRAILERS};
 use overhead_decode::near;
 use overhead_decode::{Free, Input, Malformed, Out, Reader, Step};
@@ -8,7 +8,7 @@ use overhead_model::Account::{Data, Framing, Metadata};
 
 /// What is left of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum HttpBody {
     /// There is none, or no more.
     Over,
     /// So many bytes.
@@ -25,17 +25,17 @@ pub(super) enum Body {
     UntilClose,
 }
 
-impl Body {
+impl HttpBody {
     /// Returns the body of a request (section 6.3, rules 3 to 7).
     ///
     /// # Errors
     ///
     /// [`Malformed`] where its length cannot be told: a server refuses such a request, and closes the connection.
-    pub fn of_request(lengths: &Lengths) -> Result<Self, Malformed> {
+    pub fn of_request(lengths: &HeadFields) -> Result<Self, Malformed> {
         match lengths {
-            Lengths { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
-            Lengths { is_coded: true, .. } => Err(Malformed("a request whose body is coded, and not in chunks")),
-            Lengths { content: Some(content), .. } => content.map(Self::of_length),
+            HeadFields { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
+            HeadFields { is_coded: true, .. } => Err(Malformed("a request whose body is coded, and not in chunks")),
+            HeadFields { content: Some(content), .. } => content.map(Self::of_length),
             _ => Ok(Self::Over),
         }
     }
@@ -45,10 +45,10 @@ impl Body {
     /// # Errors
     ///
     /// [`Malformed`] where lengths contradict one another.
-    pub fn of_response(lengths: &Lengths) -> Result<Self, Malformed> {
+    pub fn of_response(lengths: &HeadFields) -> Result<Self, Malformed> {
         match lengths {
-            Lengths { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
-            Lengths { is_coded: false, content: Some(content), .. } => content.map(Self::of_length),
+            HeadFields { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
+            HeadFields { is_coded: false, content: Some(content), .. } => content.map(Self::of_length),
             _ => Ok(Self::UntilClose),
         }
     }

@@ -1,9 +1,9 @@
 //! Messages to postings, for both directions.
 
 use super::Http;
-use super::body::Body;
-use super::head::{self, Heading, Lengths, Method};
-use super::pair::Pending;
+use super::body::HttpBody;
+use super::head::{self, HeadFields, HeadOptions, HttpMethod};
+use super::pair::HttpPending;
 use super::wire::{self, MAX_EMPTY, MAX_HEAD};
 use overhead_decode::near;
 use overhead_decode::{Boundary, Input, Label, Malformed, OpId, Out, Reader, Step};
@@ -12,8 +12,8 @@ use std::borrow::Cow;
 
 /// How far a message is.
 #[derive(Debug, Default)]
-struct Message {
-    stage: Stage,
+struct HttpMessage {
+    stage: HttpStage,
     /// Bytes of a head in which its end was looked for.
     scanned: usize,
     /// Its first line was looked at.
@@ -21,20 +21,20 @@ struct Message {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum HttpStage {
     /// Between messages, or in a head that has no end yet.
     #[default]
     Head,
     /// Within a message of which nothing says how long it is: it can only be lost.
     Endless,
     /// Within its body.
-    Body(Body),
+    Body(HttpBody),
 }
 
 /// The request being read.
 #[derive(Debug, Default)]
-pub(super) struct Request {
-    message: Message,
+pub(super) struct HttpRequest {
+    message: HttpMessage,
     op: OpId,
     /// How it was answered, where that came before its end.
     early: Option<Outcome>,
@@ -48,8 +48,8 @@ pub(super) struct Request {
 
 /// The response being read.
 #[derive(Debug, Default)]
-pub(super) struct Response {
-    message: Message,
+pub(super) struct HttpResponse {
+    message: HttpMessage,
     op: OpId,
     is_error: bool,
     /// No request is known that it answers.
@@ -57,10 +57,10 @@ pub(super) struct Response {
     knows_software: bool,
 }
 
-impl Request {
+impl HttpRequest {
     /// Returns whether no message is incomplete.
     pub fn is_between(&self) -> bool {
-        self.message.stage == Stage::Head
+        self.message.stage == HttpStage::Head
     }
 
     /// Returns whether the client's software is known.
@@ -69,10 +69,10 @@ impl Request {
     }
 }
 
-impl Response {
+impl HttpResponse {
     /// Returns whether no message is incomplete.
     pub fn is_between(&self) -> bool {
-        self.message.stage == Stage::Head
+        self.message.stage == HttpStage::Head
     }
 
     fn outcome(&self) -> Outcome {
@@ -86,7 +86,7 @@ impl Response {
 }
 
 /// A head as far as it is there.
-enum Found<'a> {
+enum HttpHead<'a> {
     /// All of it, with the empty line.
     Whole(&'a [u8]),
     /// Its lines that are whole; what follows was not captured.
@@ -95,7 +95,7 @@ enum Found<'a> {
     Not,
 }
 
-impl<'a> Found<'a> {
+impl<'a> HttpHead<'a> {
     /// Returns the head, how many of its bytes were sent, and whether it was cut. One that was is read with an empty line at its end.
     fn head(self) -> Option<(Cow<'a, [u8]>, usize, bool)> {
         match self {
@@ -106,31 +106,31 @@ impl<'a> Found<'a> {
     }
 }
 
-impl Message {
+impl HttpMessage {
     /// Goes on to the next message.
     fn reset(&mut self) {
         *self = Self::default();
     }
 
     /// Looks for the head that `input` begins with, behind `empty` bytes of empty lines.
-    fn find<'a>(&mut self, input: Input<'a>, empty: usize) -> Result<Found<'a>, Malformed> {
+    fn find<'a>(&mut self, input: Input<'a>, empty: usize) -> Result<HttpHead<'a>, Malformed> {
         let bytes = input.bytes;
         // Its end may have begun in what was looked at.
         let from = self.scanned.saturating_sub(2).max(empty);
         if let Some(end) = head::end(bytes, from) {
             self.scanned = 0;
-            return Ok(Found::Whole(bytes.get(..end).unwrap_or_default()));
+            return Ok(HttpHead::Whole(bytes.get(..end).unwrap_or_default()));
         }
         if bytes.len() > MAX_HEAD {
             return Err(Malformed("a head without an end"));
         }
         if input.opaque == 0 {
             self.scanned = bytes.len();
-            return Ok(Found::Not);
+            return Ok(HttpHead::Not);
         }
         self.scanned = 0;
         let lines = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        Ok(if lines > empty { Found::Cut(bytes.get(..lines).unwrap_or_default()) } else { Found::Not })
+        Ok(if lines > empty { HttpHead::Cut(bytes.get(..lines).unwrap_or_default()) } else { HttpHead::Not })
     }
 }
 
@@ -141,7 +141,7 @@ fn empty_lines(bytes: &[u8]) -> usize {
 
 /// What the beginning of a request says of what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum FirstLine {
     /// It may become a request.
     Begun,
     /// It is the line of a request.
@@ -152,7 +152,7 @@ enum Line {
     Http2,
 }
 
-impl Line {
+impl FirstLine {
     fn of(bytes: &[u8]) -> Self {
         match near::find(b'\n', bytes).and_then(|end| bytes.get(..=end)) {
             Some(line) if wire::is_http2_preface(line) => Self::Http2,
@@ -175,13 +175,13 @@ impl Http {
             }
         }
         match &mut self.request.message.stage {
-            Stage::Head => self.request_head(input, out),
-            Stage::Endless => Ok(Step::More),
-            Stage::Body(body) => {
+            HttpStage::Head => self.request_head(input, out),
+            HttpStage::Endless => Ok(Step::More),
+            HttpStage::Body(body) => {
                 self.request.waits = false;
                 out.charge(self.request.op);
                 let step = body.step(input, out)?;
-                if *body == Body::Over {
+                if *body == HttpBody::Over {
                     self.end_request(out);
                 }
                 Ok(step)
@@ -192,12 +192,14 @@ impl Http {
     fn request_head<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         let empty = empty_lines(input.bytes);
         if !self.request.message.is_begun {
-            let line = Line::of(input.bytes.get(empty..).unwrap_or_default());
+            let line = FirstLine::of(input.bytes.get(empty..).unwrap_or_default());
             match (line, self.pairing.asked_to_switch()) {
-                (Line::Http2, _) => self.pairing.switch("HTTP/2"),
-                (Line::Other, Some(protocol)) => self.pairing.switch(protocol),
-                (Line::Other, None) => return Err(Malformed("not a request line")),
-                (Line::Begun | Line::Request, _) => self.request.message.is_begun = line == Line::Request,
+                (FirstLine::Http2, _) => self.pairing.switch("HTTP/2"),
+                (FirstLine::Other, Some(protocol)) => self.pairing.switch(protocol),
+                (FirstLine::Other, None) => return Err(Malformed("not a request line")),
+                (FirstLine::Begun | FirstLine::Request, _) => {
+                    self.request.message.is_begun = line == FirstLine::Request;
+                }
             }
             if self.pairing.has_switched() {
                 return Ok(self.pairing.foreign(input.available(), out));
@@ -208,24 +210,24 @@ impl Http {
         };
         let op = out.open();
         out.charge(op);
-        let Request { name, statement, knows_software, .. } = &mut self.request;
-        let said = head::request(&head, &mut Heading { len, knows_software, name, statement }, out);
-        let (method, lengths) = said.unwrap_or((Method::Other, Lengths::default()));
-        let Request { name, statement, .. } = &self.request;
+        let HttpRequest { name, statement, knows_software, .. } = &mut self.request;
+        let said = head::request(&head, &mut HeadOptions { len, knows_software, name, statement }, out);
+        let (method, lengths) = said.unwrap_or((HttpMethod::Other, HeadFields::default()));
+        let HttpRequest { name, statement, .. } = &self.request;
         let (name, statement) =
             if said.is_some() { (name.as_str(), statement.as_str()) } else { ("(bad request)", "") };
         out.label_statement(op, Label { class: Class::Workload, name, via: "", statement });
         let switches_to = match method {
-            Method::Connect => Some("a tunnel"),
+            HttpMethod::Connect => Some("a tunnel"),
             _ => lengths.upgrade,
         };
-        self.pairing.request(Pending { op, method, switches_to })?;
+        self.pairing.request(HttpPending { op, method, switches_to })?;
         (self.request.op, self.request.early, self.request.waits) = (op, None, lengths.waits);
         // Where its length cannot be told, nothing tells where the next one begins.
-        self.request.message.stage = Stage::Endless;
+        self.request.message.stage = HttpStage::Endless;
         if !is_cut {
-            self.request.message.stage = Stage::Body(Body::of_request(&lengths)?);
-            if self.request.message.stage == Stage::Body(Body::Over) {
+            self.request.message.stage = HttpStage::Body(HttpBody::of_request(&lengths)?);
+            if self.request.message.stage == HttpStage::Body(HttpBody::Over) {
                 self.end_request(out);
             }
         }
@@ -244,12 +246,12 @@ impl Http {
     /// The next part of a response.
     pub(super) fn responses<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         match &mut self.response.message.stage {
-            Stage::Head => self.response_head(input, out),
-            Stage::Endless => Ok(Step::More),
-            Stage::Body(body) => {
+            HttpStage::Head => self.response_head(input, out),
+            HttpStage::Endless => Ok(Step::More),
+            HttpStage::Body(body) => {
                 out.charge(self.response.op);
                 let step = body.step(input, out)?;
-                if *body == Body::Over {
+                if *body == HttpBody::Over {
                     self.end_response(self.response.outcome(), out);
                 }
                 Ok(step)
@@ -278,11 +280,11 @@ impl Http {
         out.charge(op);
         (self.response.op, self.response.is_orphan, self.response.is_error) = (op, front.is_none(), status >= 400);
         // Where it cannot be read, or was cut, nothing tells where the next one begins.
-        self.response.message.stage = Stage::Endless;
-        let Response { knows_software, .. } = &mut self.response;
+        self.response.message.stage = HttpStage::Endless;
+        let HttpResponse { knows_software, .. } = &mut self.response;
         let lengths = head::response(
             &head,
-            &mut Heading { len, knows_software, name: &mut String::new(), statement: &mut String::new() },
+            &mut HeadOptions { len, knows_software, name: &mut String::new(), statement: &mut String::new() },
             out,
         );
         if lengths.is_none() || !is_interim {
@@ -293,8 +295,8 @@ impl Http {
             self.end_interim(out);
         } else if !is_cut {
             let body = self.body_of_response(status, front, &lengths)?;
-            self.response.message.stage = Stage::Body(body);
-            if body == Body::Over {
+            self.response.message.stage = HttpStage::Body(body);
+            if body == HttpBody::Over {
                 self.end_response(self.response.outcome(), out);
             }
         }
@@ -305,22 +307,22 @@ impl Http {
     fn body_of_response(
         &mut self,
         status: u16,
-        request: Option<Pending>,
-        lengths: &Lengths,
-    ) -> Result<Body, Malformed> {
-        let method = request.map_or(Method::Other, |request| request.method);
+        request: Option<HttpPending>,
+        lengths: &HeadFields,
+    ) -> Result<HttpBody, Malformed> {
+        let method = request.map_or(HttpMethod::Other, |request| request.method);
         match (status, method) {
             (101, _) => {
                 let asked = request.and_then(|request| request.switches_to);
                 self.pairing.switch(lengths.upgrade.or(asked).unwrap_or("another protocol"));
-                Ok(Body::Over)
+                Ok(HttpBody::Over)
             }
-            (200..300, Method::Connect) => {
+            (200..300, HttpMethod::Connect) => {
                 self.pairing.switch("a tunnel");
-                Ok(Body::Over)
+                Ok(HttpBody::Over)
             }
-            (204 | 304, _) | (_, Method::Head) => Ok(Body::Over),
-            _ => Body::of_response(lengths),
+            (204 | 304, _) | (_, HttpMethod::Head) => Ok(HttpBody::Over),
+            _ => HttpBody::of_response(lengths),
         }
     }
 
@@ -336,7 +338,7 @@ impl Http {
     /// A response is complete, or what is left of it was lost.
     fn end_response<R: Reader>(&mut self, outcome: Outcome, out: &mut Out<'_, R>) {
         self.response.message.reset();
-        let Response { op, is_orphan, .. } = self.response;
+        let HttpResponse { op, is_orphan, .. } = self.response;
         if is_orphan {
             out.close(op, Outcome::NoReply);
         } else if self.is_being_sent(op) {
@@ -349,12 +351,12 @@ impl Http {
 
     /// Returns whether the request of `op` is incomplete.
     fn is_being_sent(&self, op: OpId) -> bool {
-        self.request.message.stage != Stage::Head && self.request.op == op
+        self.request.message.stage != HttpStage::Head && self.request.op == op
     }
 
     /// Bytes of a request were lost. What came of it has its operation, and its response is still to come.
     pub(super) fn lost_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        if self.request.message.stage == Stage::Head {
+        if self.request.message.stage == HttpStage::Head {
             self.request.message.reset();
         } else {
             self.end_request(out);
@@ -364,7 +366,7 @@ impl Http {
     /// Bytes of a response were lost, and with them, maybe, other responses.
     pub(super) fn lost_response<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         match self.response.message.stage {
-            Stage::Head => self.response.message.reset(),
+            HttpStage::Head => self.response.message.reset(),
             _ if self.pairing.front().is_some_and(|front| front.op == self.response.op) => {
                 self.response.message.reset();
             }
@@ -376,10 +378,10 @@ impl Http {
 
     /// The connection is over: so is a body that goes on to its end, and a request that was answered before it was complete.
     pub(super) fn end_messages<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        if self.response.message.stage == Stage::Body(Body::UntilClose) {
+        if self.response.message.stage == HttpStage::Body(HttpBody::UntilClose) {
             self.end_response(self.response.outcome(), out);
         }
-        if self.request.message.stage == Stage::Head {
+        if self.request.message.stage == HttpStage::Head {
             return;
         }
         if self.request.early.is_some() {

@@ -1,6 +1,6 @@
 //! Heads of messages and trailers: what they say, and whose their bytes are.
 
-use super::wire::{self, Target};
+use super::wire::{self, RequestTarget};
 use crate::pattern;
 use httparse::{Error, Header, ParserConfig, Status};
 use overhead_decode::near;
@@ -14,7 +14,7 @@ const FEW: usize = 64;
 
 /// What the fields of a head say of the body's length and of what comes behind the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lengths {
+pub(super) struct HeadFields {
     /// Content-Length, where there is one.
     pub content: Option<Result<u64, Malformed>>,
     /// There is a Transfer-Encoding, which comes before any Content-Length (section 6.3, rule 3).
@@ -29,7 +29,7 @@ pub(super) struct Lengths {
 
 /// What a request is, beside its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
+pub(super) enum HttpMethod {
     /// Its response has no body.
     Head,
     /// Behind a response that grants it, the connection is a tunnel.
@@ -55,7 +55,7 @@ pub(super) fn end(bytes: &[u8], from: usize) -> Option<usize> {
 const CONFLICT: Malformed = Malformed("a Content-Length that is no length, or several that differ");
 
 /// What to do with a head.
-pub(super) struct Heading<'n> {
+pub(super) struct HeadOptions<'n> {
     /// How many of its bytes are to be posted: all, or those before an empty line that was put there.
     pub len: usize,
     /// Whether the software of this side is known. It is told once, from the first head that names it.
@@ -68,9 +68,9 @@ pub(super) struct Heading<'n> {
 /// Posts the head of a request; what it says, or `None` where it is a bad one, all of which is in `unknown`.
 pub(super) fn request<R: Reader>(
     head: &[u8],
-    heading: &mut Heading<'_>,
+    heading: &mut HeadOptions<'_>,
     out: &mut Out<'_, R>,
-) -> Option<(Method, Lengths)> {
+) -> Option<(HttpMethod, HeadFields)> {
     let mut config = ParserConfig::default();
     config.ignore_invalid_headers_in_requests(true);
     let mut few = [const { MaybeUninit::uninit() }; FEW];
@@ -89,9 +89,9 @@ pub(super) fn request<R: Reader>(
         return None;
     };
     let has_statement = out.wants_statements();
-    let mut parts = Parts::new(head, heading.len, out);
+    let mut parts = HeadCursor::new(head, heading.len, out);
     parts.take(method.as_bytes(), Query, "method");
-    let target = Target::of(target.as_bytes());
+    let target = RequestTarget::of(target.as_bytes());
     post_target(target, &mut parts);
     parts.take(version(head), Framing, "version");
     let lengths = fields(request.headers, Side::Request, heading.knows_software, &mut parts);
@@ -102,15 +102,19 @@ pub(super) fn request<R: Reader>(
         write_statement(method, target.path, heading.statement);
     }
     let method = match method {
-        "HEAD" => Method::Head,
-        "CONNECT" => Method::Connect,
-        _ => Method::Other,
+        "HEAD" => HttpMethod::Head,
+        "CONNECT" => HttpMethod::Connect,
+        _ => HttpMethod::Other,
     };
     Some((method, lengths))
 }
 
 /// Posts the head of a response; what it says, or `None` where it cannot be read, and is in `unknown`.
-pub(super) fn response<R: Reader>(head: &[u8], heading: &mut Heading<'_>, out: &mut Out<'_, R>) -> Option<Lengths> {
+pub(super) fn response<R: Reader>(
+    head: &[u8],
+    heading: &mut HeadOptions<'_>,
+    out: &mut Out<'_, R>,
+) -> Option<HeadFields> {
     let mut config = ParserConfig::default();
     config
         .ignore_invalid_headers_in_responses(true)
@@ -129,7 +133,7 @@ pub(super) fn response<R: Reader>(head: &[u8], heading: &mut Heading<'_>, out: &
         return None;
     };
     let line = first_line(head);
-    let mut parts = Parts::new(head, heading.len, out);
+    let mut parts = HeadCursor::new(head, heading.len, out);
     parts.take(line.get(..8).unwrap_or_default(), Framing, "version");
     parts.take(line.get(9..12).unwrap_or_default(), Account::Status, "status code");
     parts.take(line.get(13..).unwrap_or_default(), Account::Status, "reason");
@@ -144,7 +148,7 @@ pub(super) fn trailers<R: Reader>(bytes: &[u8], out: &mut Out<'_, R>) {
     let Ok(Status::Complete((_, headers))) = httparse::parse_headers(bytes, &mut headers) else {
         return undecoded(bytes.len(), out);
     };
-    let mut parts = Parts::new(bytes, bytes.len(), out);
+    let mut parts = HeadCursor::new(bytes, bytes.len(), out);
     fields(headers, Side::Request, &mut true, &mut parts);
     parts.finish();
 }
@@ -191,7 +195,7 @@ fn told(method: &str) -> &str {
 }
 
 /// The operation's name: the method, and the path up to its second slash, of which nothing is told that looks like a token.
-fn name(method: &str, target: Target<'_>, name: &mut String) {
+fn name(method: &str, target: RequestTarget<'_>, name: &mut String) {
     let segment = target.path.get(..target.first_segment()).unwrap_or_default();
     name.clear();
     name.push_str(told(method));
@@ -209,7 +213,7 @@ fn write_statement(method: &str, path: &[u8], statement: &mut String) {
     pattern::push(path, statement);
 }
 
-fn post_target<R: Reader>(target: Target<'_>, parts: &mut Parts<'_, '_, '_, R>) {
+fn post_target<R: Reader>(target: RequestTarget<'_>, parts: &mut HeadCursor<'_, '_, '_, R>) {
     let (named, further) = target.path.split_at(target.first_segment());
     parts.take(target.origin, Metadata, "scheme and host");
     parts.take(named, Query, "path");
@@ -233,29 +237,29 @@ fn fields<R: Reader>(
     headers: &[Header<'_>],
     side: Side,
     knows_software: &mut bool,
-    parts: &mut Parts<'_, '_, '_, R>,
-) -> Lengths {
-    let mut lengths = Lengths::default();
+    parts: &mut HeadCursor<'_, '_, '_, R>,
+) -> HeadFields {
+    let mut lengths = HeadFields::default();
     for Header { name, value } in headers {
         parts.take(name.as_bytes(), Metadata, "header name");
-        match Field::named(name) {
-            Field::ContentLength => {
+        match HttpField::named(name) {
+            HttpField::ContentLength => {
                 lengths.hear_length(value);
                 parts.take(value, Framing, "content length");
             }
-            Field::TransferEncoding => {
+            HttpField::TransferEncoding => {
                 lengths.hear_coding(value);
                 parts.take(value, Metadata, "header value");
             }
-            Field::Upgrade => {
+            HttpField::Upgrade => {
                 lengths.upgrade = Some(protocol(value));
                 parts.take(value, Metadata, "header value");
             }
-            Field::Expect => {
+            HttpField::Expect => {
                 lengths.waits |= value.trim_ascii().eq_ignore_ascii_case(b"100-continue");
                 parts.take(value, Metadata, "header value");
             }
-            Field::Software(of) if of == side && !*knows_software => {
+            HttpField::Software(of) if of == side && !*knows_software => {
                 if let Some(product) = wire::product(value) {
                     parts.out.software(side, &product);
                     *knows_software = true;
@@ -268,7 +272,7 @@ fn fields<R: Reader>(
     lengths
 }
 
-impl Lengths {
+impl HeadFields {
     fn hear_length(&mut self, value: &[u8]) {
         let said = wire::content_length(value).ok_or(CONFLICT);
         let agrees = self.content.is_none_or(|before| before == said);
@@ -286,7 +290,7 @@ impl Lengths {
 }
 
 /// Fields whose value is read.
-enum Field {
+enum HttpField {
     ContentLength,
     TransferEncoding,
     Upgrade,
@@ -296,7 +300,7 @@ enum Field {
     Other,
 }
 
-impl Field {
+impl HttpField {
     fn named(name: &str) -> Self {
         match name.len() {
             6 if name.eq_ignore_ascii_case("server") => Self::Software(Side::Response),
@@ -324,14 +328,14 @@ fn protocol(value: &[u8]) -> &'static str {
 }
 
 /// A head of which one part after another is posted, with what lies between them.
-struct Parts<'a, 'o, 'r, R: Reader> {
+struct HeadCursor<'a, 'o, 'r, R: Reader> {
     head: &'a [u8],
     at: usize,
     len: usize,
     out: &'o mut Out<'r, R>,
 }
 
-impl<'a, 'o, 'r, R: Reader> Parts<'a, 'o, 'r, R> {
+impl<'a, 'o, 'r, R: Reader> HeadCursor<'a, 'o, 'r, R> {
     fn new(head: &'a [u8], len: usize, out: &'o mut Out<'r, R>) -> Self {
         Self { head, at: 0, len, out }
     }
@@ -345,7 +349,7 @@ impl<'a, 'o, 'r, R: Reader> Parts<'a, 'o, 'r, R> {
         }
     }
 
-    /// As [`Parts::take`], of a part that is not looked at but for its delimiters.
+    /// As [`HeadCursor::take`], of a part that is not looked at but for its delimiters.
     fn take_free(&mut self, part: &[u8], account: Account, field: &'static str) {
         if !part.is_empty() {
             self.between(self.place(part));

@@ -25,16 +25,16 @@ mod pair;
 mod tests;
 mod wire;
 
-use super::{Facts, Sniff};
+use super::{ProtocolFacts, Sniff};
 use crate::limits::BOUNDARY_WINDOW;
-use decode::{Request, Response};
+use decode::{HttpRequest, HttpResponse};
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::Side;
-use pair::Pairing;
+use pair::HttpPairing;
 use std::hash::{Hash, Hasher};
 
 /// What there is to say of it beside how it is decoded.
-pub(super) const FACTS: Facts = Facts {
+pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     // Its first line names the protocol, so that one direction is enough to tell it.
     is_text: false,
@@ -46,9 +46,9 @@ pub(super) const FACTS: Facts = Facts {
 /// State of one connection.
 #[derive(Debug, Default)]
 pub struct Http {
-    request: Request,
-    response: Response,
-    pairing: Pairing,
+    request: HttpRequest,
+    response: HttpResponse,
+    pairing: HttpPairing,
 }
 
 impl Http {

@@ -1,6 +1,6 @@
 //! Messages to operations, and what a connection goes on with that is not decoded.
 
-use super::head::Method;
+use super::head::HttpMethod;
 use crate::limits;
 use overhead_decode::{Malformed, Note, OpId, Out, Reader, Step};
 use overhead_model::Account::Unknown;
@@ -9,35 +9,35 @@ use std::collections::VecDeque;
 
 /// A request that waits for its response.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
+pub(super) struct HttpPending {
     pub op: OpId,
-    pub method: Method,
+    pub method: HttpMethod,
     /// What the connection goes on with if the server grants it.
     pub switches_to: Option<&'static str>,
 }
 
 /// What is outstanding on a connection.
 #[derive(Debug, Default)]
-pub(super) struct Pairing {
-    pending: VecDeque<Pending>,
-    switched: Option<Switched>,
+pub(super) struct HttpPairing {
+    pending: VecDeque<HttpPending>,
+    switched: Option<SwitchedProtocol>,
 }
 
 /// Another protocol that the connection has changed to.
 #[derive(Clone, Copy, Debug)]
-struct Switched {
+struct SwitchedProtocol {
     name: &'static str,
     /// What its bytes are posted to, once there are any.
     op: Option<OpId>,
 }
 
-impl Pairing {
+impl HttpPairing {
     /// A request begins.
     ///
     /// # Errors
     ///
     /// [`Malformed`] where more wait than can be kept.
-    pub fn request(&mut self, request: Pending) -> Result<(), Malformed> {
+    pub fn request(&mut self, request: HttpPending) -> Result<(), Malformed> {
         if self.pending.len() >= limits::OUTSTANDING {
             return Err(Malformed("more requests wait for responses than can be kept"));
         }
@@ -46,7 +46,7 @@ impl Pairing {
     }
 
     /// Returns the request that the next response answers.
-    pub fn front(&self) -> Option<Pending> {
+    pub fn front(&self) -> Option<HttpPending> {
         self.pending.front().copied()
     }
 
@@ -67,7 +67,7 @@ impl Pairing {
 
     /// The connection goes on with another protocol.
     pub fn switch(&mut self, name: &'static str) {
-        self.switched.get_or_insert(Switched { name, op: None });
+        self.switched.get_or_insert(SwitchedProtocol { name, op: None });
     }
 
     /// Returns whether the connection goes on with another protocol.
@@ -78,7 +78,7 @@ impl Pairing {
 
     /// Posts `len` bytes of the protocol that it goes on with.
     pub fn foreign<R: Reader>(&mut self, len: u64, out: &mut Out<'_, R>) -> Step {
-        if let Some(Switched { name, op }) = &mut self.switched {
+        if let Some(SwitchedProtocol { name, op }) = &mut self.switched {
             let op = *op.get_or_insert_with(|| {
                 out.note(Note::Switched(name));
                 out.orphan("(switched)")
@@ -114,6 +114,6 @@ impl Pairing {
 
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.pending.capacity() * size_of::<Pending>()
+        self.pending.capacity() * size_of::<HttpPending>()
     }
 }

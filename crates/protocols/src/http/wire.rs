@@ -128,13 +128,13 @@ pub(super) fn begins_http2(bytes: &[u8]) -> Boundary {
 
 /// A target (section 3.2) in three parts: scheme and host, path, and what follows it from the question mark on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target<'a> {
+pub(super) struct RequestTarget<'a> {
     pub origin: &'a [u8],
     pub path: &'a [u8],
     pub query: &'a [u8],
 }
 
-impl<'a> Target<'a> {
+impl<'a> RequestTarget<'a> {
     /// Divides a target; what is no path and has none (`*`, a host and port) counts as one.
     pub fn of(target: &'a [u8]) -> Self {
         let (origin, rest) = target.split_at(origin_len(target));

@@ -1,7 +1,7 @@
 //! Lines of a server, and the values behind them.
 
-use super::pair::{Ask, Target, Word};
-use super::{Memcache, Stage, Value, meta, wire};
+use super::pair::{MemcacheReplyTarget, MemcacheRequestKind, ReplyKeyword};
+use super::{Memcache, MemcacheStage, PartialValue, meta, wire};
 use overhead_decode::{Input, Malformed, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
 
@@ -21,7 +21,13 @@ impl Memcache {
         // A key may have any bytes but space and LF.
         let has_key = matches!(
             word,
-            Word::Value | Word::Fetched | Word::Done | Word::Miss | Word::Absent | Word::Refused | Word::Debug
+            ReplyKeyword::Value
+                | ReplyKeyword::Fetched
+                | ReplyKeyword::Done
+                | ReplyKeyword::Miss
+                | ReplyKeyword::Absent
+                | ReplyKeyword::Refused
+                | ReplyKeyword::Debug
         );
         if !has_key && !wire::is_text(text) {
             return Err(Malformed("an answer that is no line of text"));
@@ -47,22 +53,24 @@ impl Memcache {
     /// What a line is followed by, and what follows from it.
     fn take_effect<R: Reader>(
         &mut self,
-        word: Word,
+        word: ReplyKeyword,
         text: &[u8],
-        target: Target,
+        target: MemcacheReplyTarget,
         out: &mut Out<'_, R>,
     ) -> Result<(), Malformed> {
         match word {
-            Word::Value => self.begin_value(wire::words(text).nth(3), false)?,
-            Word::Fetched => self.begin_value(wire::words(text).nth(1), true)?,
-            Word::Item if target.ask != Ask::Item => hear_version(text.strip_prefix(b"STAT version "), out),
+            ReplyKeyword::Value => self.begin_value(wire::words(text).nth(3), false)?,
+            ReplyKeyword::Fetched => self.begin_value(wire::words(text).nth(1), true)?,
+            ReplyKeyword::Item if target.ask != MemcacheRequestKind::Item => {
+                hear_version(text.strip_prefix(b"STAT version "), out);
+            }
             _ => {
-                if word == Word::Version {
+                if word == ReplyKeyword::Version {
                     hear_version(text.strip_prefix(b"VERSION "), out);
                 }
-                self.is_watching |= target.ask == Ask::Watch && word == Word::Other;
-                if word == Word::Error {
-                    self.target = Some(Target { outcome: Outcome::Error, ..target });
+                self.is_watching |= target.ask == MemcacheRequestKind::Watch && word == ReplyKeyword::Other;
+                if word == ReplyKeyword::Error {
+                    self.target = Some(MemcacheReplyTarget { outcome: Outcome::Error, ..target });
                 }
                 self.end_answer(out);
             }
@@ -74,7 +82,8 @@ impl Memcache {
     fn begin_value(&mut self, length: Option<&[u8]>, is_last: bool) -> Result<(), Malformed> {
         let left = length.and_then(wire::number).filter(|&left| left <= wire::VALUE);
         let left = left.ok_or(Malformed("the length of a value"))?;
-        self.response = Stage::Value(Value { left, account: Account::Data, free: true, has_end: true, is_last });
+        self.response =
+            MemcacheStage::Value(PartialValue { left, account: Account::Data, free: true, has_end: true, is_last });
         Ok(())
     }
 
@@ -96,55 +105,60 @@ impl Memcache {
 }
 
 /// What a line says by its first word.
-fn word(name: &[u8], text: &[u8]) -> Word {
+fn word(name: &[u8], text: &[u8]) -> ReplyKeyword {
     match name {
-        b"VALUE" | b"CONFIG" => Word::Value,
-        b"END" => Word::End,
-        b"STORED" | b"NOT_STORED" | b"EXISTS" => Word::Stored,
-        b"VA" => Word::Fetched,
-        b"HD" => Word::Done,
-        b"EN" => Word::Miss,
-        b"NF" => Word::Absent,
-        b"NS" | b"EX" => Word::Refused,
-        b"MN" => Word::Noop,
-        b"ME" => Word::Debug,
-        b"DELETED" => Word::Deleted,
-        b"TOUCHED" => Word::Touched,
-        b"NOT_FOUND" => Word::NotFound,
-        b"VERSION" => Word::Version,
+        b"VALUE" | b"CONFIG" => ReplyKeyword::Value,
+        b"END" => ReplyKeyword::End,
+        b"STORED" | b"NOT_STORED" | b"EXISTS" => ReplyKeyword::Stored,
+        b"VA" => ReplyKeyword::Fetched,
+        b"HD" => ReplyKeyword::Done,
+        b"EN" => ReplyKeyword::Miss,
+        b"NF" => ReplyKeyword::Absent,
+        b"NS" | b"EX" => ReplyKeyword::Refused,
+        b"MN" => ReplyKeyword::Noop,
+        b"ME" => ReplyKeyword::Debug,
+        b"DELETED" => ReplyKeyword::Deleted,
+        b"TOUCHED" => ReplyKeyword::Touched,
+        b"NOT_FOUND" => ReplyKeyword::NotFound,
+        b"VERSION" => ReplyKeyword::Version,
         // The last two are of `lru_crawler mgdump` and `lru_crawler metadump`.
-        b"STAT" | b"ITEM" | b"PREFIX" | b"mg" => Word::Item,
-        _ if name.starts_with(b"key=") => Word::Item,
+        b"STAT" | b"ITEM" | b"PREFIX" | b"mg" => ReplyKeyword::Item,
+        _ if name.starts_with(b"key=") => ReplyKeyword::Item,
         _ if [&b"ERROR"[..], b"CLIENT_ERROR", b"SERVER_ERROR"].iter().any(|error| text.starts_with(error)) => {
-            Word::Error
+            ReplyKeyword::Error
         }
-        [b'0'..=b'9', ..] if text.trim_ascii_end().iter().all(u8::is_ascii_digit) => Word::Number,
-        _ => Word::Other,
+        [b'0'..=b'9', ..] if text.trim_ascii_end().iter().all(u8::is_ascii_digit) => ReplyKeyword::Number,
+        _ => ReplyKeyword::Other,
     }
 }
 
 /// Posts a line that begins with `name`, without its end. It `is_told` by what it says where others may have no answer.
-fn post<R: Reader>(word: Word, name: &[u8], text: &[u8], is_told: bool, out: &mut Out<'_, R>) {
+fn post<R: Reader>(word: ReplyKeyword, name: &[u8], text: &[u8], is_told: bool, out: &mut Out<'_, R>) {
     out.set_read(is_told);
     match word {
-        Word::Value => wire::each_word(text, out, post_value),
-        Word::Fetched | Word::Done | Word::Miss | Word::Absent | Word::Refused | Word::Noop => {
+        ReplyKeyword::Value => wire::each_word(text, out, post_value),
+        ReplyKeyword::Fetched
+        | ReplyKeyword::Done
+        | ReplyKeyword::Miss
+        | ReplyKeyword::Absent
+        | ReplyKeyword::Refused
+        | ReplyKeyword::Noop => {
             post_meta(name, text, out);
         }
-        Word::Debug | Word::Item | Word::Version => {
-            let after = if word == Word::Item && name.contains(&b'=') { 0 } else { name.len() };
+        ReplyKeyword::Debug | ReplyKeyword::Item | ReplyKeyword::Version => {
+            let after = if word == ReplyKeyword::Item && name.contains(&b'=') { 0 } else { name.len() };
             out.post(Account::Framing, "word", after as u64);
             let spaces = text.len().min(after + 1) - after;
             out.post(Account::Framing, "space", if after > 0 { spaces as u64 } else { 0 });
             let behind = if after > 0 { after + spaces } else { 0 };
-            let field = if word == Word::Version { "version" } else { "item" };
+            let field = if word == ReplyKeyword::Version { "version" } else { "item" };
             out.post(Account::Data, field, (text.len() - behind) as u64);
         }
-        Word::End => {
+        ReplyKeyword::End => {
             out.post(Account::Framing, "word", name.len() as u64);
             out.post(Account::Data, "item", (text.len() - name.len()) as u64);
         }
-        Word::Number => wire::post_word(text, Account::Status, "number", 19, out),
+        ReplyKeyword::Number => wire::post_word(text, Account::Status, "number", 19, out),
         _ => out.post(Account::Status, "status", text.len() as u64),
     }
     out.set_read(false);
@@ -152,7 +166,7 @@ fn post<R: Reader>(word: Word, name: &[u8], text: &[u8], is_told: bool, out: &mu
 
 /// Posts a word of `VALUE <key> <flags> <bytes> [<cas>]`.
 fn post_value<R: Reader>(place: usize, word: &[u8], out: &mut Out<'_, R>) {
-    use wire::Role::{Argument, Flags, Key, Length, Unique};
+    use wire::WordRole::{Argument, Flags, Key, Length, Unique};
     match place {
         0 => out.post(Account::Framing, "word", word.len() as u64),
         1 => Key.post(word, out),
@@ -169,7 +183,7 @@ fn post_meta<R: Reader>(name: &[u8], text: &[u8], out: &mut Out<'_, R>) {
     wire::each_word(text, out, |place, word, out| match place {
         0 if is_framing => out.post(Account::Framing, "word", word.len() as u64),
         0 => out.post(Account::Status, "status", word.len() as u64),
-        1 if name == b"VA" => wire::Role::Length.post(word, out),
+        1 if name == b"VA" => wire::WordRole::Length.post(word, out),
         _ => meta::post_flag(word, out),
     });
 }

@@ -1,8 +1,8 @@
 //! Messages of the binary protocol: a header of 24 bytes, extras, a key, a value.
 
-use super::opcodes::{self, Extras, Opcode};
-use super::pair::{Ask, Pending, Target, is_same};
-use super::{Memcache, Sent, Stage, Value, answer, wire};
+use super::opcodes::{self, BinaryExtras, BinaryOpcode};
+use super::pair::{MemcachePending, MemcacheReplyTarget, MemcacheRequestKind, is_same};
+use super::{IncompleteRequest, Memcache, MemcacheStage, PartialValue, answer, wire};
 use overhead_decode::{Cursor, Free, Input, Malformed, Out, Reader, Short, Step};
 use overhead_model::{Account, Outcome, Side};
 
@@ -41,7 +41,7 @@ impl Header {
         self.body - self.extras - self.key
     }
 
-    /// Returns what tells its answer from others, or it from others: see [`Pending::id`].
+    /// Returns what tells its answer from others, or it from others: see [`MemcachePending::id`].
     fn id(&self, bytes: &[u8]) -> u64 {
         let key = self.key(bytes);
         let told = if key.is_empty() || !opcodes::repeats_key(self.opcode) { 0 } else { wire::fingerprint(key) };
@@ -92,7 +92,7 @@ impl Memcache {
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<(), Malformed> {
-        let Opcode { name, quiet, extras } = opcodes::of(header.opcode);
+        let BinaryOpcode { name, quiet, extras } = opcodes::of(header.opcode);
         let op = out.open();
         out.charge(op);
         let mut cursor = Cursor::new(input, HEADER + header.extras + header.key, out);
@@ -112,17 +112,17 @@ impl Memcache {
         cursor.finish();
         let id = header.id(input.bytes);
         let key = if quiet { wire::fingerprint(header.key(input.bytes)) } else { 0 };
-        let ask = Ask::Binary(header.opcode);
-        let pending = Pending { quiet, id, key, ..Pending::new(op, ask) };
+        let ask = MemcacheRequestKind::Binary(header.opcode);
+        let pending = MemcachePending { quiet, id, key, ..MemcachePending::new(op, ask) };
         self.pairing.push(pending, out)?;
-        self.sent = Some(Sent { op, name, is_silent: false, answered: None });
+        self.sent = Some(IncompleteRequest { op, name, is_silent: false, answered: None });
         let account = if is_sasl { Account::Metadata } else { Account::Data };
         self.begin(Side::Request, header.value(), account, out);
         Ok(())
     }
 
     fn binary_answer<R: Reader>(&mut self, header: Header, is_version: bool, input: Input<'_>, out: &mut Out<'_, R>) {
-        let (ask, id) = (Ask::Binary(header.opcode), header.id(input.bytes));
+        let (ask, id) = (MemcacheRequestKind::Binary(header.opcode), header.id(input.bytes));
         if self.target.is_some_and(|target| !target.is_orphan && (target.ask != ask || !is_same(target.id, id))) {
             self.end_answer(out);
         }
@@ -132,7 +132,8 @@ impl Memcache {
         };
         out.charge(target.op);
         let is_error = opcodes::is_error(header.status);
-        self.target = Some(Target { outcome: if is_error { Outcome::Error } else { Outcome::Ok }, ..target });
+        self.target =
+            Some(MemcacheReplyTarget { outcome: if is_error { Outcome::Error } else { Outcome::Ok }, ..target });
         let mut cursor = Cursor::new(input, HEADER + header.extras + header.key, out);
         let _ = post_header(Side::Response, &mut cursor);
         let _ = cursor.skip_free(header.extras, Account::Metadata, "client flags", Free::Any);
@@ -156,7 +157,7 @@ impl Memcache {
             return;
         }
         self.begin(Side::Response, header.value(), account, out);
-        if goes_on && let Stage::Value(value) = &mut self.response {
+        if goes_on && let MemcacheStage::Value(value) = &mut self.response {
             value.is_last = false;
         }
     }
@@ -164,7 +165,8 @@ impl Memcache {
     /// A value follows, or none: then the message is over.
     fn begin<R: Reader>(&mut self, side: Side, left: u64, account: Account, out: &mut Out<'_, R>) {
         if left > 0 {
-            *self.stage(side) = Stage::Value(Value { left, account, free: true, has_end: false, is_last: true });
+            *self.stage(side) =
+                MemcacheStage::Value(PartialValue { left, account, free: true, has_end: false, is_last: true });
         } else if side == Side::Request {
             self.end_request(out);
         } else {
@@ -201,17 +203,17 @@ fn post_header<R: Reader>(side: Side, cursor: &mut Cursor<'_, '_, '_, R>) -> Res
 }
 
 /// Posts so many bytes of extras.
-fn post_extras<R: Reader>(extras: Extras, len: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn post_extras<R: Reader>(extras: BinaryExtras, len: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     match (extras, len) {
-        (Extras::Store, 8) => {
+        (BinaryExtras::Store, 8) => {
             cursor.skip_free(4, Account::Metadata, "client flags", Free::Any)?;
             cursor.skip_free(4, Account::Data, "time to live", Free::Any)
         }
-        (Extras::Count, 20) => {
+        (BinaryExtras::Count, 20) => {
             cursor.skip_free(16, Account::Data, "delta", Free::Any)?;
             cursor.skip_free(4, Account::Data, "time to live", Free::Any)
         }
-        (Extras::Time, 4) => cursor.skip_free(4, Account::Data, "time to live", Free::Any),
+        (BinaryExtras::Time, 4) => cursor.skip_free(4, Account::Data, "time to live", Free::Any),
         _ => cursor.skip_free(len, Account::Metadata, "extras", Free::Any),
     }
 }

@@ -1,7 +1,7 @@
 //! Meta commands: a key, and flags of one letter with or without a token.
 
 use super::Memcache;
-use super::pair::{Ask, Pending};
+use super::pair::{MemcachePending, MemcacheRequestKind};
 use super::wire::{self, Command};
 use overhead_decode::{Out, Reader};
 use overhead_model::Account;
@@ -12,15 +12,15 @@ impl Memcache {
         &mut self,
         command: &Command,
         text: &[u8],
-        mut pending: Pending,
+        mut pending: MemcachePending,
         out: &mut Out<'_, R>,
-    ) -> Pending {
-        let before = if command.ask == Ask::MetaSet { 3 } else { 2 };
+    ) -> MemcachePending {
+        let before = if command.ask == MemcacheRequestKind::MetaSet { 3 } else { 2 };
         let flags = || wire::words(text).skip(before);
         let has = |letter: u8| flags().any(|flag| flag.first() == Some(&letter));
         (pending.quiet, pending.fetches) = (has(b'q'), has(b'v'));
-        if command.ask == Ask::MetaCount && has(b'N') {
-            pending.ask = Ask::MetaCreate;
+        if command.ask == MemcacheRequestKind::MetaCount && has(b'N') {
+            pending.ask = MemcacheRequestKind::MetaCreate;
         }
         let is_told = pending.quiet || self.pairing.has_quiet();
         if is_told {

@@ -26,11 +26,11 @@ mod tests;
 mod text;
 mod wire;
 
-use super::Facts;
-use crate::keys::Keys;
+use super::ProtocolFacts;
+use crate::keys::KeyPatterns;
 use overhead_decode::{Boundary, Decoder, Free, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
-use pair::{Pairing, Target};
+use pair::{MemcachePairing, MemcacheReplyTarget};
 use std::hash::{Hash, Hasher};
 
 pub use probe::sniff;
@@ -41,7 +41,7 @@ pub fn knows(name: &str) -> bool {
 }
 
 /// What there is to say of it beside how it is decoded.
-pub(super) const FACTS: Facts = Facts {
+pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: true,
     greeting: b"version\r\n",
@@ -51,7 +51,7 @@ pub(super) const FACTS: Facts = Facts {
 
 /// Which of the two protocols a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum MemcacheEncoding {
     Text,
     Binary,
 }
@@ -60,36 +60,36 @@ enum Mode {
 #[derive(Debug)]
 pub struct Memcache {
     /// Absent before the first byte.
-    mode: Option<Mode>,
-    request: Stage,
-    response: Stage,
+    mode: Option<MemcacheEncoding>,
+    request: MemcacheStage,
+    response: MemcacheStage,
     /// The request whose value is being sent.
-    sent: Option<Sent>,
+    sent: Option<IncompleteRequest>,
     /// Whose answer is being read.
-    target: Option<Target>,
-    pairing: Pairing,
+    target: Option<MemcacheReplyTarget>,
+    pairing: MemcachePairing,
     /// The server sends what it logs.
     is_watching: bool,
     /// Bytes at the current position, by side, that hold no end of a line.
     scanned: [usize; 2],
     /// Of the request that is being read.
-    keys: Keys,
+    keys: KeyPatterns,
 }
 
 /// How far a direction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum MemcacheStage {
     /// Between messages, or between lines.
     Idle,
     /// Among the words of a line that fetches.
-    Words(Words),
+    Words(PartialLine),
     /// Within a value.
-    Value(Value),
+    Value(PartialValue),
 }
 
 /// A line that is read word by word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Words {
+struct PartialLine {
     op: OpId,
     name: &'static str,
     /// Of the next word.
@@ -98,7 +98,7 @@ struct Words {
 
 /// A value, or what is left of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Value {
+struct PartialValue {
     left: u64,
     account: Account,
     free: bool,
@@ -110,7 +110,7 @@ struct Value {
 
 /// A request that is named, and whose value is not there as a whole.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct IncompleteRequest {
     op: OpId,
     name: &'static str,
     /// It will not be answered.
@@ -124,19 +124,19 @@ impl Memcache {
     pub fn new() -> Self {
         Self {
             mode: None,
-            request: Stage::Idle,
-            response: Stage::Idle,
+            request: MemcacheStage::Idle,
+            response: MemcacheStage::Idle,
             sent: None,
             target: None,
-            pairing: Pairing::new(),
+            pairing: MemcachePairing::new(),
             is_watching: false,
             scanned: [0; 2],
-            keys: Keys::default(),
+            keys: KeyPatterns::default(),
         }
     }
 
     /// Returns how far `side` is.
-    fn stage(&mut self, side: Side) -> &mut Stage {
+    fn stage(&mut self, side: Side) -> &mut MemcacheStage {
         match side {
             Side::Request => &mut self.request,
             Side::Response => &mut self.response,
@@ -150,17 +150,20 @@ impl Memcache {
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
-        if let Stage::Value(value) = *self.stage(side) {
+        if let MemcacheStage::Value(value) = *self.stage(side) {
             return Ok(self.value(side, value, input, out));
         }
         let Some(&first) = input.bytes.first() else { return Err(Malformed("what was not captured")) };
         let magic = if side == Side::Request { wire::REQUEST } else { wire::RESPONSE };
-        let mode = *self.mode.get_or_insert(if first == magic { Mode::Binary } else { Mode::Text });
+        let mode =
+            *self.mode.get_or_insert(if first == magic { MemcacheEncoding::Binary } else { MemcacheEncoding::Text });
         match (mode, side) {
-            (Mode::Binary, _) if first != magic => Err(Malformed("a binary message without its magic byte")),
-            (Mode::Binary, _) => self.binary(side, input, out),
-            (Mode::Text, Side::Request) => self.command(input, out),
-            (Mode::Text, Side::Response) => self.answer(input, out),
+            (MemcacheEncoding::Binary, _) if first != magic => {
+                Err(Malformed("a binary message without its magic byte"))
+            }
+            (MemcacheEncoding::Binary, _) => self.binary(side, input, out),
+            (MemcacheEncoding::Text, Side::Request) => self.command(input, out),
+            (MemcacheEncoding::Text, Side::Response) => self.answer(input, out),
         }
     }
 
@@ -168,7 +171,7 @@ impl Memcache {
     fn value<R: Reader>(
         &mut self,
         side: Side,
-        value: Value,
+        value: PartialValue,
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Option<Step> {
@@ -180,7 +183,7 @@ impl Memcache {
         }
         input.advance(taken);
         let left = value.left - taken;
-        *self.stage(side) = Stage::Value(Value { left, ..value });
+        *self.stage(side) = MemcacheStage::Value(PartialValue { left, ..value });
         if left > 0 {
             return Some(Step::More);
         }
@@ -194,7 +197,7 @@ impl Memcache {
             out.post(account, "CRLF", 2);
             input.advance(2);
         }
-        *self.stage(side) = Stage::Idle;
+        *self.stage(side) = MemcacheStage::Idle;
         match side {
             Side::Request => self.end_request(out),
             Side::Response if value.is_last => self.end_answer(out),
@@ -205,7 +208,7 @@ impl Memcache {
 
     /// A request is there as a whole that `sent` was said of.
     fn end_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        if let Some(Sent { op, name, is_silent, answered }) = self.sent.take() {
+        if let Some(IncompleteRequest { op, name, is_silent, answered }) = self.sent.take() {
             self.name(op, name, out);
             if let Some(outcome) = answered.or(is_silent.then_some(Outcome::NoReply)) {
                 out.close(op, outcome);
@@ -243,10 +246,10 @@ impl Decoder for Memcache {
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         self.scanned[side as usize] = 0;
-        let stage = std::mem::replace(self.stage(side), Stage::Idle);
+        let stage = std::mem::replace(self.stage(side), MemcacheStage::Idle);
         match side {
             Side::Request => {
-                if let Stage::Words(words) = stage {
+                if let MemcacheStage::Words(words) = stage {
                     self.end_words(words, out);
                 }
                 self.end_request(out);
@@ -267,7 +270,7 @@ impl Decoder for Memcache {
 
     fn quiet(&self) -> Option<u64> {
         let Self { mode, request, response, sent, target, pairing, is_watching, scanned: _, keys: _ } = self;
-        let stages = *request == Stage::Idle && *response == Stage::Idle;
+        let stages = *request == MemcacheStage::Idle && *response == MemcacheStage::Idle;
         let between = stages && sent.is_none() && target.is_none() && pairing.is_empty() && !is_watching;
         between.then_some(2 * mode.map_or(0, |mode| 1 + mode as u64) + u64::from(pairing.has_silent()))
     }

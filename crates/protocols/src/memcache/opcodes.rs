@@ -10,17 +10,17 @@ pub(super) const STATS: u8 = 0x10;
 
 /// An opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Opcode {
+pub(super) struct BinaryOpcode {
     pub name: &'static str,
     /// It is answered in some cases alone.
     pub quiet: bool,
     /// What follows the header of a request.
-    pub extras: Extras,
+    pub extras: BinaryExtras,
 }
 
 /// What the bytes are that follow the header of a request, before the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extras {
+pub(super) enum BinaryExtras {
     /// Client flags (4), time to live (4).
     Store,
     /// Delta (8), initial value (8), time to live (4).
@@ -31,14 +31,14 @@ pub(super) enum Extras {
     Other,
 }
 
-const fn opcode(name: &'static str, quiet: bool, extras: Extras) -> Opcode {
-    Opcode { name, quiet, extras }
+const fn opcode(name: &'static str, quiet: bool, extras: BinaryExtras) -> BinaryOpcode {
+    BinaryOpcode { name, quiet, extras }
 }
 
 /// Returns what there is to say of an opcode, under the name of its command in the text protocol, with a word before it that tells the two
 /// apart.
-pub(super) const fn of(code: u8) -> Opcode {
-    use Extras::{Count, Other, Store, Time};
+pub(super) const fn of(code: u8) -> BinaryOpcode {
+    use BinaryExtras::{Count, Other, Store, Time};
     match code {
         0x00 => opcode("bin get", false, Other),
         0x01 => opcode("bin set", false, Store),

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// What a request asks for, as far as it says which answers it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum MemcacheRequestKind {
     /// `VALUE` blocks up to `END`.
     Values,
     Store,
@@ -42,7 +42,7 @@ pub(super) enum Ask {
 
 /// What the first word of an answer says of what it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum ReplyKeyword {
     /// `VALUE`.
     Value,
     /// `END`.
@@ -75,44 +75,44 @@ pub(super) enum Word {
     Other,
 }
 
-impl Ask {
+impl MemcacheRequestKind {
     /// Returns whether an answer that begins so can be one to this.
-    fn may_be(self, word: Word) -> bool {
+    fn may_be(self, word: ReplyKeyword) -> bool {
         if self == Self::Unknown {
             return true;
         }
         match word {
-            Word::Value => self == Self::Values,
-            Word::End => matches!(self, Self::Values | Self::List),
-            Word::Item => matches!(self, Self::List | Self::Item),
-            Word::Stored => self == Self::Store,
-            Word::Deleted => self == Self::Delete,
-            Word::Touched => self == Self::Touch,
-            Word::NotFound => matches!(self, Self::Store | Self::Delete | Self::Count | Self::Touch),
-            Word::Number => self == Self::Count,
-            Word::Version => self == Self::Version,
-            Word::Fetched => matches!(self, Self::MetaGet | Self::MetaCount | Self::MetaCreate),
-            Word::Done => {
+            ReplyKeyword::Value => self == Self::Values,
+            ReplyKeyword::End => matches!(self, Self::Values | Self::List),
+            ReplyKeyword::Item => matches!(self, Self::List | Self::Item),
+            ReplyKeyword::Stored => self == Self::Store,
+            ReplyKeyword::Deleted => self == Self::Delete,
+            ReplyKeyword::Touched => self == Self::Touch,
+            ReplyKeyword::NotFound => matches!(self, Self::Store | Self::Delete | Self::Count | Self::Touch),
+            ReplyKeyword::Number => self == Self::Count,
+            ReplyKeyword::Version => self == Self::Version,
+            ReplyKeyword::Fetched => matches!(self, Self::MetaGet | Self::MetaCount | Self::MetaCreate),
+            ReplyKeyword::Done => {
                 matches!(self, Self::MetaGet | Self::MetaSet | Self::MetaDelete | Self::MetaCount | Self::MetaCreate)
             }
             // Servers before 1.6.10 answered `mn` so.
-            Word::Miss => matches!(self, Self::MetaGet | Self::MetaDebug | Self::MetaNoop | Self::List),
-            Word::Absent | Word::Refused => {
+            ReplyKeyword::Miss => matches!(self, Self::MetaGet | Self::MetaDebug | Self::MetaNoop | Self::List),
+            ReplyKeyword::Absent | ReplyKeyword::Refused => {
                 matches!(self, Self::MetaSet | Self::MetaDelete | Self::MetaCount | Self::MetaCreate)
             }
-            Word::Debug => self == Self::MetaDebug,
-            Word::Noop => self == Self::MetaNoop,
-            Word::Error => true,
-            Word::Other => !matches!(self, Self::Values | Self::MetaNoop | Self::MetaDebug | Self::Version),
+            ReplyKeyword::Debug => self == Self::MetaDebug,
+            ReplyKeyword::Noop => self == Self::MetaNoop,
+            ReplyKeyword::Error => true,
+            ReplyKeyword::Other => !matches!(self, Self::Values | Self::MetaNoop | Self::MetaDebug | Self::Version),
         }
     }
 
     /// Returns whether a quiet one has such an answer at all: hits of what fetches, and what went wrong for others.
-    fn may_be_quietly(self, word: Word) -> bool {
+    fn may_be_quietly(self, word: ReplyKeyword) -> bool {
         match self {
-            Self::MetaGet => matches!(word, Word::Fetched | Word::Done | Word::Error),
+            Self::MetaGet => matches!(word, ReplyKeyword::Fetched | ReplyKeyword::Done | ReplyKeyword::Error),
             Self::MetaCreate => self.may_be(word),
-            _ => self.may_be(word) && !matches!(word, Word::Fetched | Word::Done),
+            _ => self.may_be(word) && !matches!(word, ReplyKeyword::Fetched | ReplyKeyword::Done),
         }
     }
 }
@@ -122,9 +122,9 @@ pub(super) const UNTOLD: u64 = u64::MAX;
 
 /// A request that waits for its answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
+pub(super) struct MemcachePending {
     pub op: OpId,
-    pub ask: Ask,
+    pub ask: MemcacheRequestKind,
     /// It has an answer in some cases alone.
     pub quiet: bool,
     /// A meta command that asks for the value.
@@ -139,17 +139,17 @@ pub(super) struct Pending {
     pub is_behind_silent: bool,
 }
 
-impl Pending {
+impl MemcachePending {
     /// Returns one that has to be answered, and waits alone as far as is known.
-    pub const fn new(op: OpId, ask: Ask) -> Self {
+    pub const fn new(op: OpId, ask: MemcacheRequestKind) -> Self {
         Self { op, ask, quiet: false, fetches: false, id: UNTOLD, key: 0, is_behind_silent: false }
     }
 
     /// Returns whether an answer that begins so can be one to this.
-    fn may_be(&self, word: Word) -> bool {
+    fn may_be(&self, word: ReplyKeyword) -> bool {
         let has_value = match word {
-            Word::Fetched => self.fetches,
-            Word::Done => !self.fetches,
+            ReplyKeyword::Fetched => self.fetches,
+            ReplyKeyword::Done => !self.fetches,
             _ => true,
         };
         has_value && if self.quiet { self.ask.may_be_quietly(word) } else { self.ask.may_be(word) }
@@ -163,10 +163,10 @@ pub(super) fn is_same(request: u64, answer: u64) -> bool {
 
 /// The request that an answer is being read to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
+pub(super) struct MemcacheReplyTarget {
     pub op: OpId,
-    pub ask: Ask,
-    /// As in [`Pending`].
+    pub ask: MemcacheRequestKind,
+    /// As in [`MemcachePending`].
     pub id: u64,
     /// How it ends, as far as was read.
     pub outcome: Outcome,
@@ -176,8 +176,8 @@ pub(super) struct Target {
 
 /// Requests that wait, in order.
 #[derive(Debug)]
-pub(super) struct Pairing {
-    pending: VecDeque<Pending>,
+pub(super) struct MemcachePairing {
+    pending: VecDeque<MemcachePending>,
     /// Of these, the quiet ones.
     quiet: usize,
     /// How many that wait are looked at for an answer: fewer after nothing was found, until none waits.
@@ -189,7 +189,7 @@ pub(super) struct Pairing {
 /// How many are looked at where an answer was not found before.
 const NEAR: usize = 64;
 
-impl Pairing {
+impl MemcachePairing {
     /// No request waits. There is room for one: most clients wait for each answer.
     pub fn new() -> Self {
         Self { pending: VecDeque::with_capacity(1), quiet: 0, reach: limits::QUIET, has_silent: false }
@@ -210,7 +210,7 @@ impl Pairing {
     /// # Errors
     ///
     /// [`Malformed`] where more wait than can be kept.
-    pub fn push<R: Reader>(&mut self, mut pending: Pending, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    pub fn push<R: Reader>(&mut self, mut pending: MemcachePending, out: &mut Out<'_, R>) -> Result<(), Malformed> {
         pending.is_behind_silent = std::mem::take(&mut self.has_silent);
         if self.quiet >= limits::QUIET && self.pending.front().is_some_and(|front| front.quiet) {
             self.pop(Outcome::NoReply, out);
@@ -225,21 +225,27 @@ impl Pairing {
 
     /// Takes out the request that an answer is to which begins with `word`. `id` says what the answer repeats (0: nothing), where
     /// that is needed.
-    pub fn answer<R: Reader>(&mut self, word: Word, id: impl Fn() -> u64, out: &mut Out<'_, R>) -> Target {
+    pub fn answer<R: Reader>(
+        &mut self,
+        word: ReplyKeyword,
+        id: impl Fn() -> u64,
+        out: &mut Out<'_, R>,
+    ) -> MemcacheReplyTarget {
         let front = self.pending.front().copied();
         let place = match front {
             Some(front) if !front.quiet && front.may_be(word) => {
-                if word == Word::Error && front.is_behind_silent {
+                if word == ReplyKeyword::Error && front.is_behind_silent {
                     out.note(Note::Ambiguous);
                 }
                 Some(0)
             }
             Some(_) => {
                 let id = if self.has_quiet() { id() } else { 0 };
-                let may_be = |it: &Pending| it.may_be(word);
+                let may_be = |it: &MemcachePending| it.may_be(word);
                 // What was not asked for is not repeated; nor is a request quietly answered that does not repeat what was.
-                let same =
-                    |it: &Pending| it.id == UNTOLD || id == it.id || id == 0 && (!it.quiet || word == Word::Error);
+                let same = |it: &MemcachePending| {
+                    it.id == UNTOLD || id == it.id || id == 0 && (!it.quiet || word == ReplyKeyword::Error)
+                };
                 // One that has to be answered is, whatever is repeated.
                 let place = self.find(|it| may_be(it) && same(it)).or_else(|| self.find(|it| may_be(it) && !it.quiet));
                 if place.is_some_and(|place| self.is_ambiguous(place, word, |it| may_be(it) && same(it))) {
@@ -252,11 +258,11 @@ impl Pairing {
         self.take(place, true, out)
     }
 
-    /// The same of a binary answer. `id` is as in [`Pending`].
-    pub fn binary_answer<R: Reader>(&mut self, opcode: u8, id: u64, out: &mut Out<'_, R>) -> Target {
-        let is_it = |it: &Pending| it.ask == Ask::Binary(opcode) && is_same(it.id, id);
+    /// The same of a binary answer. `id` is as in [`MemcachePending`].
+    pub fn binary_answer<R: Reader>(&mut self, opcode: u8, id: u64, out: &mut Out<'_, R>) -> MemcacheReplyTarget {
+        let is_it = |it: &MemcachePending| it.ask == MemcacheRequestKind::Binary(opcode) && is_same(it.id, id);
         let place = self.find(is_it);
-        if place.is_some_and(|place| self.is_ambiguous(place, Word::Other, is_it)) {
+        if place.is_some_and(|place| self.is_ambiguous(place, ReplyKeyword::Other, is_it)) {
             out.note(Note::Ambiguous);
         }
         self.take(place, false, out)
@@ -264,17 +270,17 @@ impl Pairing {
 
     /// Returns whether the answer that the request at `place` is taken to have could be another's of another kind or key, which
     /// `is_it` says of those that wait. Behind one that has to be answered, nobody is answered before it.
-    fn is_ambiguous(&self, place: usize, word: Word, is_it: impl Fn(&Pending) -> bool) -> bool {
+    fn is_ambiguous(&self, place: usize, word: ReplyKeyword, is_it: impl Fn(&MemcachePending) -> bool) -> bool {
         let mut behind = self.pending.iter().take(self.reach).skip(place);
         let Some(taken) = behind.next() else { return false };
         let mut must_answer = !taken.quiet;
         let others = behind.take_while(|it| !std::mem::replace(&mut must_answer, !it.quiet));
-        let is_told = word == Word::Error && taken.is_behind_silent;
+        let is_told = word == ReplyKeyword::Error && taken.is_behind_silent;
         is_told
             || others
                 .filter(|it| (it.ask, it.key, it.quiet) != (taken.ask, taken.key, true))
                 // Of one that has to be answered, the answer of its own is missing where the error is its.
-                .filter(|it| it.quiet || word != Word::Error)
+                .filter(|it| it.quiet || word != ReplyKeyword::Error)
                 .any(is_it)
     }
 
@@ -288,7 +294,7 @@ impl Pairing {
         self.has_silent
     }
 
-    fn find(&mut self, is_it: impl Fn(&Pending) -> bool) -> Option<usize> {
+    fn find(&mut self, is_it: impl Fn(&MemcachePending) -> bool) -> Option<usize> {
         let place = self.pending.iter().take(self.reach).position(is_it);
         if place.is_none() && !self.pending.is_empty() {
             self.reach = NEAR;
@@ -298,23 +304,32 @@ impl Pairing {
 
     /// Takes out the request at `place`. Those before it that need no answer have none, and nor have others where answers come
     /// `in_order`.
-    fn take<R: Reader>(&mut self, place: Option<usize>, in_order: bool, out: &mut Out<'_, R>) -> Target {
+    fn take<R: Reader>(&mut self, place: Option<usize>, in_order: bool, out: &mut Out<'_, R>) -> MemcacheReplyTarget {
         let Some(mut place) = place else {
             let op = out.orphan("RESPONSE");
-            return Target { op, ask: Ask::Unknown, id: 0, outcome: Outcome::Ok, is_orphan: true };
+            return MemcacheReplyTarget {
+                op,
+                ask: MemcacheRequestKind::Unknown,
+                id: 0,
+                outcome: Outcome::Ok,
+                is_orphan: true,
+            };
         };
         while place > 0 && self.pending.front().is_some_and(|front| front.quiet || in_order) {
             let quiet = self.pending.front().is_some_and(|front| front.quiet);
             self.pop(if quiet { Outcome::NoReply } else { Outcome::Unanswered }, out);
             place -= 1;
         }
-        let found = self.pending.remove(place).unwrap_or(Pending { id: 0, ..Pending::new(OpId(0), Ask::Unknown) });
+        let found = self
+            .pending
+            .remove(place)
+            .unwrap_or(MemcachePending { id: 0, ..MemcachePending::new(OpId(0), MemcacheRequestKind::Unknown) });
         self.quiet -= usize::from(found.quiet);
         if self.pending.is_empty() {
             self.reach = limits::QUIET;
         }
         out.charge(found.op);
-        Target { op: found.op, ask: found.ask, id: found.id, outcome: Outcome::Ok, is_orphan: false }
+        MemcacheReplyTarget { op: found.op, ask: found.ask, id: found.id, outcome: Outcome::Ok, is_orphan: false }
     }
 
     fn pop<R: Reader>(&mut self, outcome: Outcome, out: &mut Out<'_, R>) {
@@ -349,6 +364,6 @@ impl Pairing {
 
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.pending.capacity() * size_of::<Pending>()
+        self.pending.capacity() * size_of::<MemcachePending>()
     }
 }

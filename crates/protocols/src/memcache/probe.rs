@@ -34,7 +34,7 @@ fn text(bytes: &[u8]) -> Sniff {
             _ => Sniff::More,
         };
     };
-    let words = wire::Line::of(line);
+    let words = wire::LineWords::of(line);
     match Command::named(words.get(0)) {
         Some(_) if !wire::is_text(line) => Sniff::No,
         Some(command) if is_certain(command, &words) => Sniff::Request,
@@ -44,7 +44,7 @@ fn text(bytes: &[u8]) -> Sniff {
 }
 
 /// Returns whether nothing else that is known begins so: storage with all its numbers, and commands that Redis does not have.
-fn is_certain(command: &Command, words: &wire::Line<'_>) -> bool {
+fn is_certain(command: &Command, words: &wire::LineWords<'_>) -> bool {
     match command.name {
         "set" | "add" | "replace" | "append" | "prepend" | "cas" => {
             let has_rest = words.count == if command.name == "cas" { 6 } else { 5 } || command.is_silent(words);

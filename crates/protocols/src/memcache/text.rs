@@ -1,8 +1,8 @@
 //! Command lines, and the values behind them.
 
-use super::pair::{Ask, Pending};
-use super::wire::{self, Command, Line, Role};
-use super::{Memcache, Mode, Sent, Stage, Value, Words};
+use super::pair::{MemcachePending, MemcacheRequestKind};
+use super::wire::{self, Command, LineWords, WordRole};
+use super::{IncompleteRequest, Memcache, MemcacheEncoding, MemcacheStage, PartialLine, PartialValue};
 use crate::{limits, pattern};
 use overhead_decode::{Input, Label, Malformed, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome};
@@ -25,7 +25,7 @@ impl Memcache {
             }
             _ => Class::Workload,
         };
-        (class, if self.mode == Some(Mode::Binary) { "binary" } else { "text" })
+        (class, if self.mode == Some(MemcacheEncoding::Binary) { "binary" } else { "text" })
     }
 
     /// Labels an operation, whose keys were taken in.
@@ -41,7 +41,7 @@ impl Memcache {
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
-        if let Stage::Words(words) = self.request {
+        if let MemcacheStage::Words(words) = self.request {
             return self.words(words, input, out);
         }
         let blank = input.bytes.iter().take_while(|&&byte| byte == b' ').count();
@@ -56,7 +56,7 @@ impl Memcache {
             out.post(Account::Query, "command", name.len() as u64);
             input.advance((blank + name.len()) as u64);
             self.scanned[0] = 0;
-            self.request = Stage::Words(Words { op, name, place: 1 });
+            self.request = MemcacheStage::Words(PartialLine { op, name, place: 1 });
             return Ok(None);
         }
         let Some(line) = wire::line(input.bytes, &mut self.scanned[0])? else {
@@ -70,7 +70,7 @@ impl Memcache {
     /// Takes in words of a line that fetches.
     fn words<R: Reader>(
         &mut self,
-        mut words: Words,
+        mut words: PartialLine,
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
@@ -84,7 +84,7 @@ impl Memcache {
             let is_over = behind.first() == Some(&b'\n');
             let text = if is_over { word.strip_suffix(b"\r").unwrap_or(word) } else { word };
             let role = command.role(words.place);
-            if role == Role::Key && out.wants_statements() {
+            if role == WordRole::Key && out.wants_statements() {
                 self.keys.push(text);
             }
             role.post(text, out);
@@ -93,13 +93,13 @@ impl Memcache {
                 let end = (word.len() - text.len() + 1) as u64;
                 out.post(Account::Framing, "CRLF", end);
                 input.advance(end);
-                self.request = Stage::Idle;
+                self.request = MemcacheStage::Idle;
                 self.end_words(words, out);
                 return Ok(None);
             }
             words.place += 1;
         }
-        self.request = Stage::Words(words);
+        self.request = MemcacheStage::Words(words);
         if input.bytes.len() > limits::LINE || input.opaque > 0 {
             return Err(Malformed("a word without an end"));
         }
@@ -107,9 +107,9 @@ impl Memcache {
     }
 
     /// A line that fetches is over.
-    pub(super) fn end_words<R: Reader>(&mut self, Words { op, name, .. }: Words, out: &mut Out<'_, R>) {
+    pub(super) fn end_words<R: Reader>(&mut self, PartialLine { op, name, .. }: PartialLine, out: &mut Out<'_, R>) {
         self.name(op, name, out);
-        if self.pairing.push(Pending::new(op, Ask::Values), out).is_err() {
+        if self.pairing.push(MemcachePending::new(op, MemcacheRequestKind::Values), out).is_err() {
             out.close(op, Outcome::Unanswered);
         }
         out.release();
@@ -118,14 +118,14 @@ impl Memcache {
     /// A whole line, with its end.
     fn line<R: Reader>(&mut self, line: &[u8], out: &mut Out<'_, R>) -> Result<(), Malformed> {
         let (text, end) = wire::text(line);
-        let words = Line::of(text);
+        let words = LineWords::of(text);
         let op = out.open();
         out.charge(op);
         self.keys.clear();
         let command = Command::named(words.get(0));
         let is_meta = command.is_some_and(|command| is_meta(command.ask));
-        let ask = command.map_or(Ask::Unknown, |command| command.ask_of(&words));
-        let mut pending = Pending::new(op, ask);
+        let ask = command.map_or(MemcacheRequestKind::Unknown, |command| command.ask_of(&words));
+        let mut pending = MemcachePending::new(op, ask);
         let mut silent = false;
         if let Some(command) = command.filter(|_| out.wants_statements()) {
             self.take_keys(command, text);
@@ -140,7 +140,7 @@ impl Memcache {
             None => post_unknown(text, out),
         }
         out.post(Account::Framing, "CRLF", end);
-        if ask == Ask::Quit {
+        if ask == MemcacheRequestKind::Quit {
             self.quit(op, out);
             return Ok(());
         }
@@ -153,9 +153,9 @@ impl Memcache {
         }
         let value = command.and_then(|command| Some((command.name, command.value(&words)?)));
         if let Some((name, left)) = value {
-            self.sent = Some(Sent { op, name, is_silent: silent, answered: None });
-            let value = Value { left, account: Account::Data, free: true, has_end: true, is_last: true };
-            self.request = Stage::Value(value);
+            self.sent = Some(IncompleteRequest { op, name, is_silent: silent, answered: None });
+            let value = PartialValue { left, account: Account::Data, free: true, has_end: true, is_last: true };
+            self.request = MemcacheStage::Value(value);
             return Ok(());
         }
         let name = match command {
@@ -173,7 +173,7 @@ impl Memcache {
     /// Takes in the key of a line that stores, counts, deletes or touches, or of a meta command.
     fn take_keys(&mut self, command: &Command, text: &[u8]) {
         let mut words = wire::words(text).skip(1);
-        if command.role(1) == Role::Key
+        if command.role(1) == WordRole::Key
             && let Some(key) = words.next()
         {
             // It stands for other bytes, in base64.
@@ -194,8 +194,8 @@ impl Memcache {
     }
 }
 
-fn is_meta(ask: Ask) -> bool {
-    use Ask::{MetaCount, MetaDebug, MetaDelete, MetaGet, MetaSet};
+fn is_meta(ask: MemcacheRequestKind) -> bool {
+    use MemcacheRequestKind::{MetaCount, MetaDebug, MetaDelete, MetaGet, MetaSet};
     matches!(ask, MetaGet | MetaSet | MetaDelete | MetaCount | MetaDebug)
 }
 

@@ -1,6 +1,6 @@
 //! Command words, opcodes and the small readers of both encodings.
 
-use super::pair::Ask;
+use super::pair::MemcacheRequestKind;
 use crate::limits;
 use overhead_decode::{Free, Malformed, Out, Reader, near};
 use overhead_model::Account;
@@ -19,7 +19,7 @@ pub(super) const RESPONSE: u8 = 0x81;
 
 /// What a word of a command line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum WordRole {
     Key,
     Flags,
     Time,
@@ -30,7 +30,7 @@ pub(super) enum Role {
     Argument,
 }
 
-impl Role {
+impl WordRole {
     /// Returns the account and the name.
     pub const fn title(self) -> (Account, &'static str) {
         match self {
@@ -82,68 +82,74 @@ pub(super) fn post_word<R: Reader>(
 #[derive(Debug)]
 pub(super) struct Command {
     pub name: &'static str,
-    pub ask: Ask,
+    pub ask: MemcacheRequestKind,
     /// With fewer or more words, the command's own counted, it is answered by `ERROR`.
     words: (usize, usize),
     /// Whether `noreply` as the last word is one.
     noreply: bool,
     /// What the words behind the command are; the last role is that of all further ones.
-    roles: &'static [Role],
+    roles: &'static [WordRole],
 }
 
 const ANY: usize = usize::MAX;
 
 const fn command(
     name: &'static str,
-    ask: Ask,
+    ask: MemcacheRequestKind,
     words: (usize, usize),
     noreply: bool,
-    roles: &'static [Role],
+    roles: &'static [WordRole],
 ) -> Command {
     Command { name, ask, words, noreply, roles }
 }
 
-const STORE: &[Role] = &[Role::Key, Role::Flags, Role::Time, Role::Length];
+const STORE: &[WordRole] = &[WordRole::Key, WordRole::Flags, WordRole::Time, WordRole::Length];
 
 /// All commands (`doc/protocol.txt`), the most frequent first.
 static COMMANDS: [Command; 36] = [
-    command("get", Ask::Values, (2, ANY), false, &[Role::Key]),
-    command("set", Ask::Store, (5, 6), true, STORE),
-    command("gets", Ask::Values, (2, ANY), false, &[Role::Key]),
-    command("mg", Ask::MetaGet, (2, ANY), false, &[Role::Key]),
-    command("ms", Ask::MetaSet, (2, ANY), false, &[Role::Key, Role::Length]),
-    command("md", Ask::MetaDelete, (2, ANY), false, &[Role::Key]),
-    command("ma", Ask::MetaCount, (2, ANY), false, &[Role::Key]),
-    command("mn", Ask::MetaNoop, (1, ANY), false, &[Role::Argument]),
-    command("me", Ask::MetaDebug, (2, ANY), false, &[Role::Key]),
-    command("delete", Ask::Delete, (2, 4), true, &[Role::Key, Role::Time]),
-    command("add", Ask::Store, (5, 6), true, STORE),
-    command("replace", Ask::Store, (5, 6), true, STORE),
-    command("append", Ask::Store, (5, 6), true, STORE),
-    command("prepend", Ask::Store, (5, 6), true, STORE),
-    command("cas", Ask::Store, (6, 7), true, &[Role::Key, Role::Flags, Role::Time, Role::Length, Role::Unique]),
-    command("incr", Ask::Count, (3, 4), true, &[Role::Key, Role::Delta]),
-    command("decr", Ask::Count, (3, 4), true, &[Role::Key, Role::Delta]),
-    command("touch", Ask::Touch, (3, 4), true, &[Role::Key, Role::Time]),
-    command("gat", Ask::Values, (3, ANY), false, &[Role::Time, Role::Key]),
-    command("gats", Ask::Values, (3, ANY), false, &[Role::Time, Role::Key]),
-    command("bget", Ask::Values, (2, ANY), false, &[Role::Key]),
-    command("stats", Ask::List, (1, ANY), false, &[Role::Subcommand, Role::Argument]),
+    command("get", MemcacheRequestKind::Values, (2, ANY), false, &[WordRole::Key]),
+    command("set", MemcacheRequestKind::Store, (5, 6), true, STORE),
+    command("gets", MemcacheRequestKind::Values, (2, ANY), false, &[WordRole::Key]),
+    command("mg", MemcacheRequestKind::MetaGet, (2, ANY), false, &[WordRole::Key]),
+    command("ms", MemcacheRequestKind::MetaSet, (2, ANY), false, &[WordRole::Key, WordRole::Length]),
+    command("md", MemcacheRequestKind::MetaDelete, (2, ANY), false, &[WordRole::Key]),
+    command("ma", MemcacheRequestKind::MetaCount, (2, ANY), false, &[WordRole::Key]),
+    command("mn", MemcacheRequestKind::MetaNoop, (1, ANY), false, &[WordRole::Argument]),
+    command("me", MemcacheRequestKind::MetaDebug, (2, ANY), false, &[WordRole::Key]),
+    command("delete", MemcacheRequestKind::Delete, (2, 4), true, &[WordRole::Key, WordRole::Time]),
+    command("add", MemcacheRequestKind::Store, (5, 6), true, STORE),
+    command("replace", MemcacheRequestKind::Store, (5, 6), true, STORE),
+    command("append", MemcacheRequestKind::Store, (5, 6), true, STORE),
+    command("prepend", MemcacheRequestKind::Store, (5, 6), true, STORE),
+    command(
+        "cas",
+        MemcacheRequestKind::Store,
+        (6, 7),
+        true,
+        &[WordRole::Key, WordRole::Flags, WordRole::Time, WordRole::Length, WordRole::Unique],
+    ),
+    command("incr", MemcacheRequestKind::Count, (3, 4), true, &[WordRole::Key, WordRole::Delta]),
+    command("decr", MemcacheRequestKind::Count, (3, 4), true, &[WordRole::Key, WordRole::Delta]),
+    command("touch", MemcacheRequestKind::Touch, (3, 4), true, &[WordRole::Key, WordRole::Time]),
+    command("gat", MemcacheRequestKind::Values, (3, ANY), false, &[WordRole::Time, WordRole::Key]),
+    command("gats", MemcacheRequestKind::Values, (3, ANY), false, &[WordRole::Time, WordRole::Key]),
+    command("bget", MemcacheRequestKind::Values, (2, ANY), false, &[WordRole::Key]),
+    command("stats", MemcacheRequestKind::List, (1, ANY), false, &[WordRole::Subcommand, WordRole::Argument]),
     // Of ElastiCache and its like: where the servers of a cluster are.
-    command("config", Ask::Values, (3, 3), false, &[Role::Subcommand, Role::Key]),
-    command("version", Ask::Version, (1, ANY), false, &[Role::Argument]),
-    command("verbosity", Ask::Other, (2, 3), true, &[Role::Argument]),
-    command("flush_all", Ask::Other, (1, 3), true, &[Role::Time]),
-    command("cache_memlimit", Ask::Other, (2, 3), true, &[Role::Argument]),
-    command("slabs", Ask::Other, (3, ANY), true, &[Role::Subcommand, Role::Argument]),
-    command("lru", Ask::Other, (2, ANY), true, &[Role::Subcommand, Role::Argument]),
-    command("lru_crawler", Ask::List, (2, ANY), false, &[Role::Subcommand, Role::Argument]),
-    command("watch", Ask::Watch, (1, ANY), true, &[Role::Subcommand]),
-    command("extstore", Ask::Other, (2, ANY), true, &[Role::Subcommand, Role::Argument]),
-    command("refresh_certs", Ask::Other, (1, ANY), true, &[Role::Argument]),
-    command("shutdown", Ask::Other, (1, ANY), false, &[Role::Subcommand]),
-    command("misbehave", Ask::Other, (1, ANY), false, &[Role::Argument]),
-    command("quit", Ask::Quit, (1, ANY), false, &[Role::Argument]),
+    command("config", MemcacheRequestKind::Values, (3, 3), false, &[WordRole::Subcommand, WordRole::Key]),
+    command("version", MemcacheRequestKind::Version, (1, ANY), false, &[WordRole::Argument]),
+    command("verbosity", MemcacheRequestKind::Other, (2, 3), true, &[WordRole::Argument]),
+    command("flush_all", MemcacheRequestKind::Other, (1, 3), true, &[WordRole::Time]),
+    command("cache_memlimit", MemcacheRequestKind::Other, (2, 3), true, &[WordRole::Argument]),
+    command("slabs", MemcacheRequestKind::Other, (3, ANY), true, &[WordRole::Subcommand, WordRole::Argument]),
+    command("lru", MemcacheRequestKind::Other, (2, ANY), true, &[WordRole::Subcommand, WordRole::Argument]),
+    command("lru_crawler", MemcacheRequestKind::List, (2, ANY), false, &[WordRole::Subcommand, WordRole::Argument]),
+    command("watch", MemcacheRequestKind::Watch, (1, ANY), true, &[WordRole::Subcommand]),
+    command("extstore", MemcacheRequestKind::Other, (2, ANY), true, &[WordRole::Subcommand, WordRole::Argument]),
+    command("refresh_certs", MemcacheRequestKind::Other, (1, ANY), true, &[WordRole::Argument]),
+    command("shutdown", MemcacheRequestKind::Other, (1, ANY), false, &[WordRole::Subcommand]),
+    command("misbehave", MemcacheRequestKind::Other, (1, ANY), false, &[WordRole::Argument]),
+    command("quit", MemcacheRequestKind::Quit, (1, ANY), false, &[WordRole::Argument]),
 ];
 
 impl Command {
@@ -153,9 +159,9 @@ impl Command {
     }
 
     /// Returns what the word at `place` is; the command's own has place 0.
-    pub fn role(&self, place: usize) -> Role {
+    pub fn role(&self, place: usize) -> WordRole {
         let role = self.roles.get(place.saturating_sub(1)).or(self.roles.last());
-        role.copied().unwrap_or(Role::Argument)
+        role.copied().unwrap_or(WordRole::Argument)
     }
 
     /// Returns whether a line of so many words has as many as the command takes.
@@ -164,13 +170,13 @@ impl Command {
     }
 
     /// Returns what the command asks for, with these words.
-    pub fn ask_of(&self, line: &Line<'_>) -> Ask {
+    pub fn ask_of(&self, line: &LineWords<'_>) -> MemcacheRequestKind {
         let is_one = self.name == "stats" && matches!(line.get(1), b"sizes_enable" | b"sizes_disable");
-        if is_one { Ask::Item } else { self.ask }
+        if is_one { MemcacheRequestKind::Item } else { self.ask }
     }
 
     /// Returns whether the command is not answered, with these words: servers look for `noreply` after they counted them.
-    pub fn is_silent(&self, line: &Line<'_>) -> bool {
+    pub fn is_silent(&self, line: &LineWords<'_>) -> bool {
         let counts = self.takes(line.count) && line.count > 1 && line.last == b"noreply";
         counts
             && self.noreply
@@ -182,16 +188,16 @@ impl Command {
     }
 
     /// Returns how long the value behind the line is; `None` where none follows, or where a server would not read it as one.
-    pub fn value(&self, line: &Line<'_>) -> Option<u64> {
+    pub fn value(&self, line: &LineWords<'_>) -> Option<u64> {
         if line.get(1).len() > KEY || !self.takes(line.count) {
             return None;
         }
         let length = match self.ask {
-            Ask::Store => {
+            MemcacheRequestKind::Store => {
                 let unique = self.name != "cas" || number(line.get(5)).is_some();
                 if unique && number(line.get(2)).is_some() && is_time(line.get(3)) { line.get(4) } else { b"" }
             }
-            Ask::MetaSet => line.get(2),
+            MemcacheRequestKind::MetaSet => line.get(2),
             _ => b"",
         };
         number(length).filter(|&length| length <= VALUE)
@@ -200,13 +206,13 @@ impl Command {
 
 /// The words of a command line that decide what it is.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct LineWords<'a> {
     words: [&'a [u8]; 7],
     pub last: &'a [u8],
     pub count: usize,
 }
 
-impl<'a> Line<'a> {
+impl<'a> LineWords<'a> {
     /// Looks at the text of a line, without its end.
     pub fn of(text: &'a [u8]) -> Self {
         let mut line = Self { words: [b""; 7], last: b"", count: 0 };

@@ -1,6 +1,6 @@
 //! Whether a message begins at some position, and which end of the connection sends it.
 
-use super::wire::{EMPTY_DOCUMENT, HEADER, Header, KNOWN_FLAGS, Opcode, i32_at, u32_at};
+use super::wire::{EMPTY_DOCUMENT, HEADER, Header, KNOWN_FLAGS, MongoOpcode, i32_at, u32_at};
 use crate::Sniff;
 use crate::limits;
 use overhead_decode::Boundary;
@@ -52,21 +52,23 @@ fn holds(header: &Header, bytes: &[u8]) -> Option<bool> {
         Some(u64::try_from(len).is_ok_and(|len| (EMPTY_DOCUMENT..=room).contains(&len)))
     };
     Some(match header.opcode {
-        Opcode::Msg => {
+        MongoOpcode::Msg => {
             let known = word(16)? & !KNOWN_FLAGS == 0;
             known && *bytes.get(20)? <= 1 && fits(21)?
         }
-        Opcode::Compressed => {
-            let inner = Opcode::of(i32_at(bytes, 16)?).is_some_and(|inner| inner != Opcode::Compressed);
+        MongoOpcode::Compressed => {
+            let inner = MongoOpcode::of(i32_at(bytes, 16)?).is_some_and(|inner| inner != MongoOpcode::Compressed);
             inner && word(20)? as usize <= limits::DECOMPRESSED && *bytes.get(24)? <= 3
         }
-        Opcode::Reply => word(16)? < 16 && i32_at(bytes, 28)? >= 0 && i32_at(bytes, 32)? >= 0,
-        Opcode::Query => word(16)? < 256 && bytes.get(20)?.is_ascii_graphic(),
-        Opcode::Insert => word(16)? < 2 && bytes.get(20)?.is_ascii_graphic(),
-        Opcode::Update | Opcode::Delete | Opcode::GetMore => word(16)? == 0 && bytes.get(20)?.is_ascii_graphic(),
-        Opcode::KillCursors => word(16)? == 0 && u64::from(word(20)?) * 8 + 24 == header.len,
-        Opcode::Command => bytes.get(16)?.is_ascii_graphic(),
-        Opcode::CommandReply => fits(16)?,
-        Opcode::OldMsg => bytes.get(16)?.is_ascii(),
+        MongoOpcode::Reply => word(16)? < 16 && i32_at(bytes, 28)? >= 0 && i32_at(bytes, 32)? >= 0,
+        MongoOpcode::Query => word(16)? < 256 && bytes.get(20)?.is_ascii_graphic(),
+        MongoOpcode::Insert => word(16)? < 2 && bytes.get(20)?.is_ascii_graphic(),
+        MongoOpcode::Update | MongoOpcode::Delete | MongoOpcode::GetMore => {
+            word(16)? == 0 && bytes.get(20)?.is_ascii_graphic()
+        }
+        MongoOpcode::KillCursors => word(16)? == 0 && u64::from(word(20)?) * 8 + 24 == header.len,
+        MongoOpcode::Command => bytes.get(16)?.is_ascii_graphic(),
+        MongoOpcode::CommandReply => fits(16)?,
+        MongoOpcode::OldMsg => bytes.get(16)?.is_ascii(),
     })
 }

@@ -15,7 +15,7 @@ const KEPT: usize = 256 << 10;
 thread_local! {
     // A decompressor's state takes some hundred kilobytes: too much for each of many connections, too slow to make for
     // each message. Nothing of a body outlives its decompression.
-    static SCRATCH: RefCell<Decompressor> = RefCell::default();
+    static SCRATCH: RefCell<BodyDecompressor> = RefCell::default();
 }
 
 /// Gives `then` the `size` bytes that `body` stands for. It gets `None` where the body does not decompress to exactly
@@ -49,13 +49,13 @@ fn codec(compressor: u8) -> Option<Codec> {
 
 /// Decompresses bodies, one after the other, into the same memory.
 #[derive(Default)]
-struct Decompressor {
+struct BodyDecompressor {
     plain: Vec<u8>,
     zlib: Option<flate2::Decompress>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }
 
-impl Decompressor {
+impl BodyDecompressor {
     fn plain(&mut self, compressor: u8, body: &[u8], size: usize) -> Option<&[u8]> {
         if codec(compressor)?.refusal(body.len(), size).is_some() {
             return None;

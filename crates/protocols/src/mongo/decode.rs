@@ -1,9 +1,9 @@
 //! Messages to postings.
 
 use super::compress::{NOOP, why_not, with_plain};
-use super::pair::{Pairing, Waiting};
-use super::walk::Walk;
-use super::wire::{HEADER, Header, MORE_TO_COME, Opcode, i32_at, u32_at};
+use super::pair::{MongoPairing, MongoPending};
+use super::walk::BodyWalk;
+use super::wire::{HEADER, Header, MORE_TO_COME, MongoOpcode, i32_at, u32_at};
 use crate::limits;
 use overhead_decode::Expansion;
 use overhead_decode::{Cursor, Free, Input, Malformed, OpId, Out, Reader, Shares, Short, Step, Weigher};
@@ -17,31 +17,35 @@ const COMPRESSED_HEADER: u64 = HEADER + 9;
 
 /// State of one connection.
 #[derive(Debug)]
-pub(super) struct Connection {
-    pairing: Pairing,
-    halves: [Half; 2],
+pub(super) struct MongoConnection {
+    pairing: MongoPairing,
+    halves: [MongoDirection; 2],
     expansion: Arc<Expansion>,
 }
 
 /// One direction.
 #[derive(Debug, Default)]
-struct Half {
+struct MongoDirection {
     /// The current message.
-    message: Option<Message>,
-    walk: Walk,
+    message: Option<MongoMessage>,
+    walk: BodyWalk,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Message {
+struct MongoMessage {
     header: Header,
     op: OpId,
     /// The request that it answers.
-    waiting: Option<Waiting>,
+    waiting: Option<MongoPending>,
 }
 
-impl Connection {
+impl MongoConnection {
     pub(super) fn new(mid_stream: bool, expansion: Arc<Expansion>) -> Self {
-        Self { pairing: Pairing::new(mid_stream), halves: [Half::default(), Half::default()], expansion }
+        Self {
+            pairing: MongoPairing::new(mid_stream),
+            halves: [MongoDirection::default(), MongoDirection::default()],
+            expansion,
+        }
     }
 
     /// One message, or as much of it as there is.
@@ -60,11 +64,11 @@ impl Connection {
             return Ok(Step::More);
         }
         let header = Header::read(side, input.bytes).ok_or(Malformed("not a message header"))?;
-        if header.opcode == Opcode::Compressed && input.available() < header.len {
+        if header.opcode == MongoOpcode::Compressed && input.available() < header.len {
             return Ok(Step::Need(header.len));
         }
         let message = self.begin(side, header, is_last(header.opcode, input.bytes), out);
-        if header.opcode == Opcode::Compressed {
+        if header.opcode == MongoOpcode::Compressed {
             self.compressed(side, message, input, out);
             return Ok(Step::Progress);
         }
@@ -110,7 +114,7 @@ impl Connection {
     }
 
     /// Finds the operation of a message and posts its header. No message answers one of the server that `is_last`.
-    fn begin<R: Reader>(&mut self, side: Side, header: Header, is_last: bool, out: &mut Out<'_, R>) -> Message {
+    fn begin<R: Reader>(&mut self, side: Side, header: Header, is_last: bool, out: &mut Out<'_, R>) -> MongoMessage {
         let waiting = match side {
             Side::Request => None,
             Side::Response => self.pairing.answered(&header),
@@ -142,11 +146,11 @@ impl Connection {
             (Framing, "opcode", 4),
         ]);
         out.leave();
-        Message { header, op, waiting }
+        MongoMessage { header, op, waiting }
     }
 
     /// Prepares the walk through a body of `len` bytes.
-    fn walk_from(&mut self, side: Side, message: Message, (opcode, len): (Opcode, u64), wants_shape: bool) {
+    fn walk_from(&mut self, side: Side, message: MongoMessage, (opcode, len): (MongoOpcode, u64), wants_shape: bool) {
         let walk = &mut self.halves[side as usize].walk;
         walk.begin(side, opcode, len, wants_shape);
         if let Some(waiting) = message.waiting {
@@ -156,7 +160,7 @@ impl Connection {
     }
 
     /// Posts as much of the body as can be told, and ends the message behind its last byte.
-    fn body<R: Reader>(&mut self, side: Side, message: Message, input: Input<'_>, out: &mut Out<'_, R>) -> Step {
+    fn body<R: Reader>(&mut self, side: Side, message: MongoMessage, input: Input<'_>, out: &mut Out<'_, R>) -> Step {
         let half = &mut self.halves[side as usize];
         let before = half.walk.left();
         let mut cursor = Cursor::new(input, before, out);
@@ -174,7 +178,7 @@ impl Connection {
     }
 
     /// The message is complete.
-    fn end<R: Reader>(&mut self, side: Side, message: Message, out: &mut Out<'_, R>) {
+    fn end<R: Reader>(&mut self, side: Side, message: MongoMessage, out: &mut Out<'_, R>) {
         let walk = &self.halves[side as usize].walk;
         let (opcode, facts) = (walk.opcode, &walk.facts);
         match (side, message.waiting) {
@@ -189,15 +193,15 @@ impl Connection {
     }
 
     /// An `OP_COMPRESSED`, which is there as a whole as far as it was captured.
-    fn compressed<R: Reader>(&mut self, side: Side, message: Message, input: Input<'_>, out: &mut Out<'_, R>) {
-        let wrapped = Wrapped::read(side, input.bytes);
+    fn compressed<R: Reader>(&mut self, side: Side, message: MongoMessage, input: Input<'_>, out: &mut Out<'_, R>) {
+        let wrapped = CompressedMessage::read(side, input.bytes);
         let body = input.after(COMPRESSED_HEADER);
         let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
         let mut cursor = Cursor::new(input.after(HEADER), message.header.len - HEADER, out);
         let whole = compressed_header(&mut cursor).is_ok();
         let Some(wrapped) = wrapped.filter(|_| whole) else {
             cursor.finish();
-            self.walk_from(side, message, (Opcode::Compressed, 0), false);
+            self.walk_from(side, message, (MongoOpcode::Compressed, 0), false);
             return self.end(side, message, out);
         };
         if wrapped.compressor == NOOP {
@@ -214,8 +218,8 @@ impl Connection {
     fn inflate<R: Reader>(
         &mut self,
         side: Side,
-        message: Message,
-        wrapped: Wrapped,
+        message: MongoMessage,
+        wrapped: CompressedMessage,
         body: &[u8],
         out: &mut Out<'_, R>,
     ) {
@@ -247,17 +251,17 @@ impl Connection {
 
 /// What an `OP_COMPRESSED` says of its body.
 #[derive(Clone, Copy, Debug)]
-struct Wrapped {
-    opcode: Opcode,
+struct CompressedMessage {
+    opcode: MongoOpcode,
     size: usize,
     compressor: u8,
 }
 
-impl Wrapped {
+impl CompressedMessage {
     fn read(side: Side, message: &[u8]) -> Option<Self> {
         let at = HEADER as usize;
-        let opcode = Opcode::of(i32_at(message, at)?)?;
-        let fits = opcode != Opcode::Compressed && opcode.is_sent_by(side);
+        let opcode = MongoOpcode::of(i32_at(message, at)?)?;
+        let fits = opcode != MongoOpcode::Compressed && opcode.is_sent_by(side);
         fits.then_some(Self {
             opcode,
             size: usize::try_from(i32_at(message, at + 4)?).ok()?,
@@ -268,10 +272,10 @@ impl Wrapped {
 
 /// Whether a message of the server, which begins with `bytes`, provably is followed by none that answers it, unless the request
 /// was an `OP_QUERY` with its exhaust flag.
-fn is_last(opcode: Opcode, bytes: &[u8]) -> bool {
+fn is_last(opcode: MongoOpcode, bytes: &[u8]) -> bool {
     match opcode {
-        Opcode::Reply => true,
-        Opcode::Msg => u32_at(bytes, HEADER as usize).is_some_and(|flags| flags & MORE_TO_COME == 0),
+        MongoOpcode::Reply => true,
+        MongoOpcode::Msg => u32_at(bytes, HEADER as usize).is_some_and(|flags| flags & MORE_TO_COME == 0),
         _ => false,
     }
 }

@@ -1,6 +1,6 @@
 //! What one message says about its operation, gathered while its bytes are posted.
 
-use super::roles::Fact;
+use super::roles::FieldFact;
 use super::wire::{is_true, text};
 use crate::limits;
 
@@ -13,7 +13,7 @@ pub(super) const READ: u64 = 1 << 10;
 /// See the module.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
-pub(super) struct Facts {
+pub(super) struct MongoFacts {
     /// Flags of the message, of whatever kind it is.
     pub(super) flags: u32,
     /// The reply is an error, or carries one.
@@ -33,23 +33,23 @@ pub(super) struct Facts {
     pub(super) driver_version: String,
     /// Collection that the operation works on, as the first field that names one has it.
     collection: String,
-    name: Name,
+    name: CommandName,
 }
 
 /// A command's name, kept without allocation.
 #[derive(Clone, Copy, Debug)]
-struct Name {
+struct CommandName {
     bytes: [u8; limits::NAME],
     len: usize,
 }
 
-impl Default for Name {
+impl Default for CommandName {
     fn default() -> Self {
         Self { bytes: [0; limits::NAME], len: 0 }
     }
 }
 
-impl Facts {
+impl MongoFacts {
     /// Ready for the next message.
     pub(super) fn clear(&mut self) {
         let Self { flags, failed, streaming, oplog, documents, cursor_open, wire_version, name, .. } = self;
@@ -97,23 +97,23 @@ impl Facts {
     }
 
     /// Takes in a field: its name, the type byte of its value, and the value or, of a document or array, its length.
-    pub(super) fn note(&mut self, fact: Fact, name: &[u8], kind: u8, value: &[u8]) {
+    pub(super) fn note(&mut self, fact: FieldFact, name: &[u8], kind: u8, value: &[u8]) {
         let text = || text(kind, value);
         match fact {
-            Fact::Nothing => {}
-            Fact::Command => {
+            FieldFact::Nothing => {}
+            FieldFact::Command => {
                 self.set_name(name);
                 self.set_collection(text().unwrap_or_default().as_bytes());
             }
-            Fact::Collection => self.set_collection(text().unwrap_or_default().as_bytes()),
-            Fact::Streaming => self.streaming = true,
-            Fact::Success => self.failed |= !is_true(kind, value),
-            Fact::Failure => self.failed |= is_failure(kind, value),
-            Fact::DriverName => set(&mut self.driver, innermost(text())),
-            Fact::DriverVersion => set(&mut self.driver_version, innermost(text())),
-            Fact::ServerVersion => set(&mut self.version, short(text())),
-            Fact::WireVersion => self.wire_version = value.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)),
-            Fact::FerretVersion => set(&mut self.ferret_version, short(text())),
+            FieldFact::Collection => self.set_collection(text().unwrap_or_default().as_bytes()),
+            FieldFact::Streaming => self.streaming = true,
+            FieldFact::Success => self.failed |= !is_true(kind, value),
+            FieldFact::Failure => self.failed |= is_failure(kind, value),
+            FieldFact::DriverName => set(&mut self.driver, innermost(text())),
+            FieldFact::DriverVersion => set(&mut self.driver_version, innermost(text())),
+            FieldFact::ServerVersion => set(&mut self.version, short(text())),
+            FieldFact::WireVersion => self.wire_version = value.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)),
+            FieldFact::FerretVersion => set(&mut self.ferret_version, short(text())),
         }
     }
 }

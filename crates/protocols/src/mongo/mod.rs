@@ -49,7 +49,7 @@ mod value;
 mod walk;
 mod wire;
 
-use super::{Facts, Shared};
+use super::{ProtocolFacts, SharedContext};
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::Side;
 use std::hash::Hasher;
@@ -58,7 +58,7 @@ use std::sync::Arc;
 pub use boundary::sniff;
 
 /// What there is to say of it beside how it is decoded.
-pub(super) const FACTS: Facts = Facts {
+pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
     // OP_MSG, request 1: { hello: 1, $db: "admin" }.
@@ -71,18 +71,18 @@ pub(super) const FACTS: Facts = Facts {
 /// State of one connection.
 #[derive(Debug)]
 pub struct Mongo {
-    connection: decode::Connection,
+    connection: decode::MongoConnection,
 }
 
 impl Mongo {
     /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
-        Self::sharing(mid_stream, &Shared::default())
+        Self::sharing(mid_stream, &SharedContext::default())
     }
 
     /// Returns the same, for one of several connections.
-    pub fn sharing(mid_stream: bool, shared: &Shared) -> Self {
-        Self { connection: decode::Connection::new(mid_stream, Arc::clone(&shared.expansion)) }
+    pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
+        Self { connection: decode::MongoConnection::new(mid_stream, Arc::clone(&shared.expansion)) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Messages to operations: which request a response answers, and what the operation is called and counted as.
 
-use super::facts::Facts;
-use super::roles::Role;
-use super::wire::{EXHAUST_ALLOWED, Header, MORE_TO_COME, Opcode, QUERY_EXHAUST};
+use super::facts::MongoFacts;
+use super::roles::DocumentRole;
+use super::wire::{EXHAUST_ALLOWED, Header, MORE_TO_COME, MongoOpcode, QUERY_EXHAUST};
 use crate::{limits, pattern};
 use overhead_decode::{Label, OpId, Out, Reader, Versioned};
 use overhead_model::{Class, Outcome, Side};
@@ -11,10 +11,10 @@ use std::hash::{Hash, Hasher};
 
 /// A request that was not answered yet, or not completely.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct MongoPending {
     pub(super) op: OpId,
     /// What its reply is to be read as.
-    pub(super) reply: Reply,
+    pub(super) reply: MongoReplyKind,
     /// `OP_QUERY` with its exhaust flag: replies follow until the cursor is closed.
     pub(super) exhaust: bool,
     /// It waits for another reply of a stream, under the id of the last one.
@@ -25,7 +25,7 @@ pub(super) struct Waiting {
 
 /// What is known of a reply from its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum MongoReplyKind {
     Command,
     /// The documents of an `OP_REPLY` are the user's.
     Documents,
@@ -35,22 +35,22 @@ pub(super) enum Reply {
     BuildInfo,
 }
 
-impl Reply {
+impl MongoReplyKind {
     /// Role of the documents of an `OP_REPLY`, and of those in a cursor.
-    pub(super) fn roles(self) -> (Role, Role) {
+    pub(super) fn roles(self) -> (DocumentRole, DocumentRole) {
         match self {
-            Self::Documents => (Role::Document, Role::Document),
-            Self::BulkWrite => (Role::Reply, Role::Status),
-            Self::Command | Self::BuildInfo => (Role::Reply, Role::Document),
+            Self::Documents => (DocumentRole::Document, DocumentRole::Document),
+            Self::BulkWrite => (DocumentRole::Reply, DocumentRole::Status),
+            Self::Command | Self::BuildInfo => (DocumentRole::Reply, DocumentRole::Document),
         }
     }
 }
 
 /// The operations of one connection.
 #[derive(Debug)]
-pub(super) struct Pairing {
+pub(super) struct MongoPairing {
     /// By `requestID`, or by that of the last reply of a stream.
-    waiting: BTreeMap<i32, Waiting>,
+    waiting: BTreeMap<i32, MongoPending>,
     /// All that decoding depends on while no request waits.
     state: Versioned<State>,
 }
@@ -69,7 +69,7 @@ struct State {
     client_named: bool,
 }
 
-impl Pairing {
+impl MongoPairing {
     pub(super) fn new(mid_stream: bool) -> Self {
         let state = State {
             greeted: mid_stream,
@@ -101,7 +101,7 @@ impl Pairing {
 
     /// From now on, a message with this `responseTo` answers `waiting`. An older request that still waits for such a
     /// message will not get one; nor will any, where too many wait.
-    fn wait<R: Reader>(&mut self, out: &mut Out<'_, R>, answered_as: i32, waiting: Waiting) {
+    fn wait<R: Reader>(&mut self, out: &mut Out<'_, R>, answered_as: i32, waiting: MongoPending) {
         if self.waiting.len() >= limits::OUTSTANDING {
             self.abandon(out);
         }
@@ -120,11 +120,11 @@ impl Pairing {
 
     /// Returns about how many bytes of memory it holds.
     pub(super) fn held(&self) -> usize {
-        self.waiting.len() * 2 * size_of::<(i32, Waiting)>()
+        self.waiting.len() * 2 * size_of::<(i32, MongoPending)>()
     }
 
     /// Returns the request that a message of the server answers.
-    pub(super) fn answered(&mut self, header: &Header) -> Option<Waiting> {
+    pub(super) fn answered(&mut self, header: &Header) -> Option<MongoPending> {
         let waiting = self.waiting.remove(&header.response_to);
         if waiting.is_none() {
             self.differ();
@@ -138,7 +138,7 @@ impl Pairing {
         out: &mut Out<'_, R>,
         op: OpId,
         header: &Header,
-        (opcode, facts): (Opcode, &Facts),
+        (opcode, facts): (MongoOpcode, &MongoFacts),
         statement: &str,
     ) {
         let class = self.class(opcode, facts);
@@ -154,15 +154,15 @@ impl Pairing {
             return;
         }
         let reply = match name {
-            _ if facts.documents || opcode == Opcode::GetMore => Reply::Documents,
-            "bulkWrite" => Reply::BulkWrite,
-            "buildInfo" | "buildinfo" => Reply::BuildInfo,
-            _ => Reply::Command,
+            _ if facts.documents || opcode == MongoOpcode::GetMore => MongoReplyKind::Documents,
+            "bulkWrite" => MongoReplyKind::BulkWrite,
+            "buildInfo" | "buildinfo" => MongoReplyKind::BuildInfo,
+            _ => MongoReplyKind::Command,
         };
-        let waiting = Waiting {
+        let waiting = MongoPending {
             op,
             reply,
-            exhaust: opcode == Opcode::Query && facts.flags & QUERY_EXHAUST > 0,
+            exhaust: opcode == MongoOpcode::Query && facts.flags & QUERY_EXHAUST > 0,
             streams: false,
             failed: false,
         };
@@ -173,18 +173,18 @@ impl Pairing {
     pub(super) fn reply<R: Reader>(
         &mut self,
         out: &mut Out<'_, R>,
-        mut waiting: Waiting,
+        mut waiting: MongoPending,
         header: &Header,
-        opcode: Opcode,
-        facts: &Facts,
+        opcode: MongoOpcode,
+        facts: &MongoFacts,
     ) {
         waiting.failed |= facts.failed;
-        if waiting.reply == Reply::BuildInfo || facts.wire_version.is_some() {
+        if waiting.reply == MongoReplyKind::BuildInfo || facts.wire_version.is_some() {
             self.introduce(out, Side::Response, facts);
         }
         let more = match opcode {
-            Opcode::Msg => facts.flags & MORE_TO_COME > 0,
-            Opcode::Reply => waiting.exhaust && facts.cursor_open,
+            MongoOpcode::Msg => facts.flags & MORE_TO_COME > 0,
+            MongoOpcode::Reply => waiting.exhaust && facts.cursor_open,
             _ => false,
         };
         if more {
@@ -197,7 +197,7 @@ impl Pairing {
         }
     }
 
-    fn class(&mut self, opcode: Opcode, facts: &Facts) -> Class {
+    fn class(&mut self, opcode: MongoOpcode, facts: &MongoFacts) -> Class {
         let name = facts.name();
         match name {
             "hello" | "isMaster" | "ismaster" => self.hello(opcode, facts),
@@ -214,8 +214,8 @@ impl Pairing {
         }
     }
 
-    fn hello(&mut self, opcode: Opcode, facts: &Facts) -> Class {
-        let streaming = facts.streaming || (opcode == Opcode::Msg && facts.flags & EXHAUST_ALLOWED > 0);
+    fn hello(&mut self, opcode: MongoOpcode, facts: &MongoFacts) -> Class {
+        let streaming = facts.streaming || (opcode == MongoOpcode::Msg && facts.flags & EXHAUST_ALLOWED > 0);
         let State { greeted, monitor, .. } = *self.state;
         self.state.put(|state| &mut state.monitor, monitor || streaming);
         self.state.put(|state| &mut state.greeted, true);
@@ -223,7 +223,7 @@ impl Pairing {
     }
 
     /// Names the software at the end that sends on `side`, as far as `facts` tell.
-    fn introduce<R: Reader>(&mut self, out: &mut Out<'_, R>, side: Side, facts: &Facts) {
+    fn introduce<R: Reader>(&mut self, out: &mut Out<'_, R>, side: Side, facts: &MongoFacts) {
         match side {
             Side::Request if !self.state.client_named && !facts.driver.is_empty() => {
                 self.state.put(|state| &mut state.client_named, true);
@@ -275,10 +275,10 @@ fn is_command(name: &str) -> bool {
 }
 
 /// Returns whether a reply is due.
-fn is_answered(opcode: Opcode, facts: &Facts) -> bool {
+fn is_answered(opcode: MongoOpcode, facts: &MongoFacts) -> bool {
     match opcode {
-        Opcode::Msg => facts.flags & MORE_TO_COME == 0,
-        Opcode::Insert | Opcode::Update | Opcode::Delete | Opcode::KillCursors => false,
+        MongoOpcode::Msg => facts.flags & MORE_TO_COME == 0,
+        MongoOpcode::Insert | MongoOpcode::Update | MongoOpcode::Delete | MongoOpcode::KillCursors => false,
         _ => true,
     }
 }

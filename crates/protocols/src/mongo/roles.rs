@@ -5,7 +5,7 @@ use overhead_model::Account::{self, Data, Metadata, Query, Schema, Status};
 
 /// What a document, or the elements of an array, are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum DocumentRole {
     /// Options of the envelope, in which nothing is told apart.
     #[default]
     Options,
@@ -40,7 +40,7 @@ pub(super) enum Role {
 
 /// What a field says about the operation, beyond its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Fact {
+pub(super) enum FieldFact {
     #[default]
     Nothing,
     /// Its name is the command's, its text the collection's.
@@ -63,42 +63,42 @@ pub(super) enum Fact {
 
 /// Where the parts of a field go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct BsonField {
     pub(super) name: Account,
     /// Account of a value that is no text.
     pub(super) value: Account,
     /// Account of a value that is text.
     pub(super) text: Account,
     /// Role of a value that is a document or an array.
-    pub(super) child: Role,
-    pub(super) fact: Fact,
+    pub(super) child: DocumentRole,
+    pub(super) fact: FieldFact,
 }
 
-const fn field(name: Account, value: Account, child: Role) -> Field {
-    Field { name, value, text: value, child, fact: Fact::Nothing }
+const fn field(name: Account, value: Account, child: DocumentRole) -> BsonField {
+    BsonField { name, value, text: value, child, fact: FieldFact::Nothing }
 }
 
-const fn telling(fact: Fact, field: Field) -> Field {
-    Field { fact, ..field }
+const fn telling(fact: FieldFact, field: BsonField) -> BsonField {
+    BsonField { fact, ..field }
 }
 
-const fn text(text: Account, field: Field) -> Field {
-    Field { text, ..field }
+const fn text(text: Account, field: BsonField) -> BsonField {
+    BsonField { text, ..field }
 }
 
 /// A name of the envelope with a value that `role` tells more about.
-const fn envelope(role: Role) -> Field {
+const fn envelope(role: DocumentRole) -> BsonField {
     field(Metadata, Metadata, role)
 }
 
-const OPTION: Field = envelope(Role::Options);
-const COLLECTION: Field = telling(Fact::Collection, text(Query, OPTION));
-const FERRET: Field = telling(Fact::FerretVersion, OPTION);
-const STATUS: Field = field(Status, Status, Role::Status);
+const OPTION: BsonField = envelope(DocumentRole::Options);
+const COLLECTION: BsonField = telling(FieldFact::Collection, text(Query, OPTION));
+const FERRET: BsonField = telling(FieldFact::FerretVersion, OPTION);
+const STATUS: BsonField = field(Status, Status, DocumentRole::Status);
 
-impl Role {
+impl DocumentRole {
     /// What the field called `name` is; `first` where no other stands before it in its document.
-    pub(super) fn field(self, name: &[u8], first: bool) -> Field {
+    pub(super) fn field(self, name: &[u8], first: bool) -> BsonField {
         match self {
             Self::Command if first => command(name),
             Self::Command | Self::Statement => option(name),
@@ -109,9 +109,9 @@ impl Role {
             Self::Selector => selector(name),
             Self::Expression => expression(name),
             Self::Stage => stage(name),
-            Self::Shape if name.first() == Some(&b'$') => field(Query, Metadata, Role::Expression),
-            Self::Shape => field(Schema, Metadata, Role::Shape),
-            Self::Document | Self::Batch => field(Schema, Data, Role::Document),
+            Self::Shape if name.first() == Some(&b'$') => field(Query, Metadata, DocumentRole::Expression),
+            Self::Shape => field(Schema, Metadata, DocumentRole::Shape),
+            Self::Document | Self::Batch => field(Schema, Data, DocumentRole::Document),
             Self::Reply => reply(name),
             Self::Cursor => cursor(name),
             Self::Status => status(name),
@@ -119,7 +119,7 @@ impl Role {
     }
 
     /// Where the values of an array go whose elements have this role. Their names are indexes.
-    pub(super) fn element(self) -> Field {
+    pub(super) fn element(self) -> BsonField {
         let value = match self {
             Self::Expression | Self::Document | Self::Batch => Data,
             Self::Status => Status,
@@ -151,16 +151,16 @@ impl Role {
 }
 
 /// The first field of a command. `OP_QUERY` may wrap the command in `$query`; `explain` holds another.
-fn command(name: &[u8]) -> Field {
-    let field = field(Query, Metadata, Role::Command);
+fn command(name: &[u8]) -> BsonField {
+    let field = field(Query, Metadata, DocumentRole::Command);
     match name {
         b"$query" => field,
-        _ => telling(Fact::Command, text(Query, field)),
+        _ => telling(FieldFact::Command, text(Query, field)),
     }
 }
 
 /// A later field of a command, a field of one of its statements, or the identifier of a document sequence.
-pub(super) fn option(name: &[u8]) -> Field {
+pub(super) fn option(name: &[u8]) -> BsonField {
     match name {
         b"filter"
         | b"query"
@@ -172,103 +172,103 @@ pub(super) fn option(name: &[u8]) -> Field {
         | b"arrayFilters"
         | b"validator"
         | b"partialFilterExpression"
-        | b"cond" => envelope(Role::Expression),
-        b"documents" | b"document" | b"let" | b"c" | b"min" | b"max" | b"near" => envelope(Role::Document),
-        b"sort" | b"projection" | b"fields" | b"hint" => envelope(Role::Shape),
+        | b"cond" => envelope(DocumentRole::Expression),
+        b"documents" | b"document" | b"let" | b"c" | b"min" | b"max" | b"near" => envelope(DocumentRole::Document),
+        b"sort" | b"projection" | b"fields" | b"hint" => envelope(DocumentRole::Shape),
         // The key of an index, and the field of `distinct`.
-        b"key" => text(Schema, envelope(Role::Shape)),
-        b"updates" | b"deletes" | b"ops" | b"indexes" | b"nsInfo" => envelope(Role::Statement),
+        b"key" => text(Schema, envelope(DocumentRole::Shape)),
+        b"updates" | b"deletes" | b"ops" | b"indexes" | b"nsInfo" => envelope(DocumentRole::Statement),
         b"collection" | b"viewOn" | b"ns" | b"to" | b"out" => COLLECTION,
-        b"map" | b"reduce" | b"finalize" => field(Metadata, Query, Role::Options),
-        b"client" => envelope(Role::Client),
-        b"topologyVersion" | b"maxAwaitTimeMS" => telling(Fact::Streaming, OPTION),
+        b"map" | b"reduce" | b"finalize" => field(Metadata, Query, DocumentRole::Options),
+        b"client" => envelope(DocumentRole::Client),
+        b"topologyVersion" | b"maxAwaitTimeMS" => telling(FieldFact::Streaming, OPTION),
         _ => OPTION,
     }
 }
 
-fn client(name: &[u8]) -> Field {
+fn client(name: &[u8]) -> BsonField {
     match name {
-        b"driver" => envelope(Role::Driver),
+        b"driver" => envelope(DocumentRole::Driver),
         _ => OPTION,
     }
 }
 
-fn driver(name: &[u8]) -> Field {
+fn driver(name: &[u8]) -> BsonField {
     match name {
-        b"name" => telling(Fact::DriverName, OPTION),
-        b"version" => telling(Fact::DriverVersion, OPTION),
+        b"name" => telling(FieldFact::DriverName, OPTION),
+        b"version" => telling(FieldFact::DriverVersion, OPTION),
         _ => OPTION,
     }
 }
 
-fn selector(name: &[u8]) -> Field {
+fn selector(name: &[u8]) -> BsonField {
     match name {
-        b"$orderby" => field(Query, Metadata, Role::Shape),
-        b"$hint" => envelope(Role::Shape),
-        b"$min" | b"$max" => envelope(Role::Document),
+        b"$orderby" => field(Query, Metadata, DocumentRole::Shape),
+        b"$hint" => envelope(DocumentRole::Shape),
+        b"$min" | b"$max" => envelope(DocumentRole::Document),
         b"$explain" | b"$snapshot" | b"$maxTimeMS" | b"$maxScan" | b"$comment" | b"$returnKey" | b"$showDiskLoc"
         | b"$readPreference" => OPTION,
         _ => expression(name),
     }
 }
 
-fn expression(name: &[u8]) -> Field {
-    let operator = field(Query, Data, Role::Expression);
+fn expression(name: &[u8]) -> BsonField {
+    let operator = field(Query, Data, DocumentRole::Expression);
     match name {
         b"$lookup" | b"$graphLookup" | b"$unionWith" | b"$merge" | b"$out" | b"$geoNear" => {
-            text(Query, field(Query, Metadata, Role::Stage))
+            text(Query, field(Query, Metadata, DocumentRole::Stage))
         }
-        b"$sort" | b"$project" => field(Query, Metadata, Role::Shape),
+        b"$sort" | b"$project" => field(Query, Metadata, DocumentRole::Shape),
         b"$count" | b"$unwind" => text(Schema, operator),
         b"$limit" | b"$skip" | b"$sample" | b"$changeStream" | b"$collStats" | b"$indexStats" | b"$currentOp"
-        | b"$listSessions" => field(Query, Metadata, Role::Options),
+        | b"$listSessions" => field(Query, Metadata, DocumentRole::Options),
         [b'$', ..] => operator,
-        _ => field(Schema, Data, Role::Expression),
+        _ => field(Schema, Data, DocumentRole::Expression),
     }
 }
 
-fn stage(name: &[u8]) -> Field {
+fn stage(name: &[u8]) -> BsonField {
     match name {
-        b"from" | b"coll" | b"into" => text(Query, envelope(Role::Stage)),
+        b"from" | b"coll" | b"into" => text(Query, envelope(DocumentRole::Stage)),
         b"localField" | b"foreignField" | b"as" | b"connectFromField" | b"connectToField" | b"depthField"
         | b"distanceField" | b"on" => text(Schema, OPTION),
         b"pipeline" | b"let" | b"startWith" | b"restrictSearchWithMatch" | b"query" | b"whenMatched" => {
-            envelope(Role::Expression)
+            envelope(DocumentRole::Expression)
         }
-        b"near" => envelope(Role::Document),
+        b"near" => envelope(DocumentRole::Document),
         _ => OPTION,
     }
 }
 
-fn reply(name: &[u8]) -> Field {
+fn reply(name: &[u8]) -> BsonField {
     match name {
-        b"ok" => telling(Fact::Success, STATUS),
-        b"writeErrors" | b"writeConcernError" | b"nErrors" | b"$err" | b"err" => telling(Fact::Failure, STATUS),
+        b"ok" => telling(FieldFact::Success, STATUS),
+        b"writeErrors" | b"writeConcernError" | b"nErrors" | b"$err" | b"err" => telling(FieldFact::Failure, STATUS),
         b"n" | b"nModified" | b"nInserted" | b"nMatched" | b"nUpserted" | b"nDeleted" | b"nRemoved" | b"code"
         | b"codeName" | b"errmsg" | b"errInfo" | b"errorLabels" | b"upserted" | b"lastErrorObject"
         | b"updatedExisting" => STATUS,
-        b"cursor" => envelope(Role::Cursor),
-        b"value" | b"values" | b"result" | b"results" | b"retval" => field(Metadata, Data, Role::Document),
-        b"maxWireVersion" => telling(Fact::WireVersion, OPTION),
-        b"version" => telling(Fact::ServerVersion, OPTION),
-        b"ferretdb" => envelope(Role::Ferret),
+        b"cursor" => envelope(DocumentRole::Cursor),
+        b"value" | b"values" | b"result" | b"results" | b"retval" => field(Metadata, Data, DocumentRole::Document),
+        b"maxWireVersion" => telling(FieldFact::WireVersion, OPTION),
+        b"version" => telling(FieldFact::ServerVersion, OPTION),
+        b"ferretdb" => envelope(DocumentRole::Ferret),
         b"ferretdbVersion" => FERRET,
         _ => OPTION,
     }
 }
 
-fn cursor(name: &[u8]) -> Field {
+fn cursor(name: &[u8]) -> BsonField {
     match name {
-        b"firstBatch" | b"nextBatch" => envelope(Role::Batch),
+        b"firstBatch" | b"nextBatch" => envelope(DocumentRole::Batch),
         _ => OPTION,
     }
 }
 
-fn status(name: &[u8]) -> Field {
+fn status(name: &[u8]) -> BsonField {
     match name {
-        b"_id" => field(Schema, Data, Role::Document),
-        b"keyValue" | b"op" => field(Status, Data, Role::Document),
-        b"upserted" => field(Status, Data, Role::Status),
+        b"_id" => field(Schema, Data, DocumentRole::Document),
+        b"keyValue" | b"op" => field(Status, Data, DocumentRole::Document),
+        b"upserted" => field(Status, Data, DocumentRole::Status),
         _ => STATUS,
     }
 }

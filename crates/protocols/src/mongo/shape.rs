@@ -4,9 +4,9 @@
 //! Field names stay, values become `?`. An array of values is `[…]`, however many there are; of documents in a row that are alike
 //! the first is told. Documents that are data - those of an insert, and those that replace others - are not told.
 
-use super::facts::Facts;
-use super::roles::Role;
-use super::wire::Value;
+use super::facts::MongoFacts;
+use super::roles::DocumentRole;
+use super::wire::BsonLayout;
 use crate::pattern;
 
 /// Longest shape in bytes; of one that is longer, the beginning is told.
@@ -17,10 +17,10 @@ const LEFT_OUT: &str = "…";
 
 /// The shapes of one message, while it is walked through.
 #[derive(Debug, Default)]
-pub(super) struct Shape {
+pub(super) struct CommandShape {
     text: String,
     /// One for each range that is open.
-    levels: Vec<Level>,
+    levels: Vec<ShapeLevel>,
     /// What is opened next is told.
     is_next_told: bool,
     /// What is opened next may be a document that replaces another, which is data.
@@ -32,7 +32,7 @@ pub(super) struct Shape {
 /// A range that is open.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
-struct Level {
+struct ShapeLevel {
     is_told: bool,
     is_array: bool,
     is_update: bool,
@@ -48,7 +48,7 @@ struct Level {
 
 /// A range that opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opens {
+pub(super) enum ShapeOpening {
     /// The document of an element.
     Document,
     /// The array of an element.
@@ -59,7 +59,7 @@ pub(super) enum Opens {
     Several,
 }
 
-impl Shape {
+impl CommandShape {
     /// Ready for the next message; `is_wanted` where it is told at all.
     pub fn clear(&mut self, is_wanted: bool) {
         self.text.clear();
@@ -74,15 +74,16 @@ impl Shape {
     }
 
     /// An element of the innermost range, which is of `role`: its name, what it holds, and the role of that.
-    pub fn element(&mut self, role: Role, name: &[u8], value: Value, child: Role) {
+    pub fn element(&mut self, role: DocumentRole, name: &[u8], value: BsonLayout, child: DocumentRole) {
         if self.is_off {
             return;
         }
-        let is_nested = matches!(value, Value::Document | Value::Array);
+        let is_nested = matches!(value, BsonLayout::Document | BsonLayout::Array);
         (self.is_next_told, self.is_next_update) = (false, false);
         let Some(level) = self.levels.last_mut().filter(|_| self.text.len() <= LONGEST) else { return };
         if !level.is_told {
-            let is_part = matches!(role, Role::Command | Role::Statement) && is_nested && is_told(child);
+            let is_part =
+                matches!(role, DocumentRole::Command | DocumentRole::Statement) && is_nested && is_told(child);
             self.is_next_told = is_part;
             self.is_next_update = is_part && matches!(name, b"u" | b"update" | b"updateMods");
             if is_part {
@@ -112,8 +113,8 @@ impl Shape {
                 level.is_plain = false;
                 return;
             }
-            Value::Document => self.text.push_str("{…}"),
-            Value::Array => self.text.push_str("[…]"),
+            BsonLayout::Document => self.text.push_str("{…}"),
+            BsonLayout::Array => self.text.push_str("[…]"),
             _ => self.text.push('?'),
         }
         self.end_element(start);
@@ -136,22 +137,23 @@ impl Shape {
     }
 
     /// A range opens; `role` is that of what is in it.
-    pub fn open(&mut self, opens: Opens, role: Role) {
+    pub fn open(&mut self, opens: ShapeOpening, role: DocumentRole) {
         if self.is_off {
             return;
         }
-        let is_alone = opens == Opens::Bare && matches!(role, Role::Selector | Role::Expression | Role::Shape);
+        let is_alone = opens == ShapeOpening::Bare
+            && matches!(role, DocumentRole::Selector | DocumentRole::Expression | DocumentRole::Shape);
         if is_alone {
             self.text.push(' ');
         }
         let is_told = std::mem::take(&mut self.is_next_told) || is_alone;
-        let is_array = opens == Opens::Array;
+        let is_array = opens == ShapeOpening::Array;
         let is_update = std::mem::take(&mut self.is_next_update);
         let start = self.text.len();
         if is_told {
             self.text.push(if is_array { '[' } else { '{' });
         }
-        self.levels.push(Level { is_told, is_array, is_update, is_plain: true, start, ..Level::default() });
+        self.levels.push(ShapeLevel { is_told, is_array, is_update, is_plain: true, start, ..ShapeLevel::default() });
     }
 
     /// The innermost range ends.
@@ -170,7 +172,7 @@ impl Shape {
     /// An element that begins at `start` ends. In a list, one that is like the one before it is left out.
     fn end_element(&mut self, start: usize) {
         let end = self.text.len();
-        let is_list = |level: &&mut Level| level.is_array || !level.is_told;
+        let is_list = |level: &&mut ShapeLevel| level.is_array || !level.is_told;
         let Some(level) = self.levels.last_mut().filter(is_list).filter(|_| start < end) else { return };
         match level.before {
             Some((from, to)) if self.text.get(from..to) == self.text.get(start..) => self.text.truncate(to),
@@ -179,7 +181,7 @@ impl Shape {
     }
 
     /// Returns the statement of the message that was walked through; empty where its name says all.
-    pub fn statement(&self, facts: &Facts) -> String {
+    pub fn statement(&self, facts: &MongoFacts) -> String {
         let collection = if names_collection(facts.name()) { facts.collection() } else { "" };
         if self.is_off || collection.is_empty() && self.text.is_empty() {
             return String::new();
@@ -190,8 +192,8 @@ impl Shape {
 }
 
 /// Returns whether documents of this role are told.
-fn is_told(role: Role) -> bool {
-    matches!(role, Role::Expression | Role::Shape | Role::Stage | Role::Selector)
+fn is_told(role: DocumentRole) -> bool {
+    matches!(role, DocumentRole::Expression | DocumentRole::Shape | DocumentRole::Stage | DocumentRole::Selector)
 }
 
 /// Adds the name of a field. Of one that looks like data, its pattern.

@@ -2,9 +2,9 @@
 //! values that say something about the operation, must be there first.
 
 use super::facts::READ;
-use super::roles::Fact;
-use super::walk::{Element, Stop, Walk, c_string, length};
-use super::wire::{EMPTY_DOCUMENT, Value};
+use super::roles::FieldFact;
+use super::walk::{BodyStop, BodyWalk, BsonElement, c_string, length};
+use super::wire::{BsonLayout, EMPTY_DOCUMENT};
 use overhead_decode::{Cursor, Free, Reader};
 use overhead_model::Account::Framing;
 
@@ -16,44 +16,44 @@ const OLD_BINARY: u8 = 2;
 
 /// Posts the element: all of it where it is short, else what comes before its content.
 pub(super) fn post<R: Reader>(
-    walk: &mut Walk,
+    walk: &mut BodyWalk,
     cursor: &mut Cursor<'_, '_, '_, R>,
-    element: &Element<'_>,
-) -> Result<(), Stop> {
+    element: &BsonElement<'_>,
+) -> Result<(), BodyStop> {
     match element.value {
-        Value::Fixed(len) => fixed(walk, cursor, element, len),
-        Value::Text => text(walk, cursor, element, 0),
-        Value::Pointer => text(walk, cursor, element, OBJECT_ID),
-        Value::Document | Value::Array => document(walk, cursor, element),
-        Value::Binary => binary(walk, cursor, element),
-        Value::Regex => regex(walk, cursor, element),
-        Value::Scope => scope(walk, cursor, element),
+        BsonLayout::Fixed(len) => fixed(walk, cursor, element, len),
+        BsonLayout::Text => text(walk, cursor, element, 0),
+        BsonLayout::Pointer => text(walk, cursor, element, OBJECT_ID),
+        BsonLayout::Document | BsonLayout::Array => document(walk, cursor, element),
+        BsonLayout::Binary => binary(walk, cursor, element),
+        BsonLayout::Regex => regex(walk, cursor, element),
+        BsonLayout::Scope => scope(walk, cursor, element),
     }
 }
 
 /// Takes in what the first `len` bytes of the value say. They must be there, unless they were not captured.
-fn note(walk: &mut Walk, element: &Element<'_>, len: u64) -> Result<(), Stop> {
+fn note(walk: &mut BodyWalk, element: &BsonElement<'_>, len: u64) -> Result<(), BodyStop> {
     let fact = element.field.fact;
-    if fact == Fact::Nothing || len > READ {
+    if fact == FieldFact::Nothing || len > READ {
         return Ok(());
     }
     match element.bytes.get(..len as usize) {
         Some(value) => walk.facts.note(fact, element.name, element.kind, value),
-        None if !element.cut => return Err(Stop::Wait),
-        None if fact == Fact::Command => walk.facts.set_name(element.name),
+        None if !element.cut => return Err(BodyStop::Wait),
+        None if fact == FieldFact::Command => walk.facts.set_name(element.name),
         None => {}
     }
     Ok(())
 }
 
 fn fixed<R: Reader>(
-    walk: &mut Walk,
+    walk: &mut BodyWalk,
     cursor: &mut Cursor<'_, '_, '_, R>,
-    element: &Element<'_>,
+    element: &BsonElement<'_>,
     len: u64,
-) -> Result<(), Stop> {
+) -> Result<(), BodyStop> {
     if len > element.room {
-        return Err(Stop::Damaged);
+        return Err(BodyStop::Damaged);
     }
     note(walk, element, len)?;
     let head = element.head();
@@ -70,12 +70,12 @@ fn fixed<R: Reader>(
 
 /// Text, with `more` bytes of value behind it.
 fn text<R: Reader>(
-    walk: &mut Walk,
+    walk: &mut BodyWalk,
     cursor: &mut Cursor<'_, '_, '_, R>,
-    element: &Element<'_>,
+    element: &BsonElement<'_>,
     more: u64,
-) -> Result<(), Stop> {
-    let most = element.room.checked_sub(4 + more).ok_or(Stop::Damaged)?;
+) -> Result<(), BodyStop> {
+    let most = element.room.checked_sub(4 + more).ok_or(BodyStop::Damaged)?;
     let len = length(element.bytes, 0, EMPTY_TEXT, most)?;
     note(walk, element, 4 + len)?;
     let (title, free, head) = (element.text_title(), element.is_free(), element.head());
@@ -96,17 +96,25 @@ fn text<R: Reader>(
     Ok(())
 }
 
-fn document<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element: &Element<'_>) -> Result<(), Stop> {
+fn document<R: Reader>(
+    walk: &mut BodyWalk,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+    element: &BsonElement<'_>,
+) -> Result<(), BodyStop> {
     let len = length(element.bytes, 0, EMPTY_DOCUMENT, element.room)?;
     note(walk, element, 4)?;
     walk.put_name(cursor, element)?;
     walk.open_value(cursor, element, len)
 }
 
-fn binary<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element: &Element<'_>) -> Result<(), Stop> {
-    let most = element.room.checked_sub(5).ok_or(Stop::Damaged)?;
+fn binary<R: Reader>(
+    walk: &mut BodyWalk,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+    element: &BsonElement<'_>,
+) -> Result<(), BodyStop> {
+    let most = element.room.checked_sub(5).ok_or(BodyStop::Damaged)?;
     let len = length(element.bytes, 0, 0, most)?;
-    let &subtype = element.bytes.get(4).ok_or(Stop::Wait)?;
+    let &subtype = element.bytes.get(4).ok_or(BodyStop::Wait)?;
     let repeated = if subtype == OLD_BINARY && len >= 4 { 4 } else { 0 };
     walk.put_name(cursor, element)?;
     walk.put(cursor, 4, Framing, "binary length")?;
@@ -116,9 +124,13 @@ fn binary<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, elemen
     Ok(())
 }
 
-fn regex<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element: &Element<'_>) -> Result<(), Stop> {
+fn regex<R: Reader>(
+    walk: &mut BodyWalk,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+    element: &BsonElement<'_>,
+) -> Result<(), BodyStop> {
     let pattern = c_string(element.bytes, 0, element.room)?.len();
-    let room = element.room.checked_sub(pattern as u64 + 1).ok_or(Stop::Damaged)?;
+    let room = element.room.checked_sub(pattern as u64 + 1).ok_or(BodyStop::Damaged)?;
     let options = c_string(element.bytes, pattern + 1, room)?.len();
     walk.put_name(cursor, element)?;
     walk.put(cursor, pattern as u64, element.field.value, "pattern")?;
@@ -128,7 +140,11 @@ fn regex<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element
 }
 
 /// JavaScript with the variables that it sees.
-fn scope<R: Reader>(walk: &mut Walk, cursor: &mut Cursor<'_, '_, '_, R>, element: &Element<'_>) -> Result<(), Stop> {
+fn scope<R: Reader>(
+    walk: &mut BodyWalk,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+    element: &BsonElement<'_>,
+) -> Result<(), BodyStop> {
     let len = length(element.bytes, 0, 8 + EMPTY_TEXT + EMPTY_DOCUMENT, element.room)?;
     let code = length(element.bytes, 4, EMPTY_TEXT, len - 8 - EMPTY_DOCUMENT)?;
     walk.put_name(cursor, element)?;

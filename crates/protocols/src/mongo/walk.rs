@@ -3,10 +3,10 @@
 
 #![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
 
-use super::facts::Facts;
-use super::roles::{self, Fact, Role};
-use super::shape::{Opens, Shape};
-use super::wire::{self, EMPTY_DOCUMENT, Opcode, Value};
+use super::facts::MongoFacts;
+use super::roles::{self, DocumentRole, FieldFact};
+use super::shape::{CommandShape, ShapeOpening};
+use super::wire::{self, BsonLayout, EMPTY_DOCUMENT, MongoOpcode};
 use crate::limits;
 use overhead_decode::near;
 use overhead_decode::{Cursor, Field, Free, Note, Out, Reader};
@@ -15,7 +15,7 @@ use overhead_model::Side;
 
 /// Why the walk does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum BodyStop {
     /// The current bytes end within something that must be seen whole.
     Wait,
     /// What is here contradicts the lengths around it, or the specification.
@@ -24,7 +24,7 @@ pub(super) enum Stop {
 
 /// What the bytes of an open range are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum RangeKind {
     /// Elements and a terminator.
     Document,
     /// The same, with indexes for names.
@@ -37,9 +37,9 @@ enum Kind {
 
 /// A range of the body that is being walked through.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
-    kind: Kind,
-    role: Role,
+struct BodyRange {
+    kind: RangeKind,
+    role: DocumentRole,
     /// No element was read yet.
     first: bool,
     /// Position in the body behind its last byte.
@@ -48,7 +48,7 @@ struct Frame {
 
 /// Bytes to be posted as they come, without looking at them.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct PendingBytes {
     left: u64,
     account: Account,
     field: &'static str,
@@ -58,29 +58,29 @@ struct Piece {
 
 /// A walk through one body at a time; kept for the next one.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
-    pub(super) facts: Facts,
-    pub(super) shape: Shape,
-    pub(super) opcode: Opcode,
+pub(super) struct BodyWalk {
+    pub(super) facts: MongoFacts,
+    pub(super) shape: CommandShape,
+    pub(super) opcode: MongoOpcode,
     side: Option<Side>,
     /// Length of the body, and bytes of it that were posted.
     end: u64,
     pos: u64,
     /// The fields before the documents were read.
     started: bool,
-    frames: Vec<Frame>,
+    frames: Vec<BodyRange>,
     /// At most three, the next one last.
-    pieces: Vec<Piece>,
+    pieces: Vec<PendingBytes>,
     /// Role of the documents in an `OP_REPLY`, and of those in the cursor of any reply.
-    pub(super) reply: Role,
-    batch: Role,
+    pub(super) reply: DocumentRole,
+    batch: DocumentRole,
     /// Role of the first bare document, where it differs from that of the following ones.
-    lead: Option<Role>,
+    lead: Option<DocumentRole>,
 }
 
-impl Walk {
+impl BodyWalk {
     /// Begins a body of `len` bytes of an `opcode` message of `side`; `wants_shape` where somebody wants to know what it asks for.
-    pub(super) fn begin(&mut self, side: Side, opcode: Opcode, len: u64, wants_shape: bool) {
+    pub(super) fn begin(&mut self, side: Side, opcode: MongoOpcode, len: u64, wants_shape: bool) {
         self.facts.clear();
         self.shape.clear(wants_shape && side == Side::Request);
         self.frames.clear();
@@ -90,12 +90,12 @@ impl Walk {
         self.end = len;
         self.pos = 0;
         self.started = false;
-        self.expect(Role::Reply, Role::Document);
+        self.expect(DocumentRole::Reply, DocumentRole::Document);
         self.lead = None;
     }
 
     /// What the documents of a reply are.
-    pub(super) fn expect(&mut self, reply: Role, batch: Role) {
+    pub(super) fn expect(&mut self, reply: DocumentRole, batch: DocumentRole) {
         self.reply = reply;
         self.batch = batch;
     }
@@ -119,9 +119,9 @@ impl Walk {
         while cursor.remaining() > 0 {
             match self.next(cursor) {
                 Ok(()) => {}
-                Err(Stop::Wait) if unreadable => self.skip_unreadable(cursor),
-                Err(Stop::Wait) => return,
-                Err(Stop::Damaged) => self.give_up(cursor.out()),
+                Err(BodyStop::Wait) if unreadable => self.skip_unreadable(cursor),
+                Err(BodyStop::Wait) => return,
+                Err(BodyStop::Damaged) => self.give_up(cursor.out()),
             }
         }
     }
@@ -148,7 +148,7 @@ impl Walk {
     }
 
     /// One field, or one part of a long one.
-    fn next<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Stop> {
+    fn next<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), BodyStop> {
         if let Some(piece) = self.pieces.pop() {
             return self.fill(cursor, piece);
         }
@@ -161,27 +161,27 @@ impl Walk {
             return self.trailer();
         };
         match frame.kind {
-            Kind::Document | Kind::Array => self.element(cursor, frame),
-            Kind::Documents | Kind::Sections if self.pos == frame.end => {
+            RangeKind::Document | RangeKind::Array => self.element(cursor, frame),
+            RangeKind::Documents | RangeKind::Sections if self.pos == frame.end => {
                 self.pop(cursor);
                 Ok(())
             }
-            Kind::Documents => self.bare_document(cursor, frame),
-            Kind::Sections => self.section(cursor, frame),
+            RangeKind::Documents => self.bare_document(cursor, frame),
+            RangeKind::Sections => self.section(cursor, frame),
         }
     }
 
     /// Behind the documents: a checksum, or nothing.
-    fn trailer(&mut self) -> Result<(), Stop> {
-        let checksum = self.opcode == Opcode::Msg && self.facts.flags & wire::CHECKSUM_PRESENT > 0;
+    fn trailer(&mut self) -> Result<(), BodyStop> {
+        let checksum = self.opcode == MongoOpcode::Msg && self.facts.flags & wire::CHECKSUM_PRESENT > 0;
         if !checksum || self.left() != 4 {
-            return Err(Stop::Damaged);
+            return Err(BodyStop::Damaged);
         }
         self.push_value(4, Framing, "checksum", true);
         Ok(())
     }
 
-    fn fill<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, mut piece: Piece) -> Result<(), Stop> {
+    fn fill<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, mut piece: PendingBytes) -> Result<(), BodyStop> {
         let now = piece.left.min(cursor.remaining());
         self.put_value(cursor, now, piece.account, piece.field, piece.free)?;
         piece.left -= now;
@@ -198,7 +198,7 @@ impl Walk {
         len: u64,
         account: Account,
         field: &'static str,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), BodyStop> {
         self.put_fields(cursor, [(account, field, len)])
     }
 
@@ -208,11 +208,11 @@ impl Walk {
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
         fields: [Field; N],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), BodyStop> {
         let before = cursor.remaining();
         let put = cursor.skip_all(fields);
         self.pos += before - cursor.remaining();
-        put.map_err(|_| Stop::Wait)
+        put.map_err(|_| BodyStop::Wait)
     }
 
     /// Posts bytes that are there, which nobody looks at where they are `free`.
@@ -223,11 +223,11 @@ impl Walk {
         account: Account,
         field: &'static str,
         free: bool,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), BodyStop> {
         if !free {
             return self.put(cursor, len, account, field);
         }
-        cursor.skip_free(len, account, field, Free::Any).map_err(|_| Stop::Wait)?;
+        cursor.skip_free(len, account, field, Free::Any).map_err(|_| BodyStop::Wait)?;
         self.pos += len;
         Ok(())
     }
@@ -240,7 +240,7 @@ impl Walk {
     /// The same for bytes that nobody looks at, where they are `free`.
     pub(super) fn push_value(&mut self, left: u64, account: Account, field: &'static str, free: bool) {
         if left > 0 {
-            self.pieces.push(Piece { left, account, field, free });
+            self.pieces.push(PendingBytes { left, account, field, free });
         }
     }
 
@@ -252,7 +252,7 @@ impl Walk {
         account: Account,
         field: &'static str,
         free: bool,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), BodyStop> {
         let now = len.min(cursor.remaining());
         self.put_value(cursor, now, account, field, free)?;
         self.push_value(len - now, account, field, free);
@@ -260,30 +260,31 @@ impl Walk {
     }
 
     /// Opens the range of bare documents up to the end of the body; the first of them may have another role.
-    pub(super) fn open_documents<R: Reader>(&mut self, out: &mut Out<'_, R>, lead: Role, role: Role) {
+    pub(super) fn open_documents<R: Reader>(&mut self, out: &mut Out<'_, R>, lead: DocumentRole, role: DocumentRole) {
         self.lead = Some(lead);
-        self.enter(out, Kind::Documents, role, self.end);
+        self.enter(out, RangeKind::Documents, role, self.end);
     }
 
     /// Opens the sections, up to the checksum where there is one.
-    pub(super) fn open_sections<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Result<(), Stop> {
+    pub(super) fn open_sections<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Result<(), BodyStop> {
         let checksum = if self.facts.flags & wire::CHECKSUM_PRESENT > 0 { 4 } else { 0 };
         let end = self.end.checked_sub(checksum).filter(|&end| end > self.pos);
-        self.enter(out, Kind::Sections, Role::Options, end.ok_or(Stop::Damaged)?);
+        self.enter(out, RangeKind::Sections, DocumentRole::Options, end.ok_or(BodyStop::Damaged)?);
         Ok(())
     }
 
-    fn enter<R: Reader>(&mut self, out: &mut Out<'_, R>, kind: Kind, role: Role, end: u64) {
-        let is_value = self.frames.last().is_some_and(|outer| matches!(outer.kind, Kind::Document | Kind::Array));
+    fn enter<R: Reader>(&mut self, out: &mut Out<'_, R>, kind: RangeKind, role: DocumentRole, end: u64) {
+        let is_value =
+            self.frames.last().is_some_and(|outer| matches!(outer.kind, RangeKind::Document | RangeKind::Array));
         let opens = match kind {
-            Kind::Array => Opens::Array,
-            Kind::Document if is_value => Opens::Document,
-            Kind::Document => Opens::Bare,
-            Kind::Documents | Kind::Sections => Opens::Several,
+            RangeKind::Array => ShapeOpening::Array,
+            RangeKind::Document if is_value => ShapeOpening::Document,
+            RangeKind::Document => ShapeOpening::Bare,
+            RangeKind::Documents | RangeKind::Sections => ShapeOpening::Several,
         };
         self.shape.open(opens, role);
         let first = true;
-        let frame = Frame { kind, role, first, end };
+        let frame = BodyRange { kind, role, first, end };
         out.enter(frame.group());
         self.frames.push(frame);
     }
@@ -299,12 +300,12 @@ impl Walk {
     fn open_document<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
-        kind: Kind,
-        role: Role,
+        kind: RangeKind,
+        role: DocumentRole,
         len: u64,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), BodyStop> {
         if self.frames.len() >= limits::NESTING {
-            return Err(Stop::Damaged);
+            return Err(BodyStop::Damaged);
         }
         let end = self.pos + len;
         self.put(cursor, 4, Framing, "document length")?;
@@ -312,30 +313,30 @@ impl Walk {
         Ok(())
     }
 
-    fn section<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: Frame) -> Result<(), Stop> {
+    fn section<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: BodyRange) -> Result<(), BodyStop> {
         let here = cursor.peek();
         let room = frame.end - self.pos;
         match here.first() {
-            None => Err(Stop::Wait),
+            None => Err(BodyStop::Wait),
             Some(0) => {
                 let role = self.body_role();
                 let len = length(here, 1, EMPTY_DOCUMENT, room - 1)?;
                 self.put(cursor, 1, Framing, "section kind")?;
-                self.open_document(cursor, Kind::Document, role, len)
+                self.open_document(cursor, RangeKind::Document, role, len)
             }
             Some(1) => {
                 let len = length(here, 1, 4, room - 1)?;
-                let name = c_string(here, 5, len.checked_sub(4).ok_or(Stop::Damaged)?)?;
+                let name = c_string(here, 5, len.checked_sub(4).ok_or(BodyStop::Damaged)?)?;
                 let end = self.pos + 1 + len;
                 let role = match self.side {
                     Some(Side::Request) => roles::option(name).child,
-                    _ => Role::Document,
+                    _ => DocumentRole::Document,
                 };
                 self.put(cursor, 1, Framing, "section kind")?;
                 self.put(cursor, 4, Framing, "section length")?;
                 self.put(cursor, name.len() as u64, Metadata, "sequence identifier")?;
                 self.put(cursor, 1, Framing, "terminator")?;
-                self.enter(cursor.out(), Kind::Documents, role, end);
+                self.enter(cursor.out(), RangeKind::Documents, role, end);
                 Ok(())
             }
             Some(2) => {
@@ -344,57 +345,61 @@ impl Walk {
                 self.put(cursor, token.len() as u64, Metadata, "security token")?;
                 self.put(cursor, 1, Framing, "terminator")
             }
-            Some(_) => Err(Stop::Damaged),
+            Some(_) => Err(BodyStop::Damaged),
         }
     }
 
-    fn bare_document<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: Frame) -> Result<(), Stop> {
+    fn bare_document<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        frame: BodyRange,
+    ) -> Result<(), BodyStop> {
         let len = length(cursor.peek(), 0, EMPTY_DOCUMENT, frame.end - self.pos)?;
-        if self.opcode == Opcode::Update && self.lead.is_none() {
+        if self.opcode == MongoOpcode::Update && self.lead.is_none() {
             self.shape.expect_update();
         }
         let role = self.lead.take().unwrap_or(frame.role);
-        self.open_document(cursor, Kind::Document, role, len)
+        self.open_document(cursor, RangeKind::Document, role, len)
     }
 
     /// Role of the document that an `OP_MSG` is about.
-    fn body_role(&self) -> Role {
+    fn body_role(&self) -> DocumentRole {
         match self.side {
-            Some(Side::Request) => Role::Command,
-            _ => Role::Reply,
+            Some(Side::Request) => DocumentRole::Command,
+            _ => DocumentRole::Reply,
         }
     }
 
     /// One element of a document or array, or its terminator.
-    fn element<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: Frame) -> Result<(), Stop> {
+    fn element<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: BodyRange) -> Result<(), BodyStop> {
         let here = cursor.peek();
         // What the element may take at most: the terminator of its document follows it.
-        let room = (frame.end - self.pos).checked_sub(1).ok_or(Stop::Damaged)?;
-        let &kind = here.first().ok_or(Stop::Wait)?;
+        let room = (frame.end - self.pos).checked_sub(1).ok_or(BodyStop::Damaged)?;
+        let &kind = here.first().ok_or(BodyStop::Wait)?;
         if kind == 0 {
             return if room == 0 {
                 self.put(cursor, 1, Framing, "terminator")?;
                 self.pop(cursor);
                 Ok(())
             } else {
-                Err(Stop::Damaged)
+                Err(BodyStop::Damaged)
             };
         }
-        let value = Value::of(kind).ok_or(Stop::Damaged)?;
-        let name = c_string(here, 1, room.checked_sub(1).ok_or(Stop::Damaged)?)?;
+        let value = BsonLayout::of(kind).ok_or(BodyStop::Damaged)?;
+        let name = c_string(here, 1, room.checked_sub(1).ok_or(BodyStop::Damaged)?)?;
         let head = 2 + name.len();
-        let element = Element {
+        let element = BsonElement {
             kind,
             value,
             name,
-            array: frame.kind == Kind::Array,
+            array: frame.kind == RangeKind::Array,
             field: match frame.kind {
-                Kind::Array => frame.role.element(),
+                RangeKind::Array => frame.role.element(),
                 _ => frame.role.field(name, frame.first),
             },
             bytes: here.get(head..).unwrap_or_default(),
             cut: cursor.remaining() > here.len() as u64,
-            room: room.checked_sub(head as u64).ok_or(Stop::Damaged)?,
+            room: room.checked_sub(head as u64).ok_or(BodyStop::Damaged)?,
         };
         super::value::post(self, cursor, &element)
     }
@@ -403,15 +408,15 @@ impl Walk {
     pub(super) fn put_name<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
-        element: &Element<'_>,
-    ) -> Result<(), Stop> {
+        element: &BsonElement<'_>,
+    ) -> Result<(), BodyStop> {
         let fields = self.name(element);
         self.put_fields(cursor, fields)
     }
 
     /// Returns the type and the name of an element, which are posted next.
     #[inline(always)]
-    pub(super) fn name(&mut self, element: &Element<'_>) -> [Field; 3] {
+    pub(super) fn name(&mut self, element: &BsonElement<'_>) -> [Field; 3] {
         if let Some(frame) = self.frames.last_mut() {
             frame.first = false;
             self.shape.element(frame.role, element.name, element.value, element.field.child);
@@ -424,50 +429,50 @@ impl Walk {
     pub(super) fn open_value<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
-        element: &Element<'_>,
+        element: &BsonElement<'_>,
         len: u64,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), BodyStop> {
         let kind = match element.value {
-            Value::Array => Kind::Array,
-            _ => Kind::Document,
+            BsonLayout::Array => RangeKind::Array,
+            _ => RangeKind::Document,
         };
         let role = match element.field.child {
-            Role::Batch => self.batch,
+            DocumentRole::Batch => self.batch,
             role => role,
         };
         self.open_document(cursor, kind, role, len)
     }
 
     /// The document behind a code value: a range of its own, up to the end of the value.
-    pub(super) fn open_scope<R: Reader>(&mut self, out: &mut Out<'_, R>, len: u64) -> Result<(), Stop> {
+    pub(super) fn open_scope<R: Reader>(&mut self, out: &mut Out<'_, R>, len: u64) -> Result<(), BodyStop> {
         if self.frames.len() >= limits::NESTING {
-            return Err(Stop::Damaged);
+            return Err(BodyStop::Damaged);
         }
-        self.enter(out, Kind::Documents, Role::Document, self.pos + len);
+        self.enter(out, RangeKind::Documents, DocumentRole::Document, self.pos + len);
         Ok(())
     }
 }
 
-impl Frame {
+impl BodyRange {
     fn group(&self) -> &'static str {
         match self.kind {
-            Kind::Sections => "sections",
-            Kind::Documents => "documents",
-            Kind::Document | Kind::Array => self.role.group(),
+            RangeKind::Sections => "sections",
+            RangeKind::Documents => "documents",
+            RangeKind::Document | RangeKind::Array => self.role.group(),
         }
     }
 }
 
 /// An element up to its value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Element<'a> {
+pub(super) struct BsonElement<'a> {
     /// Type byte, and the layout that it stands for.
     pub(super) kind: u8,
-    pub(super) value: Value,
+    pub(super) value: BsonLayout,
     pub(super) name: &'a [u8],
     /// The name is an index.
     pub(super) array: bool,
-    pub(super) field: roles::Field,
+    pub(super) field: roles::BsonField,
     /// The captured bytes from the value on.
     pub(super) bytes: &'a [u8],
     /// What follows them was not captured.
@@ -476,7 +481,7 @@ pub(super) struct Element<'a> {
     pub(super) room: u64,
 }
 
-impl Element<'_> {
+impl BsonElement<'_> {
     /// Returns how many bytes stand before its value.
     pub(super) fn head(&self) -> u64 {
         self.name.len() as u64 + 2
@@ -485,7 +490,7 @@ impl Element<'_> {
     /// Returns what people call its name.
     fn name_title(&self) -> &'static str {
         match (self.field.fact, self.field.name) {
-            (Fact::Command, _) => "command name",
+            (FieldFact::Command, _) => "command name",
             _ if self.array => "array index",
             (_, Account::Query) => "operator",
             (_, Account::Schema) => "field name",
@@ -496,9 +501,9 @@ impl Element<'_> {
     /// Returns whether nobody looks at what the value says.
     pub(super) fn is_free(&self) -> bool {
         match self.field.fact {
-            Fact::Nothing => true,
+            FieldFact::Nothing => true,
             // Of these, a text is looked at, and nothing else.
-            Fact::Command | Fact::Collection => matches!(self.value, Value::Fixed(_)),
+            FieldFact::Command | FieldFact::Collection => matches!(self.value, BsonLayout::Fixed(_)),
             _ => false,
         }
     }
@@ -506,29 +511,29 @@ impl Element<'_> {
     /// Returns what people call its value where it is text.
     pub(super) fn text_title(&self) -> &'static str {
         match self.field.fact {
-            Fact::Command | Fact::Collection => "collection",
+            FieldFact::Command | FieldFact::Collection => "collection",
             _ => "value",
         }
     }
 }
 
 /// The length at `at` of `here`, which must lie between `least` and `most`.
-pub(super) fn length(here: &[u8], at: usize, least: u64, most: u64) -> Result<u64, Stop> {
+pub(super) fn length(here: &[u8], at: usize, least: u64, most: u64) -> Result<u64, BodyStop> {
     if most < least {
-        return Err(Stop::Damaged);
+        return Err(BodyStop::Damaged);
     }
-    let length = wire::i32_at(here, at).ok_or(Stop::Wait)?;
-    u64::try_from(length).ok().filter(|length| (least..=most).contains(length)).ok_or(Stop::Damaged)
+    let length = wire::i32_at(here, at).ok_or(BodyStop::Wait)?;
+    u64::try_from(length).ok().filter(|length| (least..=most).contains(length)).ok_or(BodyStop::Damaged)
 }
 
 /// The text at `at` of `here`, without the NUL that ends it within `most` bytes, NUL included.
-pub(super) fn c_string(here: &[u8], at: usize, most: u64) -> Result<&[u8], Stop> {
+pub(super) fn c_string(here: &[u8], at: usize, most: u64) -> Result<&[u8], BodyStop> {
     let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::LINE);
     let here = here.get(at..).unwrap_or_default();
     let window = here.get(..most).unwrap_or(here);
     match near::find(0, window) {
         Some(len) => Ok(window.get(..len).unwrap_or_default()),
-        None if window.len() == most => Err(Stop::Damaged),
-        None => Err(Stop::Wait),
+        None if window.len() == most => Err(BodyStop::Damaged),
+        None => Err(BodyStop::Wait),
     }
 }

@@ -27,7 +27,7 @@ pub(super) const EMPTY_DOCUMENT: u64 = 5;
 
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Opcode {
+pub(super) enum MongoOpcode {
     Reply,
     OldMsg,
     Update,
@@ -43,7 +43,7 @@ pub(super) enum Opcode {
     Msg,
 }
 
-impl Opcode {
+impl MongoOpcode {
     pub(super) fn of(code: i32) -> Option<Self> {
         Some(match code {
             1 => Self::Reply,
@@ -98,7 +98,7 @@ pub(super) struct Header {
     pub(super) request_id: i32,
     /// `requestID` of the message that this one answers.
     pub(super) response_to: i32,
-    pub(super) opcode: Opcode,
+    pub(super) opcode: MongoOpcode,
 }
 
 impl Header {
@@ -106,7 +106,7 @@ impl Header {
     /// begin so.
     pub(super) fn read(side: Side, bytes: &[u8]) -> Option<Self> {
         let len = u64::try_from(i32_at(bytes, 0)?).ok()?;
-        let opcode = Opcode::of(i32_at(bytes, 12)?)?;
+        let opcode = MongoOpcode::of(i32_at(bytes, 12)?)?;
         let fits = (HEADER + 4..=MAX_MESSAGE).contains(&len);
         (fits && opcode.is_sent_by(side)).then_some(Self {
             len,
@@ -130,7 +130,7 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// How the value of a BSON element is laid out, from its type byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum BsonLayout {
     /// So many bytes.
     Fixed(u64),
     /// Length, text, NUL.
@@ -141,13 +141,13 @@ pub(super) enum Value {
     Binary,
     /// Two texts, each ended by NUL.
     Regex,
-    /// As [`Value::Text`], then an object id.
+    /// As [`BsonLayout::Text`], then an object id.
     Pointer,
-    /// Length of all, a [`Value::Text`], a document.
+    /// Length of all, a [`BsonLayout::Text`], a document.
     Scope,
 }
 
-impl Value {
+impl BsonLayout {
     /// Returns the layout for a type byte; `None` where the specification knows none.
     pub(super) fn of(kind: u8) -> Option<Self> {
         Some(match kind {

@@ -3,7 +3,7 @@
 //! A packet's header says little: the proof is a layout whose lengths agree with it, or a text.
 
 use super::command;
-use super::pair::Kind;
+use super::pair::ExpectedResponse;
 use super::wire::{self, FULL, HEADER, capability, header, lenenc_at, u16_at};
 use crate::Sniff;
 use crate::limits::{BOUNDARY_WINDOW, SNIFF};
@@ -156,10 +156,10 @@ fn text(len: u64, bytes: &[u8]) -> Boundary {
 }
 
 /// Returns whether `bytes` begin a packet of a server that begins an answer; `awaited` says what kind of answer is due.
-pub(super) fn of_response(bytes: &[u8], awaited: Option<Kind>) -> Boundary {
+pub(super) fn of_response(bytes: &[u8], awaited: Option<ExpectedResponse>) -> Boundary {
     let Some((len, sequence)) = header(bytes) else { return more_if(true) };
     let payload = bytes.get(HEADER as usize..).unwrap_or_default();
-    let is_login = matches!(awaited, Some(Kind::Login | Kind::ChangeUser));
+    let is_login = matches!(awaited, Some(ExpectedResponse::Login | ExpectedResponse::ChangeUser));
     match (sequence, payload.first()) {
         (0, None | Some(9 | 10)) => greets(bytes),
         (1, None) => more_if(len > 0),
@@ -171,16 +171,16 @@ pub(super) fn of_response(bytes: &[u8], awaited: Option<Kind>) -> Boundary {
     }
 }
 
-fn begins_answer(len: u64, payload: &[u8], awaited: Option<Kind>) -> Boundary {
+fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) -> Boundary {
     match payload {
         // A row alone proves nothing: the header of what follows does.
-        [wire::OK, ..] if awaited == Some(Kind::Fetch) => {
+        [wire::OK, ..] if awaited == Some(ExpectedResponse::Fetch) => {
             match usize::try_from(len).ok().and_then(|len| payload.get(len..)).and_then(header) {
                 Some((_, sequence)) => yes_if(len >= 2 && sequence == 2),
                 None => more_if(len >= 2),
             }
         }
-        [wire::OK, ..] if awaited == Some(Kind::Prepare) => match payload.get(9) {
+        [wire::OK, ..] if awaited == Some(ExpectedResponse::Prepare) => match payload.get(9) {
             _ if !matches!(len, 12 | 13) => Boundary::No,
             None => Boundary::More,
             // A filler.
@@ -205,7 +205,7 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<Kind>) -> Boundary {
         }
         [wire::ERR, ..] => Boundary::More,
         [wire::EOF, ..] => yes_if(len == 5 || len == 1),
-        _ if awaited == Some(Kind::Text) => text(len, payload),
+        _ if awaited == Some(ExpectedResponse::Text) => text(len, payload),
         [1..=250 | 0xfc, ..] => of_column_count(len, payload),
         [wire::LOCAL_INFILE, name @ ..] => text(len - 1, name),
         _ => Boundary::No,

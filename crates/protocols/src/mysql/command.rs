@@ -1,6 +1,6 @@
 //! The commands of a client ("Command Phase" in `MySQL`'s manual; `MariaDB`'s own from 250 on).
 
-use super::pair::Kind;
+use super::pair::ExpectedResponse;
 use overhead_model::Class;
 
 pub(super) const QUIT: u8 = 1;
@@ -34,40 +34,42 @@ pub(super) struct Command {
     pub name: &'static str,
     pub class: Class,
     /// `None` where no answer is due.
-    pub kind: Option<Kind>,
+    pub kind: Option<ExpectedResponse>,
 }
 
 /// Returns what there is to say of a command; `None` for a byte that is none. Those that carry a statement are named by it.
 pub(super) fn command(code: u8) -> Option<Command> {
-    let result = |name, class| (name, class, Some(Kind::Result { is_binary: Some(false) }));
+    let result = |name, class| (name, class, Some(ExpectedResponse::Result { is_binary: Some(false) }));
     let (name, class, kind) = match code {
         QUIT => ("TERMINATE", Class::Setup, None),
         INIT_DB => result("USE", Class::Setup),
         QUERY => result("QUERY", Class::Workload),
-        FIELD_LIST => ("FIELD LIST", Class::Workload, Some(Kind::FieldList)),
+        FIELD_LIST => ("FIELD LIST", Class::Workload, Some(ExpectedResponse::FieldList)),
         CREATE_DB => result("CREATE DB", Class::Workload),
         DROP_DB => result("DROP DB", Class::Workload),
         7 => result("REFRESH", Class::Workload),
         8 => result("SHUTDOWN", Class::Workload),
-        9 => ("STATISTICS", Class::Workload, Some(Kind::Text)),
+        9 => ("STATISTICS", Class::Workload, Some(ExpectedResponse::Text)),
         10 => result("PROCESS INFO", Class::Workload),
         12 => result("PROCESS KILL", Class::Workload),
         13 => result("DEBUG", Class::Workload),
         14 => result("PING", Class::Workload),
-        CHANGE_USER => ("CHANGE USER", Class::Setup, Some(Kind::ChangeUser)),
-        BINLOG_DUMP | BINLOG_DUMP_GTID => ("BINLOG DUMP", Class::Background, Some(Kind::Stream)),
-        TABLE_DUMP => ("TABLE DUMP", Class::Background, Some(Kind::Stream)),
+        CHANGE_USER => ("CHANGE USER", Class::Setup, Some(ExpectedResponse::ChangeUser)),
+        BINLOG_DUMP | BINLOG_DUMP_GTID => ("BINLOG DUMP", Class::Background, Some(ExpectedResponse::Stream)),
+        TABLE_DUMP => ("TABLE DUMP", Class::Background, Some(ExpectedResponse::Stream)),
         REGISTER_REPLICA => result("REGISTER SLAVE", Class::Background),
-        STMT_PREPARE => ("PREPARE", Class::Setup, Some(Kind::Prepare)),
-        STMT_EXECUTE | STMT_BULK_EXECUTE => ("EXECUTE", Class::Workload, Some(Kind::Result { is_binary: Some(true) })),
+        STMT_PREPARE => ("PREPARE", Class::Setup, Some(ExpectedResponse::Prepare)),
+        STMT_EXECUTE | STMT_BULK_EXECUTE => {
+            ("EXECUTE", Class::Workload, Some(ExpectedResponse::Result { is_binary: Some(true) }))
+        }
         STMT_SEND_LONG_DATA => ("LONG DATA", Class::Workload, None),
         STMT_CLOSE => ("CLOSE", Class::Setup, None),
         STMT_RESET => result("STMT RESET", Class::Workload),
         27 => result("SET OPTION", Class::Workload),
-        STMT_FETCH => ("FETCH", Class::Workload, Some(Kind::Fetch)),
+        STMT_FETCH => ("FETCH", Class::Workload, Some(ExpectedResponse::Fetch)),
         RESET_CONNECTION => result("RESET", Class::Setup),
-        CLONE => ("CLONE", Class::Background, Some(Kind::Stream)),
-        33 => ("GROUP REPLICATION STREAM", Class::Background, Some(Kind::Stream)),
+        CLONE => ("CLONE", Class::Background, Some(ExpectedResponse::Stream)),
+        33 => ("GROUP REPLICATION STREAM", Class::Background, Some(ExpectedResponse::Stream)),
         _ => return None,
     };
     Some(Command { name, class, kind })

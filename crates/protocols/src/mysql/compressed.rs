@@ -7,7 +7,7 @@
 //! A plain packet that is longer than what is gathered is decoded from its beginning: what is behind it is counted.
 
 use super::boundary;
-use super::decode::Plain;
+use super::decode::PlainDecoder;
 use super::wire::header;
 use overhead_decode::limits::{EXPANSION_ZLIB, MESSAGE_BUFFER, OUTSTANDING};
 use overhead_decode::tape::{Position, Recorder, Tape, post_shares};
@@ -31,7 +31,7 @@ const PACKED: u64 = 8;
 
 /// A compressed packet.
 #[derive(Clone, Copy, Debug)]
-struct Laid {
+struct CompressedPacket {
     /// Bytes of its payload.
     wire: u64,
     /// Bytes of its content.
@@ -39,7 +39,7 @@ struct Laid {
     is_packed: bool,
 }
 
-impl Laid {
+impl CompressedPacket {
     /// The packet whose header `bytes` begin with; `None` where more are needed.
     fn read(bytes: &[u8]) -> Option<Self> {
         let (wire, _) = header(bytes)?;
@@ -55,17 +55,17 @@ impl Laid {
 
 /// Both directions of a connection.
 #[derive(Debug)]
-pub(super) struct Layer {
-    lanes: [Lane; 2],
+pub(super) struct CompressedLayer {
+    lanes: [CompressedDirection; 2],
     /// Operations that are over but for postings that are held back.
-    closing: VecDeque<Closing>,
+    closing: VecDeque<DeferredClose>,
     expansion: Arc<Expansion>,
-    unpacker: Unpacker,
+    unpacker: PacketDecompressor,
 }
 
 /// An operation to be closed when so many bytes of each direction's tape are posted.
 #[derive(Clone, Copy, Debug)]
-struct Closing {
+struct DeferredClose {
     op: OpId,
     outcome: Outcome,
     after: [u64; 2],
@@ -73,9 +73,9 @@ struct Closing {
 
 /// One direction.
 #[derive(Debug, Default)]
-struct Lane {
+struct CompressedDirection {
     /// Packets whose content was read, and which are not posted yet.
-    packets: VecDeque<Laid>,
+    packets: VecDeque<CompressedPacket>,
     /// Bytes of these.
     read: u64,
     /// Content that was not decoded yet.
@@ -98,16 +98,16 @@ struct Lane {
     parts: Shares,
 }
 
-impl Layer {
+impl CompressedLayer {
     pub fn new(expansion: Arc<Expansion>) -> Self {
-        let lanes = [Lane::default(), Lane::default()];
-        Self { lanes, closing: VecDeque::new(), expansion, unpacker: Unpacker::default() }
+        let lanes = [CompressedDirection::default(), CompressedDirection::default()];
+        Self { lanes, closing: VecDeque::new(), expansion, unpacker: PacketDecompressor::default() }
     }
 
     /// One compressed packet, once the plain ones that lie in it are whole.
     pub fn step<R: Reader>(
         &mut self,
-        plain: &mut Plain,
+        plain: &mut PlainDecoder,
         side: Side,
         input: Input<'_>,
         out: &mut Out<'_, R>,
@@ -126,14 +126,14 @@ impl Layer {
         for (position, op, outcome) in closed {
             let mut after = recorded;
             after[side as usize] = position;
-            self.closing.push_back(Closing { op, outcome, after });
+            self.closing.push_back(DeferredClose { op, outcome, after });
         }
         self.settle(OUTSTANDING, out);
     }
 
     /// Closes what is over and posted, and the earliest of more than `limit` that are not.
     fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
-        while let Some(&Closing { op, outcome, after }) = self.closing.front() {
+        while let Some(&DeferredClose { op, outcome, after }) = self.closing.front() {
             let is_posted = self.lanes.iter().zip(after).all(|(lane, after)| after <= lane.played);
             if !is_posted && self.closing.len() <= limit {
                 return;
@@ -144,8 +144,8 @@ impl Layer {
     }
 
     /// Bytes of `side` were lost.
-    pub fn lost<R: Reader>(&mut self, plain: &mut Plain, side: Side, out: &mut Out<'_, R>) {
-        self.lanes[side as usize] = Lane { is_lost: true, ..Lane::default() };
+    pub fn lost<R: Reader>(&mut self, plain: &mut PlainDecoder, side: Side, out: &mut Out<'_, R>) {
+        self.lanes[side as usize] = CompressedDirection { is_lost: true, ..CompressedDirection::default() };
         self.closing.iter_mut().for_each(|closing| closing.after[side as usize] = 0);
         let _ = self.lanes[side as usize].record(side, out, |out| {
             plain.lost(side, out);
@@ -155,7 +155,7 @@ impl Layer {
     }
 
     /// Nothing of the server is captured.
-    pub fn abandon<R: Reader>(&mut self, plain: &mut Plain, out: &mut Out<'_, R>) {
+    pub fn abandon<R: Reader>(&mut self, plain: &mut PlainDecoder, out: &mut Out<'_, R>) {
         let _ = self.lanes[Side::Response as usize].record(Side::Response, out, |out| {
             plain.abandon(out);
             Ok(Step::Progress)
@@ -165,28 +165,27 @@ impl Layer {
 
     /// The connection is over: what was held back will not be posted any more.
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        for Closing { op, outcome, .. } in self.closing.drain(..) {
+        for DeferredClose { op, outcome, .. } in self.closing.drain(..) {
             out.close(op, outcome);
         }
     }
 
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        let lanes = self
-            .lanes
-            .iter()
-            .map(|lane| lane.content.capacity() + lane.tape.held_bytes() + lane.packets.capacity() * size_of::<Laid>());
-        size_of::<Self>() + lanes.sum::<usize>() + self.closing.capacity() * size_of::<Closing>()
+        let lanes = self.lanes.iter().map(|lane| {
+            lane.content.capacity() + lane.tape.held_bytes() + lane.packets.capacity() * size_of::<CompressedPacket>()
+        });
+        size_of::<Self>() + lanes.sum::<usize>() + self.closing.capacity() * size_of::<DeferredClose>()
     }
 }
 
-impl Lane {
+impl CompressedDirection {
     /// One compressed packet.
     fn step<R: Reader>(
         &mut self,
-        plain: &mut Plain,
+        plain: &mut PlainDecoder,
         side: Side,
-        (unpacker, expansion): (&mut Unpacker, &Expansion),
+        (unpacker, expansion): (&mut PacketDecompressor, &Expansion),
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
@@ -196,7 +195,7 @@ impl Lane {
                 return Ok(Step::Progress);
             }
             let next = usize::try_from(self.read).ok().and_then(|read| input.bytes.get(read..)).unwrap_or_default();
-            let Some(packet) = Laid::read(next) else {
+            let Some(packet) = CompressedPacket::read(next) else {
                 if self.packets.is_empty() {
                     return Ok(Step::More);
                 }
@@ -232,10 +231,10 @@ impl Lane {
     /// Reads the content of a packet, and decodes what is whole.
     fn take<R: Reader>(
         &mut self,
-        plain: &mut Plain,
+        plain: &mut PlainDecoder,
         side: Side,
-        (packet, wire): (Laid, &[u8]),
-        (unpacker, expansion): (&mut Unpacker, &Expansion),
+        (packet, wire): (CompressedPacket, &[u8]),
+        (unpacker, expansion): (&mut PacketDecompressor, &Expansion),
         out: &mut Out<'_, R>,
     ) -> Result<(), Malformed> {
         self.packets.push_back(packet);
@@ -268,7 +267,7 @@ impl Lane {
     /// Decodes plain packets, as far as there are whole ones. Of what follows them, `opaque` bytes cannot be read.
     fn decode<R: Reader>(
         &mut self,
-        plain: &mut Plain,
+        plain: &mut PlainDecoder,
         side: Side,
         mut opaque: u64,
         out: &mut Out<'_, R>,
@@ -307,7 +306,7 @@ impl Lane {
     /// Decodes one plain packet; gives the bytes of it that are here, 0 where more are needed.
     fn one<R: Reader>(
         &mut self,
-        plain: &mut Plain,
+        plain: &mut PlainDecoder,
         side: Side,
         (here, opaque): (&[u8], u64),
         out: &mut Out<'_, R>,
@@ -342,7 +341,7 @@ impl Lane {
     /// A plain packet, where the compressed one begins a request or an answer; else gives the bytes that are passed over.
     fn search<R: Reader>(
         &mut self,
-        plain: &mut Plain,
+        plain: &mut PlainDecoder,
         side: Side,
         (here, opaque): (&[u8], u64),
         out: &mut Out<'_, R>,
@@ -369,7 +368,7 @@ impl Lane {
     }
 
     /// What was gathered is not followed by anything that can be read.
-    fn give_up<R: Reader>(&mut self, plain: &mut Plain, side: Side, out: &mut Out<'_, R>) {
+    fn give_up<R: Reader>(&mut self, plain: &mut PlainDecoder, side: Side, out: &mut Out<'_, R>) {
         let len = self.content.len() as u64;
         self.content.clear();
         self.lose(side, len, out);
@@ -432,7 +431,7 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
     if header(bytes).is_some_and(|(wire, sequence)| wire <= super::wire::HEADER || sequence != first) {
         return Boundary::No;
     }
-    let Some(packet) = Laid::read(bytes) else { return Boundary::More };
+    let Some(packet) = CompressedPacket::read(bytes) else { return Boundary::More };
     let inside = bytes.get(HEADER as usize..).unwrap_or_default();
     if packet.is_packed {
         if packet.wire < PACKED {
@@ -458,7 +457,7 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
 }
 
 /// Returns whether a packet could be one: amid a stream that is compressed, less proof is needed.
-fn is_plausible(packet: Laid, bytes: &[u8]) -> Boundary {
+fn is_plausible(packet: CompressedPacket, bytes: &[u8]) -> Boundary {
     let inside = bytes.get(HEADER as usize..).unwrap_or_default();
     // What follows the packet says nothing of it.
     let inside = usize::try_from(packet.wire).ok().and_then(|len| inside.get(..len)).unwrap_or(inside);
@@ -480,15 +479,15 @@ fn codec(bytes: &[u8]) -> Option<Codec> {
 
 /// Decompresses packets, one after the other, into the same memory.
 #[derive(Default)]
-struct Unpacker {
+struct PacketDecompressor {
     content: Vec<u8>,
     zlib: Option<flate2::Decompress>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }
 
-impl Unpacker {
+impl PacketDecompressor {
     /// Returns the content of a packet.
-    fn unpack(&mut self, wire: &[u8], packet: Laid, expansion: &Expansion) -> Result<&[u8], Note> {
+    fn unpack(&mut self, wire: &[u8], packet: CompressedPacket, expansion: &Expansion) -> Result<&[u8], Note> {
         let size = usize::try_from(packet.content).unwrap_or(usize::MAX);
         let codec = codec(wire).filter(|_| wire.len() as u64 == packet.wire).ok_or(Note::UndecodedMessage)?;
         if let Some(note) = codec.refusal(wire.len(), size) {
@@ -533,7 +532,7 @@ impl Unpacker {
     }
 }
 
-impl std::fmt::Debug for Unpacker {
+impl std::fmt::Debug for PacketDecompressor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Unpacker").field("content", &self.content.len()).finish_non_exhaustive()
     }

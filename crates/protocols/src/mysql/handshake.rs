@@ -88,17 +88,17 @@ pub(super) fn product(version: &str) -> (&'static str, &str) {
 
 /// What a client begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opening {
+pub(super) enum LoginPacket {
     Login,
     /// Asks for TLS; the login comes within.
     Tls,
 }
 
 /// Returns what the client's first packet is, of which `payload` was captured, of `len` bytes.
-pub(super) fn opening(payload: &[u8], len: u64) -> Opening {
+pub(super) fn opening(payload: &[u8], len: u64) -> LoginPacket {
     let flags = u64::from(u16_at(payload, 0).unwrap_or_default());
     let is_short = len == if flags & capability::PROTOCOL_41 == 0 { OLD_LOGIN } else { LOGIN };
-    if is_short && flags & capability::SSL != 0 { Opening::Tls } else { Opening::Login }
+    if is_short && flags & capability::SSL != 0 { LoginPacket::Tls } else { LoginPacket::Login }
 }
 
 /// The fixed part of a login, which is all that there is of a request for TLS; gives the client's capabilities.

@@ -39,9 +39,9 @@ mod tests;
 mod values;
 mod wire;
 
-use super::{Facts, Shared};
-use compressed::Layer;
-use decode::Plain;
+use super::{ProtocolFacts, SharedContext};
+use compressed::CompressedLayer;
+use decode::PlainDecoder;
 use overhead_decode::{Boundary, Decoder, Expansion, Input, Malformed, Out, Reader, Step};
 use overhead_model::Side;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(super) use boundary::is_greeting;
 pub use boundary::sniff;
 
 /// What there is to say of it beside how it is decoded.
-pub(super) const FACTS: Facts = Facts {
+pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
     // The server speaks first.
@@ -62,32 +62,32 @@ pub(super) const FACTS: Facts = Facts {
 /// State of one connection.
 #[derive(Debug)]
 pub struct Mysql {
-    plain: Plain,
-    layer: Layering,
+    plain: PlainDecoder,
+    layer: PacketLayer,
     expansion: Arc<Expansion>,
 }
 
 /// Whether packets are compressed.
 #[derive(Debug)]
-enum Layering {
+enum PacketLayer {
     /// They are not, or not yet.
     Plain,
     /// The handshake was not captured: the first packet tells.
     Unknown,
-    Compressed(Box<Layer>),
+    Compressed(Box<CompressedLayer>),
 }
 
 impl Mysql {
     /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
-        Self::sharing(mid_stream, &Shared::default())
+        Self::sharing(mid_stream, &SharedContext::default())
     }
 
     /// Returns the same, for one of several connections.
-    pub fn sharing(mid_stream: bool, shared: &Shared) -> Self {
+    pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
         Self {
-            plain: Plain::new(mid_stream),
-            layer: if mid_stream { Layering::Unknown } else { Layering::Plain },
+            plain: PlainDecoder::new(mid_stream),
+            layer: if mid_stream { PacketLayer::Unknown } else { PacketLayer::Plain },
             expansion: Arc::clone(&shared.expansion),
         }
     }
@@ -95,24 +95,24 @@ impl Mysql {
     /// Packets are compressed from here on.
     fn compress(&mut self) {
         self.plain.is_compressed = true;
-        self.layer = Layering::Compressed(Box::new(Layer::new(Arc::clone(&self.expansion))));
+        self.layer = PacketLayer::Compressed(Box::new(CompressedLayer::new(Arc::clone(&self.expansion))));
     }
 }
 
 impl Decoder for Mysql {
     #[inline]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
-        if matches!(self.layer, Layering::Unknown) {
+        if matches!(self.layer, PacketLayer::Unknown) {
             match compressed::begins(side, input.bytes) {
                 Boundary::Yes => self.compress(),
                 // Also where it may be a plain packet: what is compressed shows before that is there as a whole.
                 Boundary::More if input.opaque == 0 && input.bytes.len() < crate::limits::BOUNDARY_WINDOW => {
                     return Ok(Step::More);
                 }
-                _ => self.layer = Layering::Plain,
+                _ => self.layer = PacketLayer::Plain,
             }
         }
-        if let Layering::Compressed(layer) = &mut self.layer {
+        if let PacketLayer::Compressed(layer) = &mut self.layer {
             return layer.step(&mut self.plain, side, input, out);
         }
         let step = self.plain.step(side, input, out);
@@ -124,9 +124,9 @@ impl Decoder for Mysql {
 
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
         match self.layer {
-            Layering::Plain => self.plain.boundary(side, bytes),
-            Layering::Compressed(_) => compressed::begins(side, bytes),
-            Layering::Unknown => match (self.plain.boundary(side, bytes), compressed::begins(side, bytes)) {
+            PacketLayer::Plain => self.plain.boundary(side, bytes),
+            PacketLayer::Compressed(_) => compressed::begins(side, bytes),
+            PacketLayer::Unknown => match (self.plain.boundary(side, bytes), compressed::begins(side, bytes)) {
                 (Boundary::Yes, _) | (_, Boundary::Yes) => Boundary::Yes,
                 (Boundary::No, Boundary::No) => Boundary::No,
                 _ => Boundary::More,
@@ -140,13 +140,13 @@ impl Decoder for Mysql {
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         match &mut self.layer {
-            Layering::Compressed(layer) => layer.lost(&mut self.plain, side, out),
-            Layering::Plain | Layering::Unknown => self.plain.lost(side, out),
+            PacketLayer::Compressed(layer) => layer.lost(&mut self.plain, side, out),
+            PacketLayer::Plain | PacketLayer::Unknown => self.plain.lost(side, out),
         }
     }
 
     fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        if let Layering::Compressed(layer) = &mut self.layer {
+        if let PacketLayer::Compressed(layer) = &mut self.layer {
             layer.end(out);
         }
         self.plain.end(out);
@@ -154,20 +154,20 @@ impl Decoder for Mysql {
 
     fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         match &mut self.layer {
-            Layering::Compressed(layer) => layer.abandon(&mut self.plain, out),
-            Layering::Plain | Layering::Unknown => self.plain.abandon(out),
+            PacketLayer::Compressed(layer) => layer.abandon(&mut self.plain, out),
+            PacketLayer::Plain | PacketLayer::Unknown => self.plain.abandon(out),
         }
     }
 
     #[inline]
     fn quiet(&self) -> Option<u64> {
-        if matches!(self.layer, Layering::Plain) { self.plain.quiet() } else { None }
+        if matches!(self.layer, PacketLayer::Plain) { self.plain.quiet() } else { None }
     }
 
     fn held(&self) -> usize {
         let layer = match &self.layer {
-            Layering::Compressed(layer) => layer.held(),
-            Layering::Plain | Layering::Unknown => 0,
+            PacketLayer::Compressed(layer) => layer.held(),
+            PacketLayer::Plain | PacketLayer::Unknown => 0,
         };
         self.plain.held() + layer
     }

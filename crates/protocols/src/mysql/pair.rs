@@ -5,15 +5,15 @@
 
 use super::sql;
 use crate::limits;
-use crate::statement::Statement;
-use crate::verb::Verb;
+use crate::statement::StatementText;
+use crate::verb::SqlVerb;
 use overhead_decode::{Label, Malformed, OpId, Out, Reader};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 
 /// What an answer looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ExpectedResponse {
     /// Of a login, up to `OK` or an error: the server's greeting, then both sides in turn.
     Login,
     /// Of `COM_CHANGE_USER`, as of a login.
@@ -34,13 +34,13 @@ pub(super) enum Kind {
 
 /// An operation that is not answered yet.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct MysqlPending {
     pub op: OpId,
-    pub kind: Kind,
+    pub kind: ExpectedResponse,
     /// The statement that is executed or fetched.
     pub statement: Option<u32>,
     /// What is prepared.
-    pub prepares: Named,
+    pub prepares: StatementSummary,
     /// Types of its parameters, where it was executed before its number was known.
     pub bound: Vec<u8>,
     /// It makes the server forget all statements.
@@ -51,13 +51,13 @@ pub(super) struct Pending {
     pub outcome: Outcome,
 }
 
-impl Pending {
-    fn new(op: OpId, kind: Kind) -> Self {
+impl MysqlPending {
+    fn new(op: OpId, kind: ExpectedResponse) -> Self {
         Self {
             op,
             kind,
             statement: None,
-            prepares: Named::default(),
+            prepares: StatementSummary::default(),
             bound: Vec::new(),
             resets: false,
             is_answered: false,
@@ -68,15 +68,15 @@ impl Pending {
 
 /// Pairing state of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Pairing {
-    queue: VecDeque<Pending>,
+pub(super) struct MysqlPairing {
+    queue: VecDeque<MysqlPending>,
     /// Packets of the client without counterpart.
     stray: Option<OpId>,
     /// Operations in the queue may have been answered out of sight.
     is_doubtful: bool,
 }
 
-impl Pairing {
+impl MysqlPairing {
     /// Returns whether nothing is under way.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.stray.is_none() && !self.is_doubtful
@@ -84,25 +84,25 @@ impl Pairing {
 
     /// Returns what the next packet of the server answers.
     #[inline]
-    pub fn front(&mut self) -> Option<&mut Pending> {
+    pub fn front(&mut self) -> Option<&mut MysqlPending> {
         self.queue.front_mut()
     }
 
     /// Returns the kind of what the next packet of the server answers.
     #[inline]
-    pub fn kind(&self) -> Option<Kind> {
+    pub fn kind(&self) -> Option<ExpectedResponse> {
         self.queue.front().map(|front| front.kind)
     }
 
     /// Returns the statement that is prepared by the last command of the kind, where it is not answered yet.
-    pub fn prepares_last(&self) -> Option<Named> {
-        let last = self.queue.iter().rev().find(|pending| pending.kind == Kind::Prepare)?;
+    pub fn prepares_last(&self) -> Option<StatementSummary> {
+        let last = self.queue.iter().rev().find(|pending| pending.kind == ExpectedResponse::Prepare)?;
         Some(last.prepares.clone())
     }
 
     /// The statement that is prepared by the last command of the kind is executed with parameters of these types.
     pub fn bind_last(&mut self, types: Vec<u8>) {
-        if let Some(last) = self.queue.iter_mut().rev().find(|pending| pending.kind == Kind::Prepare) {
+        if let Some(last) = self.queue.iter_mut().rev().find(|pending| pending.kind == ExpectedResponse::Prepare) {
             last.bound = types;
         }
     }
@@ -128,18 +128,21 @@ impl Pairing {
     }
 
     /// Queues an operation for its answer.
-    pub fn expect(&mut self, op: OpId, kind: Kind) -> Result<&mut Pending, Malformed> {
+    pub fn expect(&mut self, op: OpId, kind: ExpectedResponse) -> Result<&mut MysqlPending, Malformed> {
         if self.queue.len() >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than are followed"));
         }
-        self.queue.push_back(Pending::new(op, kind));
+        self.queue.push_back(MysqlPending::new(op, kind));
         self.queue.back_mut().ok_or(Malformed("a queue that keeps nothing"))
     }
 
     /// An answer to a request that was not seen: opens an operation for it, and charges it.
     pub fn stray_answer<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         let op = out.orphan("(response)");
-        let pending = Pending { outcome: Outcome::NoReply, ..Pending::new(op, Kind::Result { is_binary: None }) };
+        let pending = MysqlPending {
+            outcome: Outcome::NoReply,
+            ..MysqlPending::new(op, ExpectedResponse::Result { is_binary: None })
+        };
         self.queue.push_front(pending);
         op
     }
@@ -157,7 +160,7 @@ impl Pairing {
     }
 
     /// The answer at the front is whole: closes its operation.
-    pub fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<Pending> {
+    pub fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<MysqlPending> {
         let front = self.queue.pop_front()?;
         self.is_doubtful &= !self.queue.is_empty();
         out.close(front.op, front.outcome);
@@ -199,30 +202,30 @@ impl Pairing {
     /// The connection is over: a stream of events is answered as far as there was one.
     pub fn finish<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.end_stray(out);
-        while self.queue.front().is_some_and(|front| front.kind == Kind::Stream && front.is_answered) {
+        while self.queue.front().is_some_and(|front| front.kind == ExpectedResponse::Stream && front.is_answered) {
             self.answered(out);
         }
     }
 
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.queue.capacity() * size_of::<Pending>()
+        self.queue.capacity() * size_of::<MysqlPending>()
     }
 }
 
 /// What a statement in text is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Named {
-    pub verb: Verb,
+pub(super) struct StatementSummary {
+    pub verb: SqlVerb,
     /// It does nothing but `SET`.
     pub is_settings: bool,
     /// It without the values in it.
-    pub statement: Statement,
+    pub statement: StatementText,
 }
 
-impl Named {
+impl StatementSummary {
     /// From the text of a statement, which says whether it is `normalised`.
-    pub fn of(text: &[u8], is_unescaped: bool, normalised: impl FnOnce(Verb) -> Statement) -> Self {
+    pub fn of(text: &[u8], is_unescaped: bool, normalised: impl FnOnce(SqlVerb) -> StatementText) -> Self {
         let verb = sql::verb(text, is_unescaped);
         let is_settings = verb.is(b"SET") && sql::is_settings(text, is_unescaped);
         Self { verb, is_settings, statement: normalised(verb) }
@@ -230,7 +233,7 @@ impl Named {
 
     /// Returns what is said of a statement that was prepared out of sight.
     pub fn unseen() -> Self {
-        Self { statement: Statement::PreparedBefore, ..Self::default() }
+        Self { statement: StatementText::PreparedBefore, ..Self::default() }
     }
 
     /// Labels an operation that executes it. `unknown` is its name where there is no verb.

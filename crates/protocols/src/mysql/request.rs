@@ -1,14 +1,14 @@
 //! Commands to postings.
 
 use super::command::{self, Command};
-use super::decode::{Continued, Plain};
-use super::pair::Named;
-use super::response::Stage;
-use super::session::{LAST_PREPARED, Statement};
-use super::values::{Bulk, Layout, present, untyped, values};
+use super::decode::{PacketContinuation, PlainDecoder};
+use super::pair::StatementSummary;
+use super::response::ResponseStage;
+use super::session::{LAST_PREPARED, MysqlStatement};
+use super::values::{BulkRows, ValueLayout, present, untyped, values};
 use super::wire::{capability, lenenc, lenenc_at, lenenc_text};
 use crate::limits;
-use crate::statement::{self, Dialect};
+use crate::statement::{self, StatementDialect};
 use overhead_decode::{Cursor, Label, Malformed, OpId, Reader, Short};
 use overhead_model::{Account, Class};
 
@@ -19,30 +19,30 @@ const SEND_TYPES: u16 = 128;
 
 /// What a command came to.
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct DecodedRequest {
     /// What is left of its last field, where another packet continues it.
-    pub rest: Option<Continued>,
+    pub rest: Option<PacketContinuation>,
     /// The statement that is executed or fetched.
     pub statement: Option<u32>,
     /// What is prepared.
-    pub prepares: Named,
+    pub prepares: StatementSummary,
 }
 
-impl Sent {
+impl DecodedRequest {
     /// All that follows is of one account.
     fn all(account: Account, field: &'static str) -> Self {
-        Self { rest: Some(Continued::All(account, field)), ..Self::default() }
+        Self { rest: Some(PacketContinuation::All(account, field)), ..Self::default() }
     }
 }
 
-impl Plain {
+impl PlainDecoder {
     /// A command, behind the packet's header; `op` is charged with it. Labels the operation and queues it for its answer.
     pub(super) fn command<R: Reader>(
         &mut self,
         (op, code, command): (OpId, u8, Command),
         c: &mut Cursor<'_, '_, '_, R>,
         is_continued: bool,
-    ) -> Result<Option<Continued>, Malformed> {
+    ) -> Result<Option<PacketContinuation>, Malformed> {
         c.out().label(op, self.class_of(command), command.name, via_of(code));
         let sent = self.body(op, code, c, is_continued).unwrap_or_default();
         let Some(kind) = command.kind else { return Ok(sent.rest) };
@@ -51,7 +51,7 @@ impl Plain {
         pending.resets = matches!(code, command::RESET_CONNECTION | command::CHANGE_USER);
         pending.prepares = sent.prepares;
         if code == command::CLONE && !self.pairing.has_next() {
-            self.stage = Stage::Cloning;
+            self.stage = ResponseStage::Cloning;
         }
         Ok(sent.rest)
     }
@@ -67,7 +67,7 @@ impl Plain {
         code: u8,
         c: &mut Cursor<'_, '_, '_, R>,
         is_continued: bool,
-    ) -> Result<Sent, Short> {
+    ) -> Result<DecodedRequest, Short> {
         c.skip(1, Account::Framing, "command")?;
         match code {
             command::QUERY => self.query(op, c, is_continued),
@@ -76,7 +76,7 @@ impl Plain {
                 let statement = prepares.statement.as_str();
                 c.out()
                     .label_statement(op, Label { class: Class::Setup, name: "PREPARE", via: via_of(code), statement });
-                Ok(Sent { prepares, ..Sent::all(Account::Query, "statement") })
+                Ok(DecodedRequest { prepares, ..DecodedRequest::all(Account::Query, "statement") })
             }
             command::STMT_EXECUTE => self.execute(op, c, is_continued),
             command::STMT_BULK_EXECUTE => self.bulk(op, c, is_continued),
@@ -87,23 +87,28 @@ impl Plain {
     }
 
     /// Takes in a command about a prepared statement that neither makes it nor executes it.
-    fn of_prepared<R: Reader>(&mut self, op: OpId, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> Result<Sent, Short> {
+    fn of_prepared<R: Reader>(
+        &mut self,
+        op: OpId,
+        code: u8,
+        c: &mut Cursor<'_, '_, '_, R>,
+    ) -> Result<DecodedRequest, Short> {
         let id = c.u32_le(Account::Metadata, "statement id")?;
         match code {
             command::STMT_FETCH => {
                 self.label_part(op, id, "FETCH", c);
                 c.skip(4, Account::Metadata, "row limit")?;
-                return Ok(Sent { statement: Some(id), ..Sent::default() });
+                return Ok(DecodedRequest { statement: Some(id), ..DecodedRequest::default() });
             }
             command::STMT_RESET => self.forget_sent_ahead(id),
             _ if self.session.statement(id).is_some() => self.session.change(|session| session.closed(id)),
             _ => {}
         }
-        Ok(Sent::default())
+        Ok(DecodedRequest::default())
     }
 
     /// Takes in a command that is about no statement.
-    fn administer<R: Reader>(&mut self, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> Result<Sent, Short> {
+    fn administer<R: Reader>(&mut self, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> Result<DecodedRequest, Short> {
         match code {
             command::INIT_DB => c.rest(Account::Metadata, "database name"),
             command::CREATE_DB | command::DROP_DB => c.rest(Account::Schema, "database name"),
@@ -118,11 +123,16 @@ impl Plain {
             }
             _ => c.rest(Account::Metadata, "argument"),
         }
-        Ok(Sent::default())
+        Ok(DecodedRequest::default())
     }
 
     /// `COM_QUERY`: attributes where there are any, and a text.
-    fn query<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> Result<Sent, Short> {
+    fn query<R: Reader>(
+        &mut self,
+        op: OpId,
+        c: &mut Cursor<'_, '_, '_, R>,
+        is_continued: bool,
+    ) -> Result<DecodedRequest, Short> {
         // No text begins like this.
         let looks_so = || c.peek().get(1) == Some(&1) && c.peek().first().is_some_and(|count| *count < b'\t');
         if self.session.has(capability::QUERY_ATTRIBUTES).unwrap_or_else(looks_so) {
@@ -147,7 +157,7 @@ impl Plain {
             named.label(op, ("QUERY", "text"), has_begun, c.out());
         }
         self.session.put(|session| &mut session.has_begun, has_begun || !named.is_settings);
-        Ok(Sent::all(Account::Query, "statement"))
+        Ok(DecodedRequest::all(Account::Query, "statement"))
     }
 
     /// `COM_STMT_EXECUTE`.
@@ -156,12 +166,12 @@ impl Plain {
         op: OpId,
         c: &mut Cursor<'_, '_, '_, R>,
         is_continued: bool,
-    ) -> Result<Sent, Short> {
+    ) -> Result<DecodedRequest, Short> {
         let id = c.u32_le(Account::Metadata, "statement id")?;
         self.label_execution(op, id, "prepared", c);
         let flags = c.u8(Account::Metadata, "flags")?;
         c.skip(4, Account::Metadata, "iteration count")?;
-        let sent = Sent { statement: Some(id), ..Sent::default() };
+        let sent = DecodedRequest { statement: Some(id), ..DecodedRequest::default() };
         if c.remaining() == 0 {
             self.forget_sent_ahead(id);
             return Ok(sent);
@@ -170,7 +180,9 @@ impl Plain {
         let Some(mut count) = known else {
             match if is_continued { None } else { fitted(c) } {
                 // How many parameters there are is not known, and so neither what is a value.
-                None => return Ok(Sent { rest: is_continued.then_some(Continued::Undecoded), ..sent }),
+                None => {
+                    return Ok(DecodedRequest { rest: is_continued.then_some(PacketContinuation::Undecoded), ..sent });
+                }
                 // Later executions go without their types.
                 Some(types) if id == LAST_PREPARED => self.pairing.bind_last(types),
                 Some(_) => {}
@@ -186,7 +198,7 @@ impl Plain {
             return Ok(sent);
         }
         let rest = self.parameters(id, (count, has_names), c, is_continued)?;
-        Ok(Sent { rest, ..sent })
+        Ok(DecodedRequest { rest, ..sent })
     }
 
     /// Parameters of an execution: which are null, their types, where these are new, and their values.
@@ -196,7 +208,7 @@ impl Plain {
         (count, has_names): (u64, bool),
         c: &mut Cursor<'_, '_, '_, R>,
         is_continued: bool,
-    ) -> Result<Option<Continued>, Short> {
+    ) -> Result<Option<PacketContinuation>, Short> {
         let nulls = c.take(count.div_ceil(8), Account::Framing, "null bitmap")?;
         let is_bound = c.u8(Account::Metadata, "new parameters")? == 1;
         if is_bound {
@@ -216,7 +228,7 @@ impl Plain {
         let mut layouts = present(&statement.bound, &nulls, 0);
         c.out().enter("parameters");
         let read = values(c, &mut layouts, is_continued)?;
-        let rest = Continued::of(read, layouts);
+        let rest = PacketContinuation::of(read, layouts);
         untyped(c);
         c.out().leave();
         self.forget_sent_ahead(id);
@@ -224,10 +236,19 @@ impl Plain {
     }
 
     /// `COM_STMT_BULK_EXECUTE` of `MariaDB`: rows of parameters, each with a byte that says whether it is null.
-    fn bulk<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> Result<Sent, Short> {
+    fn bulk<R: Reader>(
+        &mut self,
+        op: OpId,
+        c: &mut Cursor<'_, '_, '_, R>,
+        is_continued: bool,
+    ) -> Result<DecodedRequest, Short> {
         let id = c.u32_le(Account::Metadata, "statement id")?;
         self.label_execution(op, id, "bulk", c);
-        let sent = Sent { statement: Some(id), rest: Some(Continued::Undecoded), ..Sent::default() };
+        let sent = DecodedRequest {
+            statement: Some(id),
+            rest: Some(PacketContinuation::Undecoded),
+            ..DecodedRequest::default()
+        };
         let flags = c.array(Account::Metadata, "flags").map(u16::from_le_bytes)?;
         let Some(count) = self.known(id).map(|known| known.parameters) else { return Ok(sent) };
         if flags & SEND_TYPES != 0 {
@@ -237,17 +258,21 @@ impl Plain {
             }
         }
         let Some(statement) = self.session.statement(id) else { return Ok(sent) };
-        let layouts: Option<Vec<Layout>> = statement.bound.iter().map(|&kind| Layout::of(kind)).collect();
+        let layouts: Option<Vec<ValueLayout>> = statement.bound.iter().map(|&kind| ValueLayout::of(kind)).collect();
         let Some(layouts) = layouts.filter(|layouts| !layouts.is_empty()) else {
             untyped(c);
             return Ok(sent);
         };
-        let rest = Bulk::of(layouts).rows(c, is_continued).ok().flatten().map_or(Continued::Undecoded, Continued::Bulk);
-        Ok(Sent { rest: Some(rest), ..sent })
+        let rest = BulkRows::of(layouts)
+            .rows(c, is_continued)
+            .ok()
+            .flatten()
+            .map_or(PacketContinuation::Undecoded, PacketContinuation::Bulk);
+        Ok(DecodedRequest { rest: Some(rest), ..sent })
     }
 
     /// `COM_STMT_SEND_LONG_DATA`: a part of one parameter.
-    fn long_data<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>) -> Result<Sent, Short> {
+    fn long_data<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>) -> Result<DecodedRequest, Short> {
         let id = c.u32_le(Account::Metadata, "statement id")?;
         self.label_part(op, id, "LONG DATA", c);
         let index = c.array(Account::Metadata, "parameter number").map(u16::from_le_bytes)?;
@@ -256,7 +281,7 @@ impl Plain {
         if is_new {
             self.session.change(|session| session.change_statement(id, |statement| statement.sent_ahead.push(index)));
         }
-        Ok(Sent::all(Account::Data, "value"))
+        Ok(DecodedRequest::all(Account::Data, "value"))
     }
 
     /// An execution ends what was sent ahead for it.
@@ -267,15 +292,15 @@ impl Plain {
     }
 
     /// Returns the statement with this id, where it is known what it is.
-    fn known(&self, id: u32) -> Option<&Statement> {
+    fn known(&self, id: u32) -> Option<&MysqlStatement> {
         let is_open = id == LAST_PREPARED && self.pairing.prepares_last().is_some();
         self.session.statement(id).filter(|_| !is_open)
     }
 
     /// Returns what the statement with this id is.
-    fn named(&self, id: u32) -> Named {
+    fn named(&self, id: u32) -> StatementSummary {
         let known = if id == LAST_PREPARED { self.pairing.prepares_last() } else { None };
-        known.or_else(|| Some(self.session.statement(id)?.named.clone())).unwrap_or_else(Named::unseen)
+        known.or_else(|| Some(self.session.statement(id)?.named.clone())).unwrap_or_else(StatementSummary::unseen)
     }
 
     /// Labels a command that goes with an execution of a statement.
@@ -327,11 +352,11 @@ fn parameters_of(inside: &[u8], count: usize) -> Option<Vec<u8>> {
     // Bits that are of no parameter are not set, and neither are flags but one.
     let is_sound = count.is_multiple_of(8) || nulls.last()? >> (count % 8) == 0;
     let types: Vec<u8> = pairs.chunks_exact(2).filter(|pair| matches!(pair[1], 0 | 0x80)).map(|pair| pair[0]).collect();
-    let is_known = types.len() == count && types.iter().all(|&kind| Layout::of(kind).is_some());
+    let is_known = types.len() == count && types.iter().all(|&kind| ValueLayout::of(kind).is_some());
     for layout in present(&types, nulls, 0).filter(|_| is_sound && is_known) {
         let (len, used) = match layout {
-            Layout::Fixed(len) => (u64::from(len), 0),
-            Layout::Counted | Layout::Text => lenenc_at(values)?,
+            ValueLayout::Fixed(len) => (u64::from(len), 0),
+            ValueLayout::Counted | ValueLayout::Text => lenenc_at(values)?,
         };
         values = values.get(used..)?.get(usize::try_from(len).ok()?..)?;
     }
@@ -355,15 +380,15 @@ fn via_of(code: u8) -> &'static str {
 
 /// The text of a statement, up to the end, with what it says. It may be continued in another packet. Backslashes mean nothing in it
 /// where it `is_unescaped`.
-fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, is_continued: bool, is_unescaped: bool) -> Named {
+fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, is_continued: bool, is_unescaped: bool) -> StatementSummary {
     let text = c.peek();
     let is_whole = !is_continued && text.len() as u64 == c.remaining();
     let is_wanted = c.out().wants_statements();
     let mut has_free_numbers = true;
-    let dialect = if is_unescaped { Dialect::MysqlUnescaped } else { Dialect::Mysql };
-    let named = Named::of(text, is_unescaped, |verb| {
+    let dialect = if is_unescaped { StatementDialect::MysqlUnescaped } else { StatementDialect::Mysql };
+    let named = StatementSummary::of(text, is_unescaped, |verb| {
         if !is_wanted {
-            return statement::Statement::None;
+            return statement::StatementText::None;
         }
         let normalised = statement::of(text, is_whole, dialect, || verb.as_str().to_owned());
         has_free_numbers = normalised.has_free_numbers;

@@ -1,10 +1,10 @@
 //! Answers to postings: `OK`, errors, results, definitions, rows ("Generic Response Packets", "Text Resultset", "Binary
 //! Protocol Resultset" in `MySQL`'s manual).
 
-use super::decode::{Continued, Plain};
-use super::pair::{Kind, Pending};
-use super::session::Statement;
-use super::values::{Layout, present, untyped, value, values};
+use super::decode::{PacketContinuation, PlainDecoder};
+use super::pair::{ExpectedResponse, MysqlPending};
+use super::session::MysqlStatement;
+use super::values::{ValueLayout, present, untyped, value, values};
 use super::wire::{self, capability, lenenc, lenenc_free, lenenc_text, status, u16_at};
 use overhead_decode::{Cursor, Free, Reader, Short};
 use overhead_model::{Account, Outcome};
@@ -14,7 +14,7 @@ const COLUMNS: u64 = 4096;
 
 /// What the next packet of the server is, of the answer at the front of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ResponseStage {
     /// The first one of an answer or of a further result.
     #[default]
     First,
@@ -45,7 +45,7 @@ pub(super) enum Stage {
 
 /// Whether an answer goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum ResponseProgress {
     More,
     /// The answer is whole.
     Done,
@@ -53,7 +53,7 @@ pub(super) enum Next {
 
 /// A packet of the server behind its header.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packet {
+pub(super) struct ResponsePacket {
     /// Its first byte; `None` where it is empty or was not captured.
     pub first: Option<u8>,
     pub len: u64,
@@ -63,7 +63,7 @@ pub(super) struct Packet {
     pub is_continued: bool,
 }
 
-impl Packet {
+impl ResponsePacket {
     /// Returns whether it ends definitions or rows.
     fn is_end(self) -> bool {
         self.first == Some(wire::EOF) && self.len < wire::FULL
@@ -74,14 +74,15 @@ impl Packet {
     }
 }
 
-impl Plain {
+impl PlainDecoder {
     /// A packet of an answer.
     pub(super) fn answer<R: Reader>(
         &mut self,
-        kind: Kind,
-        packet: Packet,
+        kind: ExpectedResponse,
+        packet: ResponsePacket,
         c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<Next, Short> {
+    ) -> Result<ResponseProgress, Short> {
+        use {ExpectedResponse as Kind, ResponseStage as Stage};
         let Some(first) = packet.first.or_else(|| (packet.len == 0).then_some(0)) else {
             self.stage = Stage::Blind;
             return Err(Short);
@@ -100,18 +101,18 @@ impl Plain {
                 self.stage = Stage::Rows;
                 if packet.is_end() { self.end_result(packet, c) } else { self.row(packet, c) }
             }
-            (Stage::First, Kind::FieldList) => self.column(true, c).map(|_| Next::More),
+            (Stage::First, Kind::FieldList) => self.column(true, c).map(|_| ResponseProgress::More),
             (Stage::First, Kind::Text) => {
                 c.rest(Account::Data, "text");
-                Ok(Next::Done)
+                Ok(ResponseProgress::Done)
             }
             (Stage::Cloned, Kind::Stream) if super::command::ends_clone(first) => {
                 c.rest(Account::Status, "clone response");
-                Ok(Next::Done)
+                Ok(ResponseProgress::Done)
             }
             (Stage::First | Stage::Cloning | Stage::Cloned, Kind::Stream) => {
                 let end = event(packet, c);
-                self.rest_of_row = packet.is_continued.then_some(Continued::All(Account::Data, "event"));
+                self.rest_of_row = packet.is_continued.then_some(PacketContinuation::All(Account::Data, "event"));
                 Ok(end)
             }
             (Stage::First | Stage::Infile | Stage::FileSent, Kind::Result { is_binary }) => {
@@ -121,7 +122,7 @@ impl Plain {
                 let kind = self.column(false, c)?;
                 self.columns.push(kind);
                 self.stage = if left > 1 { Stage::Columns(left - 1) } else { self.defined() };
-                Ok(Next::More)
+                Ok(ResponseProgress::More)
             }
             (Stage::Defined, _) => self.behind_definitions(packet, c),
             (Stage::Parameters(..) | Stage::Parameterized(_) | Stage::PreparedColumns(_) | Stage::Prepared, _) => {
@@ -135,10 +136,10 @@ impl Plain {
     fn result<R: Reader>(
         &mut self,
         is_binary: Option<bool>,
-        packet: Packet,
+        packet: ResponsePacket,
         first: u8,
         c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<Next, Short> {
+    ) -> Result<ResponseProgress, Short> {
         // A count of no columns is never sent, but for definitions that are left out: then it is two bytes.
         match first {
             wire::OK => self.ok(c),
@@ -148,40 +149,44 @@ impl Plain {
                 c.skip(1, Account::Framing, "header")?;
                 c.rest(Account::Metadata, "file name");
                 c.out().leave();
-                self.stage = Stage::Infile;
-                Ok(Next::More)
+                self.stage = ResponseStage::Infile;
+                Ok(ResponseProgress::More)
             }
             _ => {
                 let count = lenenc(c, Account::Framing, "column count")?;
                 let follows = if c.remaining() > 0 { c.u8(Account::Schema, "definitions follow")? != 0 } else { true };
                 self.is_binary = is_binary;
                 if count == 0 || count > COLUMNS {
-                    self.stage = Stage::Blind;
+                    self.stage = ResponseStage::Blind;
                     return Err(Short);
                 }
                 self.columns.clear();
                 self.column_count = count;
                 self.is_defined = follows;
                 if follows {
-                    self.stage = Stage::Columns(count);
+                    self.stage = ResponseStage::Columns(count);
                 } else {
                     self.recall_columns();
                     self.stage = self.defined();
                 }
-                Ok(Next::More)
+                Ok(ResponseProgress::More)
             }
         }
     }
 
     /// What follows definitions of columns.
-    fn defined(&mut self) -> Stage {
+    fn defined(&mut self) -> ResponseStage {
         self.remember_columns();
-        if self.session.has_eof() == Some(false) { Stage::Rows } else { Stage::Defined }
+        if self.session.has_eof() == Some(false) { ResponseStage::Rows } else { ResponseStage::Defined }
     }
 
     /// The packet behind definitions: an `EOF` packet, where servers send one. Where that is not known, it tells.
-    fn behind_definitions<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
-        self.stage = Stage::Rows;
+    fn behind_definitions<R: Reader>(
+        &mut self,
+        packet: ResponsePacket,
+        c: &mut Cursor<'_, '_, '_, R>,
+    ) -> Result<ResponseProgress, Short> {
+        self.stage = ResponseStage::Rows;
         if self.session.has_eof().is_none() {
             self.session.put(|session| &mut session.is_eof_seen, Some(packet.is_eof()));
         }
@@ -190,11 +195,15 @@ impl Plain {
         }
         let flags = eof(packet, c)?;
         // A cursor was opened: rows are fetched.
-        if flags & status::CURSOR_EXISTS != 0 { Ok(self.ended(flags)) } else { Ok(Next::More) }
+        if flags & status::CURSOR_EXISTS != 0 { Ok(self.ended(flags)) } else { Ok(ResponseProgress::More) }
     }
 
     /// A row.
-    fn row<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+    fn row<R: Reader>(
+        &mut self,
+        packet: ResponsePacket,
+        c: &mut Cursor<'_, '_, '_, R>,
+    ) -> Result<ResponseProgress, Short> {
         let is_binary = *self.is_binary.get_or_insert_with(|| {
             let cells = usize::try_from(self.column_count).unwrap_or(usize::MAX);
             packet.first == Some(wire::OK) && !super::values::is_text_row(c.peek(), cells)
@@ -202,18 +211,18 @@ impl Plain {
         c.out().enter("row");
         let read = if is_binary { self.binary_row(packet, c) } else { self.text_row(packet, c) };
         c.out().leave();
-        read.map(|()| Next::More)
+        read.map(|()| ResponseProgress::More)
     }
 
-    fn text_row<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn text_row<R: Reader>(&mut self, packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         let cells = usize::try_from(self.column_count).unwrap_or(usize::MAX);
-        let mut layouts = std::iter::repeat_n(Layout::Text, cells);
+        let mut layouts = std::iter::repeat_n(ValueLayout::Text, cells);
         let read = values(c, &mut layouts, packet.is_continued)?;
-        self.rest_of_row = Continued::of(read, layouts).filter(|_| packet.is_continued);
+        self.rest_of_row = PacketContinuation::of(read, layouts).filter(|_| packet.is_continued);
         Ok(())
     }
 
-    fn binary_row<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn binary_row<R: Reader>(&mut self, packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         c.skip(1, Account::Framing, "header")?;
         if self.column_count == 0 || (self.columns.len() as u64) < self.column_count {
             // Of a statement that was prepared and executed out of sight.
@@ -222,7 +231,7 @@ impl Plain {
         let nulls = c.take((self.column_count + 9) / 8, Account::Framing, "null bitmap")?;
         let mut layouts = present(&self.columns, nulls, 2);
         let read = values(c, &mut layouts, packet.is_continued)?;
-        self.rest_of_row = Continued::of(read, layouts).filter(|_| packet.is_continued);
+        self.rest_of_row = PacketContinuation::of(read, layouts).filter(|_| packet.is_continued);
         if self.rest_of_row.is_none() {
             untyped(c);
         }
@@ -281,13 +290,17 @@ impl Plain {
         if let Some(statement) = id.and_then(|id| self.session.statement(id)) {
             self.columns.extend_from_slice(&statement.columns);
         }
-        if self.pairing.kind() == Some(Kind::Fetch) {
+        if self.pairing.kind() == Some(ExpectedResponse::Fetch) {
             self.column_count = self.columns.len() as u64;
         }
     }
 
     /// The packet behind rows or definitions: `EOF`, or the `OK` that took its place.
-    fn end_result<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+    fn end_result<R: Reader>(
+        &mut self,
+        packet: ResponsePacket,
+        c: &mut Cursor<'_, '_, '_, R>,
+    ) -> Result<ResponseProgress, Short> {
         if !packet.is_eof() {
             return self.ok(c);
         }
@@ -295,14 +308,14 @@ impl Plain {
     }
 
     /// A result is over; another one may follow.
-    fn ended(&mut self, flags: u16) -> Next {
-        self.stage = Stage::First;
+    fn ended(&mut self, flags: u16) -> ResponseProgress {
+        self.stage = ResponseStage::First;
         self.session.put(|session| &mut session.is_unescaped, flags & status::NO_BACKSLASH_ESCAPES != 0);
-        if flags & status::MORE_RESULTS != 0 { Next::More } else { Next::Done }
+        if flags & status::MORE_RESULTS != 0 { ResponseProgress::More } else { ResponseProgress::Done }
     }
 
     /// An `OK` packet.
-    pub(super) fn ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+    pub(super) fn ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<ResponseProgress, Short> {
         c.out().enter("OK");
         c.skip(1, Account::Status, "header")?;
         lenenc_free(c, Account::Status, "affected rows")?;
@@ -331,23 +344,27 @@ impl Plain {
     }
 
     /// An error, or a report of progress.
-    pub(super) fn error<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Next {
+    pub(super) fn error<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> ResponseProgress {
         let is_progress = u16_at(c.peek(), 1) == Some(wire::PROGRESS) && !self.session.is_old();
         c.out().enter(if is_progress { "progress" } else { "error" });
         c.rest(Account::Status, if is_progress { "report" } else { "message" });
         c.out().leave();
         if is_progress {
-            return Next::More;
+            return ResponseProgress::More;
         }
         if let Some(front) = self.pairing.front() {
             front.outcome = Outcome::Error;
         }
-        self.stage = Stage::First;
-        Next::Done
+        self.stage = ResponseStage::First;
+        ResponseProgress::Done
     }
 
     /// Authentication: `OK`, another plugin to be used, more data.
-    fn authentication<R: Reader>(&mut self, first: u8, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+    fn authentication<R: Reader>(
+        &mut self,
+        first: u8,
+        c: &mut Cursor<'_, '_, '_, R>,
+    ) -> Result<ResponseProgress, Short> {
         match first {
             wire::OK => self.ok(c),
             wire::EOF if c.remaining() > 1 => {
@@ -356,18 +373,18 @@ impl Plain {
                 wire::nul_text(c, Account::Metadata, "authentication plugin")?;
                 c.rest(Account::Metadata, "authentication data");
                 c.out().leave();
-                Ok(Next::More)
+                Ok(ResponseProgress::More)
             }
             _ => {
                 c.skip(1, Account::Framing, "header")?;
                 c.rest(Account::Metadata, "authentication data");
-                Ok(Next::More)
+                Ok(ResponseProgress::More)
             }
         }
     }
 
     /// The first packet that answers `COM_STMT_PREPARE`.
-    fn prepare_ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+    fn prepare_ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<ResponseProgress, Short> {
         c.out().enter("prepared");
         c.skip(1, Account::Status, "header")?;
         let id = c.u32_le(Account::Metadata, "statement id")?;
@@ -377,9 +394,9 @@ impl Plain {
         c.skip(2.min(c.remaining()), Account::Status, "warnings")?;
         let follows = if c.remaining() > 0 { c.u8(Account::Schema, "definitions follow")? != 0 } else { true };
         c.out().leave();
-        let Some(Pending { prepares, bound, .. }) = self.pairing.front() else { return Err(Short) };
+        let Some(MysqlPending { prepares, bound, .. }) = self.pairing.front() else { return Err(Short) };
         let bound = std::mem::take(bound);
-        let statement = Statement { named: prepares.clone(), parameters, bound, ..Statement::default() };
+        let statement = MysqlStatement { named: prepares.clone(), parameters, bound, ..MysqlStatement::default() };
         self.session.change(|session| session.prepared(id, statement));
         self.columns.clear();
         self.prepared = id;
@@ -389,32 +406,36 @@ impl Plain {
 
     /// Returns what follows in the definitions of a statement: so many parameters, then so many columns. `behind` says that
     /// definitions came before, which an `EOF` packet may end.
-    fn define(&mut self, parameters: u64, columns: u64, behind: bool) -> Next {
+    fn define(&mut self, parameters: u64, columns: u64, behind: bool) -> ResponseProgress {
         let may_have_eof = behind && self.session.has_eof() != Some(false);
         self.stage = match (parameters, columns) {
-            (1.., _) => Stage::Parameters(parameters, columns),
-            (0, 1..) if may_have_eof && self.columns.is_empty() => Stage::Parameterized(columns),
-            (0, 1..) => Stage::PreparedColumns(columns),
-            (0, 0) if may_have_eof => Stage::Prepared,
+            (1.., _) => ResponseStage::Parameters(parameters, columns),
+            (0, 1..) if may_have_eof && self.columns.is_empty() => ResponseStage::Parameterized(columns),
+            (0, 1..) => ResponseStage::PreparedColumns(columns),
+            (0, 0) if may_have_eof => ResponseStage::Prepared,
             (0, 0) => return self.statement_defined(),
         };
-        Next::More
+        ResponseProgress::More
     }
 
-    fn definitions<R: Reader>(&mut self, packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<Next, Short> {
+    fn definitions<R: Reader>(
+        &mut self,
+        packet: ResponsePacket,
+        c: &mut Cursor<'_, '_, '_, R>,
+    ) -> Result<ResponseProgress, Short> {
         match self.stage {
-            Stage::Parameters(left, columns) => {
+            ResponseStage::Parameters(left, columns) => {
                 self.column(false, c)?;
                 Ok(self.define(left - 1, columns, true))
             }
-            Stage::Parameterized(columns) if packet.is_eof() => {
+            ResponseStage::Parameterized(columns) if packet.is_eof() => {
                 self.tell_eof(true);
                 eof(packet, c)?;
-                self.stage = Stage::PreparedColumns(columns);
-                Ok(Next::More)
+                self.stage = ResponseStage::PreparedColumns(columns);
+                Ok(ResponseProgress::More)
             }
-            Stage::PreparedColumns(left) | Stage::Parameterized(left) => {
-                if matches!(self.stage, Stage::Parameterized(_)) {
+            ResponseStage::PreparedColumns(left) | ResponseStage::Parameterized(left) => {
+                if matches!(self.stage, ResponseStage::Parameterized(_)) {
                     self.tell_eof(false);
                 }
                 let kind = self.column(false, c)?;
@@ -436,18 +457,18 @@ impl Plain {
     }
 
     /// All definitions of a statement were seen.
-    fn statement_defined(&mut self) -> Next {
+    fn statement_defined(&mut self) -> ResponseProgress {
         let (id, columns) = (self.prepared, std::mem::take(&mut self.columns));
         if !columns.is_empty() {
             self.session.change(|session| session.change_statement(id, |statement| statement.columns = columns));
         }
-        self.stage = Stage::First;
-        Next::Done
+        self.stage = ResponseStage::First;
+        ResponseProgress::Done
     }
 
     /// Returns whether the answer at the front may be over: it is if no `EOF` packet follows.
     pub(super) fn may_be_over(&self) -> bool {
-        self.stage == Stage::Prepared && self.session.has_eof().is_none()
+        self.stage == ResponseStage::Prepared && self.session.has_eof().is_none()
     }
 
     /// The answer at the front is over: no `EOF` packet followed.
@@ -459,7 +480,7 @@ impl Plain {
     /// What is left of a row, in the packet that continues it.
     pub(super) fn continue_row<R: Reader>(
         &mut self,
-        rest: Continued,
+        rest: PacketContinuation,
         is_continued: bool,
         c: &mut Cursor<'_, '_, '_, R>,
     ) -> Result<(), Short> {
@@ -470,13 +491,13 @@ impl Plain {
     }
 }
 
-impl Continued {
+impl PacketContinuation {
     /// What is left of values that were read in part.
-    pub(super) fn of(read: super::values::Read, layouts: impl Iterator<Item = Layout>) -> Option<Self> {
+    pub(super) fn of(read: super::values::ValuesRead, layouts: impl Iterator<Item = ValueLayout>) -> Option<Self> {
         match read {
-            super::values::Read::All => None,
-            super::values::Read::Partly(left) => Some(Self::Values(left, layouts.collect())),
-            super::values::Read::Before(layout) => {
+            super::values::ValuesRead::All => None,
+            super::values::ValuesRead::Partly(left) => Some(Self::Values(left, layouts.collect())),
+            super::values::ValuesRead::Before(layout) => {
                 Some(Self::Values(0, std::iter::once(layout).chain(layouts).collect()))
             }
         }
@@ -527,17 +548,17 @@ fn old_column<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
 }
 
 /// An `EOF` packet; gives its status flags.
-fn eof<R: Reader>(packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Result<u16, Short> {
+fn eof<R: Reader>(packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> Result<u16, Short> {
     let flags = if packet.len >= wire::EOF_LENGTH { u16_at(c.peek(), 3).ok_or(Short)? } else { 0 };
     c.rest(Account::Status, "EOF");
     Ok(flags)
 }
 
 /// An event of a binary log behind a byte that says that it is one; its header has 19 bytes.
-fn event<R: Reader>(packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Next {
+fn event<R: Reader>(packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> ResponseProgress {
     if packet.is_end() {
         c.rest(Account::Status, "EOF");
-        return Next::Done;
+        return ResponseProgress::Done;
     }
     c.out().enter("event");
     let _ = c.skip(1.min(c.remaining()), Account::Framing, "header");
@@ -547,5 +568,5 @@ fn event<R: Reader>(packet: Packet, c: &mut Cursor<'_, '_, '_, R>) -> Next {
     let _ = c.skip(19.min(c.remaining()), Account::Metadata, "event header");
     c.rest(Account::Data, "event");
     c.out().leave();
-    Next::More
+    ResponseProgress::More
 }

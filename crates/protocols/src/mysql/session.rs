@@ -1,6 +1,6 @@
 //! What a connection remembers: what was negotiated, and prepared statements.
 
-use super::pair::Named;
+use super::pair::StatementSummary;
 use super::wire::capability;
 use crate::limits;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(super) struct Session {
     pub pipelines: bool,
     /// The connection is that of a replica.
     pub replicates: bool,
-    statements: BTreeMap<u32, Statement>,
+    statements: BTreeMap<u32, MysqlStatement>,
     /// Bytes that the statements hold beyond their own size.
     in_statements: usize,
     /// What was prepared last.
@@ -33,8 +33,8 @@ pub(super) struct Session {
 
 /// A prepared statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Statement {
-    pub named: Named,
+pub(super) struct MysqlStatement {
+    pub named: StatementSummary,
     /// How many parameters it has.
     pub parameters: u16,
     /// Types of its parameters, as they were bound last.
@@ -62,12 +62,12 @@ impl Session {
     }
 
     /// Returns the statement with this id.
-    pub fn statement(&self, id: u32) -> Option<&Statement> {
+    pub fn statement(&self, id: u32) -> Option<&MysqlStatement> {
         self.statements.get(&self.resolve(id))
     }
 
     /// Changes the statement with this id, if there is one.
-    pub fn change_statement(&mut self, id: u32, change: impl FnOnce(&mut Statement)) {
+    pub fn change_statement(&mut self, id: u32, change: impl FnOnce(&mut MysqlStatement)) {
         let id = self.resolve(id);
         let Some(statement) = self.statements.get_mut(&id) else { return };
         self.in_statements -= statement.held();
@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// Remembers a statement; beyond the limit, the one with the lowest id is forgotten, which is the oldest.
-    pub fn prepared(&mut self, id: u32, statement: Statement) {
+    pub fn prepared(&mut self, id: u32, statement: MysqlStatement) {
         self.in_statements += statement.held();
         let replaced = self.statements.insert(id, statement);
         self.last_prepared = Some(id);
@@ -108,11 +108,11 @@ impl Session {
 
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.statements.len() * (size_of::<Statement>() + 3 * size_of::<u32>()) + self.in_statements
+        self.statements.len() * (size_of::<MysqlStatement>() + 3 * size_of::<u32>()) + self.in_statements
     }
 }
 
-impl Statement {
+impl MysqlStatement {
     fn held(&self) -> usize {
         self.named.statement.held() + self.bound.capacity() + 2 * self.sent_ahead.capacity() + self.columns.capacity()
     }

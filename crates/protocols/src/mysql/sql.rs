@@ -1,18 +1,18 @@
 //! The verb of an SQL text, found without a grammar (lexical structure: manual of `MySQL`, chapter 11, "Comments" 11.7).
 
-use crate::verb::Verb;
+use crate::verb::SqlVerb;
 
 /// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part. Backslashes
 /// mean nothing where it `is_unescaped`.
-pub(super) fn verb(sql: &[u8], is_unescaped: bool) -> Verb {
-    let mut words = Words::new(sql, is_unescaped);
+pub(super) fn verb(sql: &[u8], is_unescaped: bool) -> SqlVerb {
+    let mut words = SqlWords::new(sql, is_unescaped);
     let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"VALUES", b"TABLE"];
-    Verb::of_statement(|| words.next_word().map(|word| (word, words.depth)), &main)
+    SqlVerb::of_statement(|| words.next_word().map(|word| (word, words.depth)), &main)
 }
 
 /// Returns whether `sql` does nothing but `SET`.
 pub(super) fn is_settings(sql: &[u8], is_unescaped: bool) -> bool {
-    let mut words = Words::new(sql, is_unescaped);
+    let mut words = SqlWords::new(sql, is_unescaped);
     let mut any = false;
     while let Some(word) = words.next_word() {
         if !word.eq_ignore_ascii_case(b"SET") {
@@ -26,7 +26,7 @@ pub(super) fn is_settings(sql: &[u8], is_unescaped: bool) -> bool {
 
 /// Words of an SQL text outside of comments and quotes. What stands in a comment that servers execute (`/*!40101 … */`) is text
 /// like any other.
-struct Words<'a> {
+struct SqlWords<'a> {
     rest: &'a [u8],
     /// Parentheses that are open.
     depth: usize,
@@ -36,7 +36,7 @@ struct Words<'a> {
     is_unescaped: bool,
 }
 
-impl<'a> Words<'a> {
+impl<'a> SqlWords<'a> {
     fn new(rest: &'a [u8], is_unescaped: bool) -> Self {
         Self { rest, depth: 0, is_ended: false, is_unescaped }
     }

@@ -9,16 +9,16 @@ use overhead_model::Account;
 
 /// How a value lies in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum ValueLayout {
     /// So many bytes.
     Fixed(u8),
     /// A length and as many bytes; dates and times too, whose length is one byte.
     Counted,
-    /// As [`Layout::Counted`], or a null: a cell in text.
+    /// As [`ValueLayout::Counted`], or a null: a cell in text.
     Text,
 }
 
-impl Layout {
+impl ValueLayout {
     /// Returns the layout of a value of this type in binary; `None` for a type that no manual knows.
     pub fn of(kind: u8) -> Option<Self> {
         Some(match kind {
@@ -42,13 +42,13 @@ impl Layout {
 
 /// How far values were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum ValuesRead {
     /// All of them.
     All,
     /// The packet ended, and another one continues it: so many bytes of the last value are in there.
     Partly(u64),
     /// It ended amid the length of a value that is laid out so.
-    Before(Layout),
+    Before(ValueLayout),
 }
 
 /// Posts values, one for each layout. `is_continued` where another packet continues this one.
@@ -59,30 +59,32 @@ pub(super) enum Read {
 #[inline]
 pub(super) fn values<R: Reader>(
     c: &mut Cursor<'_, '_, '_, R>,
-    layouts: &mut impl Iterator<Item = Layout>,
+    layouts: &mut impl Iterator<Item = ValueLayout>,
     is_continued: bool,
-) -> Result<Read, Short> {
+) -> Result<ValuesRead, Short> {
     for layout in layouts {
         let len = match layout {
-            Layout::Fixed(len) => u64::from(len),
-            Layout::Text if c.peek().first() == Some(&LOCAL_INFILE) => {
+            ValueLayout::Fixed(len) => u64::from(len),
+            ValueLayout::Text if c.peek().first() == Some(&LOCAL_INFILE) => {
                 c.skip(1, Account::Framing, "null")?;
                 continue;
             }
-            Layout::Text | Layout::Counted if is_continued && is_cut(c) => return Ok(Read::Before(layout)),
-            Layout::Text | Layout::Counted => lenenc(c, Account::Framing, "length")?,
+            ValueLayout::Text | ValueLayout::Counted if is_continued && is_cut(c) => {
+                return Ok(ValuesRead::Before(layout));
+            }
+            ValueLayout::Text | ValueLayout::Counted => lenenc(c, Account::Framing, "length")?,
         };
         if let Some(left) = value(c, len, is_continued)? {
-            return Ok(Read::Partly(left));
+            return Ok(ValuesRead::Partly(left));
         }
     }
-    Ok(Read::All)
+    Ok(ValuesRead::All)
 }
 
 /// Rows of parameters, each behind a byte that says whether it is null, and how far they were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bulk {
-    layouts: Vec<Layout>,
+pub(super) struct BulkRows {
+    layouts: Vec<ValueLayout>,
     /// Which of them comes next.
     at: usize,
     /// The byte before it was read: it is not null.
@@ -91,9 +93,9 @@ pub(super) struct Bulk {
     left: u64,
 }
 
-impl Bulk {
+impl BulkRows {
     /// Returns the beginning of rows with these parameters, one at least.
-    pub fn of(layouts: Vec<Layout>) -> Self {
+    pub fn of(layouts: Vec<ValueLayout>) -> Self {
         Self { layouts, at: 0, is_present: false, left: 0 }
     }
 
@@ -112,9 +114,9 @@ impl Bulk {
             }
             if self.is_present {
                 self.left = match layout {
-                    Layout::Fixed(len) => u64::from(len),
-                    Layout::Text | Layout::Counted if is_continued && is_cut(c) => return Ok(Some(self)),
-                    Layout::Text | Layout::Counted => lenenc(c, Account::Framing, "length")?,
+                    ValueLayout::Fixed(len) => u64::from(len),
+                    ValueLayout::Text | ValueLayout::Counted if is_continued && is_cut(c) => return Ok(Some(self)),
+                    ValueLayout::Text | ValueLayout::Counted => lenenc(c, Account::Framing, "length")?,
                 };
                 self.is_present = false;
             } else {
@@ -155,12 +157,12 @@ pub(super) fn value<R: Reader>(
 
 /// The layouts of those values in binary that are not null, by their types and a bitmap whose first bits, `offset` of them, are
 /// of nobody. Ends before a type that is not known.
-pub(super) fn present<'t>(types: &'t [u8], nulls: &'t [u8], offset: usize) -> impl Iterator<Item = Layout> + 't {
+pub(super) fn present<'t>(types: &'t [u8], nulls: &'t [u8], offset: usize) -> impl Iterator<Item = ValueLayout> + 't {
     let is_null = move |index: usize| {
         let bit = index + offset;
         nulls.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0)
     };
-    types.iter().enumerate().filter(move |(index, _)| !is_null(*index)).map_while(|(_, &kind)| Layout::of(kind))
+    types.iter().enumerate().filter(move |(index, _)| !is_null(*index)).map_while(|(_, &kind)| ValueLayout::of(kind))
 }
 
 /// Posts what is left as values of unknown types.

@@ -8,7 +8,7 @@ use super::sql::SqlSummary;
 use super::values::{self, PgTypeShape};
 use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
 use super::{PgPhase, Pgwire, copy, sql};
-use crate::statement::{Dialect, Normalised, Statement as Asked};
+use crate::statement::{NormalisedStatement, StatementDialect, StatementText as Asked};
 use overhead_decode::near;
 use overhead_decode::{Cursor, Input, Malformed, Out, Reader, Short};
 use overhead_model::{Account, Class, Outcome, Side};
@@ -177,9 +177,9 @@ fn statement<R: Reader>(whole: Option<&[u8]>, here: &[u8], several: bool, out: &
     let text = whole.unwrap_or(here);
     let (verb, settings) = (sql::verb(text), sql::is_settings(text));
     let is_wanted = out.wants_statements();
-    let normalised =
-        is_wanted.then(|| crate::statement::of(text, whole.is_some(), Dialect::Postgres, || verb.as_str().to_owned()));
-    let Normalised { statement, has_free_numbers } = normalised.unwrap_or_default();
+    let normalised = is_wanted
+        .then(|| crate::statement::of(text, whole.is_some(), StatementDialect::Postgres, || verb.as_str().to_owned()));
+    let NormalisedStatement { statement, has_free_numbers } = normalised.unwrap_or_default();
     if copy::may_copy(text, &verb, several) {
         return SqlSummary { verb, settings, copies: copy::copies(text), statement };
     }

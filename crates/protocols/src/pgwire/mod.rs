@@ -26,7 +26,7 @@ mod types;
 mod values;
 mod wire;
 
-use super::{Facts, Sniff};
+use super::{ProtocolFacts, Sniff};
 use overhead_decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::Side;
 use pair::{PgPairing, PgRequest};
@@ -58,7 +58,7 @@ struct GssOperation {
     encrypted: bool,
 }
 
-pub(super) const FACTS: Facts = Facts {
+pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
     // SSLRequest; the answer is one letter.

@@ -15,7 +15,7 @@ use super::copy::CopyReader;
 use super::session::{PgPortalId, PgSessionView, PgStatementId, Session};
 use super::sql::SqlSummary;
 use crate::limits;
-use crate::statement::Statement;
+use crate::statement::StatementText;
 use copying::{CopyIn, UnitCopies};
 use overhead_decode::{Label, Malformed, OpId, Out, Reader};
 use overhead_model::{Class, Outcome};
@@ -155,7 +155,7 @@ struct PgUnit {
     /// Set if its statement is unknown; the command tag may then name it.
     via_unknown: Option<&'static str>,
     /// Its statement, without literals.
-    statement: Statement,
+    statement: StatementText,
     answered: bool,
     /// Its name if it executes nothing.
     setup: PgSetupKind,
@@ -246,7 +246,7 @@ impl PgPairing {
             stage: PgUnitStage::Building,
             labelled: false,
             via_unknown: None,
-            statement: Statement::None,
+            statement: StatementText::None,
             answered: false,
             setup,
             simple: false,
@@ -418,7 +418,7 @@ impl PgPairing {
         name: &str,
         settings: bool,
         via: &'static str,
-        statement: Statement,
+        statement: StatementText,
         out: &mut Out<'_, R>,
     ) {
         let class = if self.replicates {
@@ -437,7 +437,7 @@ impl PgPairing {
     }
 
     /// Sets the statement that a unit prepares; executing one replaces it.
-    pub fn set_prepared(&mut self, id: PgUnitId, statement: Statement) {
+    pub fn set_prepared(&mut self, id: PgUnitId, statement: StatementText) {
         if let Some(unit) = self.unit(id) {
             unit.statement = statement;
         }

@@ -4,7 +4,7 @@
 //! same few statements allocates nothing.
 
 use super::copy::CopyTransfers;
-use super::sql::{SqlSummary, Verb};
+use super::sql::{SqlSummary, SqlVerb};
 use super::values::PgTypeShape;
 use super::wire::{PgFormatCodes, u16_at, u32_at};
 use crate::limits;
@@ -15,12 +15,12 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PgStatement {
     /// Empty if its text was not captured.
-    pub verb: Verb,
+    pub verb: SqlVerb,
     /// Contains only `SET` and `SHOW`.
     pub settings: bool,
     pub copies: Option<CopyTransfers>,
     /// Without literals.
-    pub text: crate::statement::Statement,
+    pub text: crate::statement::StatementText,
     pub named: bool,
     /// Its name still refers to it.
     is_listed: bool,
@@ -354,10 +354,11 @@ impl Session {
     fn unknown_statement(&mut self) -> PgStatementId {
         let id = PgStatementId(self.statements.take());
         if let Some(statement) = self.statements.get_mut(id.0) {
-            statement.verb = Verb::default();
+            statement.verb = SqlVerb::default();
             statement.settings = false;
             statement.copies = None;
-            self.texts -= std::mem::replace(&mut statement.text, crate::statement::Statement::PreparedBefore).held();
+            self.texts -=
+                std::mem::replace(&mut statement.text, crate::statement::StatementText::PreparedBefore).held();
             statement.named = false;
             statement.is_listed = false;
             statement.parameters.clear();

@@ -1,36 +1,36 @@
 //! Finds the verb of an SQL text without a grammar (lexical structure: PostgreSQL manual, chapter 4.1).
 
 use super::copy::CopyTransfers;
-use crate::statement::Statement;
-pub(super) use crate::verb::Verb;
+use crate::statement::StatementText;
+pub(super) use crate::verb::SqlVerb;
 
 #[derive(Debug, Default)]
 pub(super) struct SqlSummary {
-    pub verb: Verb,
+    pub verb: SqlVerb,
     /// Contains only `SET` and `SHOW`.
     pub settings: bool,
     pub copies: Option<CopyTransfers>,
     /// Without literals.
-    pub statement: Statement,
+    pub statement: StatementText,
 }
 
 /// The first half of a two-phase commit; prepares a transaction, not a statement.
 const TWO_PHASE: &[u8] = b"PREPARE TRANSACTION";
 
 /// Returns the verb of the first statement of `sql`; after `WITH`, the verb of its main part.
-pub(super) fn verb(sql: &[u8]) -> Verb {
+pub(super) fn verb(sql: &[u8]) -> SqlVerb {
     let mut tokens = PgSqlLexer::new(sql);
     let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"MERGE", b"VALUES", b"TABLE"];
-    let verb = Verb::of_statement(|| tokens.word().map(|word| (word, tokens.depth)), &main);
+    let verb = SqlVerb::of_statement(|| tokens.word().map(|word| (word, tokens.depth)), &main);
     if verb.is(b"PREPARE") && tokens.word().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION")) {
-        return Verb::of_words(TWO_PHASE);
+        return SqlVerb::of_words(TWO_PHASE);
     }
     verb
 }
 
 /// Returns the verb of a command tag in the form of [`verb`].
-pub(super) fn verb_of_tag(tag: &[u8]) -> Verb {
-    if tag.strip_suffix(b"\0").unwrap_or(tag) == TWO_PHASE { Verb::of_words(TWO_PHASE) } else { Verb::of_word(tag) }
+pub(super) fn verb_of_tag(tag: &[u8]) -> SqlVerb {
+    if tag.strip_suffix(b"\0").unwrap_or(tag) == TWO_PHASE { SqlVerb::of_words(TWO_PHASE) } else { SqlVerb::of_word(tag) }
 }
 
 /// Returns whether `sql` contains only `SET` and `SHOW`.

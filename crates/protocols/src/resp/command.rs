@@ -1,24 +1,24 @@
 //! The command being read: its name and class, and what its arguments are.
 
-use super::pubsub::Family;
-use super::value::Leaves;
-use super::wire::{self, Begin, Bulk, Find, REST, Word};
-use crate::keys::Keys;
+use super::pubsub::SubscriptionKind;
+use super::value::LeafAccounts;
+use super::wire::{self, BeginSearch, BulkString, FindKeys, REST, RespWord};
+use crate::keys::KeyPatterns;
 use crate::pattern;
 use overhead_decode::{CountedText, Free, OpId, Out, Reader};
 use overhead_model::{Account, Class, Side};
 
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
-    part: Part,
+pub(super) struct ArgumentField {
+    part: ArgumentRole,
     /// How far its content may differ; absent where it is looked at.
     free: Option<Free>,
 }
 
 /// Parts of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum ArgumentRole {
     Command,
     Subcommand,
     Option,
@@ -28,7 +28,7 @@ enum Part {
     Argument,
 }
 
-impl Part {
+impl ArgumentRole {
     /// Account and name.
     #[inline]
     const fn title(self) -> (Account, &'static str) {
@@ -44,15 +44,15 @@ impl Part {
     }
 }
 
-impl Field {
-    const fn of(part: Part, free: Option<Free>) -> Self {
+impl ArgumentField {
+    const fn of(part: ArgumentRole, free: Option<Free>) -> Self {
         Self { part, free }
     }
 
     /// Returns whether it is a key that is looked at.
     #[inline]
     pub fn is_key(self) -> bool {
-        self.part == Part::Key
+        self.part == ArgumentRole::Key
     }
 
     /// Returns the same, where other bytes than digits could end it.
@@ -79,7 +79,7 @@ impl Field {
 
     /// Says that it may be shorter or longer, which is posted as a whole next, and not looked at however long it is.
     #[inline(never)]
-    pub fn free_length<R: Reader>(self, bulk: &Bulk<'_>, out: &mut Out<'_, R>) {
+    pub fn free_length<R: Reader>(self, bulk: &BulkString<'_>, out: &mut Out<'_, R>) {
         let (account, _) = self.part.title();
         match self.free {
             Some(Free::Any) => out.free_counted(&bulk.counted(account)),
@@ -100,11 +100,11 @@ impl Field {
 pub(super) struct Command {
     pub op: OpId,
     /// By its first word; kept from command to command, for most are what the one before was.
-    first: Named,
+    first: ResolvedCommand,
     /// Those before it, for most of the others are what one of these was.
-    earlier: Vec<Named>,
+    earlier: Vec<ResolvedCommand>,
     /// By both words, where it has two. Absent until a command had.
-    both: Option<Box<Named>>,
+    both: Option<Box<ResolvedCommand>>,
     /// Arguments in all, the command word counted: at most [`wire::MAX_COUNT`].
     count: u32,
     /// Place of the next argument; 0 is the command word.
@@ -129,15 +129,15 @@ pub(super) struct Command {
     /// behind all places where there is none.
     number: (u32, u32, u32),
     pub inline: bool,
-    pub kind: Kind,
+    pub kind: CommandKind,
     /// Patterns of its keys, where they are wanted.
     wants_keys: bool,
-    pub patterns: Keys,
+    pub patterns: KeyPatterns,
 }
 
 /// Commands that change how replies are paired, or say something about the software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CommandKind {
     Plain,
     Hello,
     Info,
@@ -151,8 +151,8 @@ pub(super) enum Kind {
     LibraryName,
     LibraryVersion,
     ReplicaConfig,
-    Subscribe(Family),
-    Unsubscribe(Family),
+    Subscribe(SubscriptionKind),
+    Unsubscribe(SubscriptionKind),
     Exec,
     Discard,
     Monitor,
@@ -178,7 +178,7 @@ impl Default for Command {
     fn default() -> Self {
         Self {
             op: OpId(0),
-            first: Named::NOTHING,
+            first: ResolvedCommand::NOTHING,
             earlier: Vec::new(),
             both: None,
             count: 0,
@@ -193,21 +193,21 @@ impl Default for Command {
             keys: NO_KEYS,
             number: NO_NUMBER,
             inline: false,
-            kind: Kind::Plain,
+            kind: CommandKind::Plain,
             wants_keys: false,
-            patterns: Keys::default(),
+            patterns: KeyPatterns::default(),
         }
     }
 }
 
 /// A name, and what follows from it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Named {
-    name: Word,
+pub(super) struct ResolvedCommand {
+    name: RespWord,
     /// What it is called, where that is not the name itself.
     listed: Option<&'static str>,
-    entry: Option<&'static wire::Command>,
-    kind: Kind,
+    entry: Option<&'static wire::CommandSpec>,
+    kind: CommandKind,
     class: Class,
     /// Belongs to setting up where it comes before the connection's first other command.
     opening: bool,
@@ -215,21 +215,21 @@ pub(super) struct Named {
     fixed: u32,
 }
 
-impl Named {
+impl ResolvedCommand {
     const NOTHING: Self = Self {
-        name: Word::EMPTY,
+        name: RespWord::EMPTY,
         listed: None,
         entry: None,
-        kind: Kind::Plain,
+        kind: CommandKind::Plain,
         class: Class::Workload,
         opening: false,
         fixed: 0,
     };
 
     fn one(word: &[u8]) -> Self {
-        let mut name = Word::EMPTY;
+        let mut name = RespWord::EMPTY;
         name.push(b"", word);
-        let named = Self::of(name, wire::Command::named(name.as_str()));
+        let named = Self::of(name, wire::CommandSpec::named(name.as_str()));
         if named.entry.is_some() || pattern::is_command(name.as_str()) {
             named
         } else {
@@ -242,18 +242,18 @@ impl Named {
         let (mut full, mut name) = (first.name, first.name);
         full.push(b"|", word);
         name.push(b" ", word);
-        let named = Self::of(name, wire::Command::named(full.as_str()));
+        let named = Self::of(name, wire::CommandSpec::named(full.as_str()));
         let is_told = named.entry.is_some() || std::str::from_utf8(word).is_ok_and(pattern::is_command);
         if is_told { named } else { Self { listed: first.listed, ..named } }
     }
 
-    fn of(name: Word, entry: Option<&'static wire::Command>) -> Self {
+    fn of(name: RespWord, entry: Option<&'static wire::CommandSpec>) -> Self {
         let class = class(name.as_str());
         let opening = is_opening(name.as_str());
         let listed = entry.map(|entry| entry.name).filter(|listed| *listed == name.as_str());
-        let kind = Kind::of(name.as_str());
+        let kind = CommandKind::of(name.as_str());
         let fixed = match entry {
-            _ if kind != Kind::Plain => 0,
+            _ if kind != CommandKind::Plain => 0,
             None => u32::MAX,
             Some(entry) if entry.script || entry.counts_keys() => 0,
             Some(entry) if entry.tokens.is_empty() => u32::MAX,
@@ -311,22 +311,22 @@ impl Command {
         self.patterns.clear();
         (self.op, self.count, self.place) = (op, count as u32, 0);
         (self.words, self.known, self.values) = (1, 0, 0);
-        (self.options_over, self.inline, self.kind) = (false, false, Kind::Plain);
+        (self.options_over, self.inline, self.kind) = (false, false, CommandKind::Plain);
         self.script_due = false;
     }
 
     /// Returns what is known of it by its words so far.
-    pub fn named(&self) -> &Named {
+    pub fn named(&self) -> &ResolvedCommand {
         match self.known {
-            0 => &Named::NOTHING,
+            0 => &ResolvedCommand::NOTHING,
             1 => &self.first,
-            _ => self.both.as_deref().unwrap_or(&Named::NOTHING),
+            _ => self.both.as_deref().unwrap_or(&ResolvedCommand::NOTHING),
         }
     }
 
     /// Returns how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.earlier.capacity() * size_of::<Named>() + self.patterns.held()
+        self.earlier.capacity() * size_of::<ResolvedCommand>() + self.patterns.held()
     }
 
     /// Arguments behind the command word.
@@ -348,10 +348,17 @@ impl Command {
         if self.is_key(self.place) {
             return false;
         }
-        let has_options = |entry: &wire::Command| !entry.tokens.is_empty() && self.arguments_before() >= entry.leading;
+        let has_options =
+            |entry: &wire::CommandSpec| !entry.tokens.is_empty() && self.arguments_before() >= entry.leading;
         let options = self.named().entry.is_some_and(has_options);
         options && !self.options_over && self.values == 0
-            || matches!(self.kind, Kind::SetInfo | Kind::LibraryName | Kind::LibraryVersion | Kind::ReplicaConfig)
+            || matches!(
+                self.kind,
+                CommandKind::SetInfo
+                    | CommandKind::LibraryName
+                    | CommandKind::LibraryVersion
+                    | CommandKind::ReplicaConfig
+            )
     }
 
     /// Arguments before the next one, the name's words left out.
@@ -361,7 +368,7 @@ impl Command {
 
     /// Returns what the next argument is, and moves to the place after it. Its content is given where it matters.
     #[inline]
-    pub fn argument(&mut self, word: Option<&[u8]>) -> Field {
+    pub fn argument(&mut self, word: Option<&[u8]>) -> ArgumentField {
         let place = self.place;
         self.place += 1;
         if place < self.words {
@@ -375,12 +382,12 @@ impl Command {
 
     /// Returns the same as a field. The pattern of a key is the same with other digits, and may not be with other letters.
     #[inline]
-    fn positional_field(&self, place: u32, free: Option<Free>) -> Field {
+    fn positional_field(&self, place: u32, free: Option<Free>) -> ArgumentField {
         if !self.is_key(place) {
-            return Field::of(Part::Argument, free);
+            return ArgumentField::of(ArgumentRole::Argument, free);
         }
         let is_looked_at = self.wants_keys && free == Some(Free::Any);
-        Field::of(Part::Key, if is_looked_at { Some(Free::Digits) } else { free })
+        ArgumentField::of(ArgumentRole::Key, if is_looked_at { Some(Free::Digits) } else { free })
     }
 
     /// Returns whether a key stands at `place`.
@@ -391,14 +398,14 @@ impl Command {
     }
 
     /// Notes keys that begin to be found at `place`.
-    fn find_keys(&mut self, place: u32, find: Find) {
+    fn find_keys(&mut self, place: u32, find: FindKeys) {
         match find {
-            Find::Range(last, step, limit) => {
+            FindKeys::Range(last, step, limit) => {
                 let behind = self.count.saturating_sub(place) / limit.max(1);
                 let last = if last < 0 { place + behind } else { place }.checked_add_signed(last);
                 self.keys = last.map_or(NO_KEYS, |last| (place, last, step));
             }
-            Find::Count(number, first, step) => self.number = (place + number, place + first, step),
+            FindKeys::Count(number, first, step) => self.number = (place + number, place + first, step),
         }
     }
 
@@ -414,42 +421,43 @@ impl Command {
 
     /// Returns what the argument at `place` is, where it can depend on what it says.
     #[inline(never)]
-    fn looked_at(&mut self, place: u32, word: Option<&[u8]>) -> Field {
+    fn looked_at(&mut self, place: u32, word: Option<&[u8]>) -> ArgumentField {
         let free = match word {
             None => Some(Free::Any),
             // It is looked at for whether it is an option, and no option begins with a digit.
-            Some([b'0'..=b'9', ..]) if self.kind == Kind::Plain => Some(Free::Digits),
+            Some([b'0'..=b'9', ..]) if self.kind == CommandKind::Plain => Some(Free::Digits),
             Some(_) => None,
         };
-        let Some(entry) = self.named().entry else { return Field::of(Part::Argument, free) };
+        let Some(entry) = self.named().entry else { return ArgumentField::of(ArgumentRole::Argument, free) };
         let is_value = self.values > 0;
         if is_value && self.values != REST {
             self.values -= 1;
         }
         if place == self.number.0 {
             self.count_keys(word);
-            return Field::of(Part::Argument, None);
+            return ArgumentField::of(ArgumentRole::Argument, None);
         }
         if self.is_key(place) {
             return self.positional_field(place, free);
         }
         if is_value {
-            return Field::of(Part::OptionValue, free);
+            return ArgumentField::of(ArgumentRole::OptionValue, free);
         }
         if place - self.words >= entry.leading && !self.options_over {
             if let Some(values) = word.and_then(|word| entry.token(word)) {
                 self.values = values;
                 let is_here = |token: &str| word.is_some_and(|word| token.as_bytes().eq_ignore_ascii_case(word));
-                for keys in entry.keys.iter().filter(|keys| matches!(keys.begin, Begin::After(token) if is_here(token)))
+                for keys in
+                    entry.keys.iter().filter(|keys| matches!(keys.begin, BeginSearch::After(token) if is_here(token)))
                 {
                     self.find_keys(place + 1, keys.find);
                 }
-                return Field::of(Part::Option, None);
+                return ArgumentField::of(ArgumentRole::Option, None);
             }
             self.options_over = entry.positional_after;
         }
         if std::mem::take(&mut self.script_due) {
-            return Field::of(Part::Script, free);
+            return ArgumentField::of(ArgumentRole::Script, free);
         }
         self.positional_field(place, free)
     }
@@ -463,21 +471,21 @@ impl Command {
 
     /// Takes in a whole argument for the statement, where it is a key.
     #[inline]
-    pub fn take_key(&mut self, field: Field, body: &[u8]) {
+    pub fn take_key(&mut self, field: ArgumentField, body: &[u8]) {
         if self.wants_keys && field.is_key() {
             self.patterns.push(body);
         }
     }
 
     /// Takes in `len` bytes of an argument likewise, of which these were captured.
-    pub fn take_key_piece(&mut self, field: Field, bytes: &[u8], len: u64) {
+    pub fn take_key_piece(&mut self, field: ArgumentField, bytes: &[u8], len: u64) {
         if self.wants_keys && field.is_key() {
             self.patterns.push_piece(bytes, len);
         }
     }
 
     /// An argument that came in pieces is whole.
-    pub fn end_key(&mut self, field: Field) {
+    pub fn end_key(&mut self, field: ArgumentField) {
         if self.wants_keys && field.is_key() {
             self.patterns.end_pieces();
         }
@@ -486,27 +494,28 @@ impl Command {
     /// Returns its name and its statement, which is empty without keys.
     pub fn name_and_statement(&mut self) -> (&str, &str) {
         let named = match self.known {
-            0 => &Named::NOTHING,
+            0 => &ResolvedCommand::NOTHING,
             1 => &self.first,
-            _ => self.both.as_deref().unwrap_or(&Named::NOTHING),
+            _ => self.both.as_deref().unwrap_or(&ResolvedCommand::NOTHING),
         };
         (named.name(), self.patterns.statement(named.name()))
     }
 
     /// A word of the name. Most commands are as the one before was, with as many arguments.
     #[inline(never)]
-    fn name_word(&mut self, place: u32, word: &[u8]) -> Field {
+    fn name_word(&mut self, place: u32, word: &[u8]) -> ArgumentField {
         if place == 0 && self.count == self.learned && self.first.name.is(word) {
             self.known = 1;
         } else {
             self.learn(place, word);
         }
-        Field::of(if place == 0 { Part::Command } else { Part::Subcommand }, None)
+        ArgumentField::of(if place == 0 { ArgumentRole::Command } else { ArgumentRole::Subcommand }, None)
     }
 
     fn learn(&mut self, place: u32, word: &[u8]) {
         if place > 0 {
-            **self.both.get_or_insert_with(|| Box::new(Named::NOTHING)) = Named::two(&self.first, word);
+            **self.both.get_or_insert_with(|| Box::new(ResolvedCommand::NOTHING)) =
+                ResolvedCommand::two(&self.first, word);
         } else if !self.first.name.is(word) {
             self.name_first(word);
         }
@@ -514,17 +523,17 @@ impl Command {
         if place == 0 && self.first.entry.is_some_and(|entry| entry.container) && self.count > 1 {
             self.words = 2;
         }
-        let &Named { kind, entry, fixed, .. } = self.named();
+        let &ResolvedCommand { kind, entry, fixed, .. } = self.named();
         let arguments = self.count - self.words.min(self.count);
         self.kind = kind;
         self.script_due = entry.is_some_and(|entry| entry.script);
         self.is_fixed = self.known == self.words && arguments <= fixed;
-        let is_by_content = !self.is_fixed && entry.is_some_and(wire::Command::has_keys_by_content);
-        let is_enough = self.words == 1 && kind == Kind::Plain && !self.script_due && !is_by_content;
+        let is_by_content = !self.is_fixed && entry.is_some_and(wire::CommandSpec::has_keys_by_content);
+        let is_enough = self.words == 1 && kind == CommandKind::Plain && !self.script_due && !is_by_content;
         self.learned = if is_enough { self.count } else { 0 };
         (self.keys, self.number) = (NO_KEYS, NO_NUMBER);
         for keys in entry.map_or(&[][..], |entry| entry.keys) {
-            if let Begin::At(place) = keys.begin {
+            if let BeginSearch::At(place) = keys.begin {
                 self.find_keys(place, keys.find);
             }
         }
@@ -536,7 +545,7 @@ impl Command {
             std::mem::swap(known, &mut self.first);
             return;
         }
-        let before = std::mem::replace(&mut self.first, Named::one(word));
+        let before = std::mem::replace(&mut self.first, ResolvedCommand::one(word));
         if before.name.is(b"") {
             return;
         }
@@ -550,7 +559,7 @@ impl Command {
     /// Looks at an argument that says more than its bytes.
     #[inline]
     pub fn content<R: Reader>(&mut self, word: &[u8], out: &mut Out<'_, R>) {
-        if self.kind != Kind::Plain {
+        if self.kind != CommandKind::Plain {
             self.special_content(word, out);
         }
     }
@@ -560,37 +569,37 @@ impl Command {
         let is = |text: &str| text.as_bytes().eq_ignore_ascii_case(word);
         // The place is that of the argument after this one.
         match (self.kind, self.place) {
-            (Kind::Reply, 3) if is("OFF") => self.kind = Kind::ReplyOff,
-            (Kind::Reply, 3) if is("SKIP") => self.kind = Kind::ReplySkip,
-            (Kind::Reply, 3) => self.kind = Kind::ReplyOn,
-            (Kind::ReplicaConfig, 2) if is("ACK") => self.kind = Kind::ReplicaAck,
-            (Kind::SetInfo, 3) if is("LIB-NAME") => self.kind = Kind::LibraryName,
-            (Kind::SetInfo, 3) if is("LIB-VER") => self.kind = Kind::LibraryVersion,
-            (Kind::LibraryName, 4) => out.software(Side::Request, &String::from_utf8_lossy(word)),
-            (Kind::LibraryVersion, 4) => out.software_version(Side::Request, &String::from_utf8_lossy(word)),
+            (CommandKind::Reply, 3) if is("OFF") => self.kind = CommandKind::ReplyOff,
+            (CommandKind::Reply, 3) if is("SKIP") => self.kind = CommandKind::ReplySkip,
+            (CommandKind::Reply, 3) => self.kind = CommandKind::ReplyOn,
+            (CommandKind::ReplicaConfig, 2) if is("ACK") => self.kind = CommandKind::ReplicaAck,
+            (CommandKind::SetInfo, 3) if is("LIB-NAME") => self.kind = CommandKind::LibraryName,
+            (CommandKind::SetInfo, 3) if is("LIB-VER") => self.kind = CommandKind::LibraryVersion,
+            (CommandKind::LibraryName, 4) => out.software(Side::Request, &String::from_utf8_lossy(word)),
+            (CommandKind::LibraryVersion, 4) => out.software_version(Side::Request, &String::from_utf8_lossy(word)),
             _ => {}
         }
     }
 
     /// Accounts of the reply's leaves.
-    pub fn leaves(&self) -> Leaves {
+    pub fn leaves(&self) -> LeafAccounts {
         let write = self.named().entry.is_some_and(|entry| entry.write);
         let integer = if write { Account::Status } else { Account::Data };
-        Leaves { status: Account::Status, integer, data: Account::Data, free: true }
+        LeafAccounts { status: Account::Status, integer, data: Account::Data, free: true }
     }
 }
 
-impl Kind {
+impl CommandKind {
     fn of(name: &str) -> Self {
         match name {
             "HELLO" => Self::Hello,
             "INFO" => Self::Info,
-            "SUBSCRIBE" => Self::Subscribe(Family::Channels),
-            "PSUBSCRIBE" => Self::Subscribe(Family::Patterns),
-            "SSUBSCRIBE" => Self::Subscribe(Family::Shards),
-            "UNSUBSCRIBE" => Self::Unsubscribe(Family::Channels),
-            "PUNSUBSCRIBE" => Self::Unsubscribe(Family::Patterns),
-            "SUNSUBSCRIBE" => Self::Unsubscribe(Family::Shards),
+            "SUBSCRIBE" => Self::Subscribe(SubscriptionKind::Channels),
+            "PSUBSCRIBE" => Self::Subscribe(SubscriptionKind::Patterns),
+            "SSUBSCRIBE" => Self::Subscribe(SubscriptionKind::Shards),
+            "UNSUBSCRIBE" => Self::Unsubscribe(SubscriptionKind::Channels),
+            "PUNSUBSCRIBE" => Self::Unsubscribe(SubscriptionKind::Patterns),
+            "SUNSUBSCRIBE" => Self::Unsubscribe(SubscriptionKind::Shards),
             "EXEC" => Self::Exec,
             "DISCARD" => Self::Discard,
             "CLIENT REPLY" => Self::Reply,

@@ -1,11 +1,11 @@
 //! Bytes to postings, for both directions.
 
 use super::Resp;
-use super::command::{Command, Field};
-use super::pair::{Listens, Target};
-use super::replication::Replication;
-use super::value::{self, Leaves, Listener, Progress, Value};
-use super::wire::{self, Bulk, MAX_BULK, MAX_COUNT};
+use super::command::{ArgumentField, Command};
+use super::pair::{LeafConsumer, RespReplyTarget};
+use super::replication::ReplicationStream;
+use super::value::{self, LeafAccounts, LeafListener, RespValue, ValueProgress};
+use super::wire::{self, BulkString, MAX_BULK, MAX_COUNT};
 use crate::limits;
 use overhead_decode::near;
 use overhead_decode::{Input, Malformed, Out, Reader, Step};
@@ -16,36 +16,37 @@ const INSPECTED: u64 = 512;
 
 /// The command being read.
 #[derive(Debug)]
-pub(super) struct Request {
-    pub stage: Stage,
+pub(super) struct RespRequest {
+    pub stage: RespStage,
     pub command: Command,
     /// An argument that is not a bulk string, which Redis refuses. Absent until there is one.
-    odd: Option<Box<Value>>,
+    odd: Option<Box<RespValue>>,
     pub scanned: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum RespStage {
     /// Between commands.
     Idle,
     /// Before the next of this many arguments.
     Arguments(u64),
     /// Within an argument; then this many more.
-    Body { left: u64, field: Field, further: u64 },
+    Body { left: u64, field: ArgumentField, further: u64 },
     /// Within an argument that is not a bulk string.
     Odd(u64),
 }
 
 /// Accounts of values that a client sends where a string was due.
-const ODD: Leaves = Leaves { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
+const ODD: LeafAccounts =
+    LeafAccounts { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
 
-impl Request {
+impl RespRequest {
     pub fn new() -> Self {
-        Self { stage: Stage::Idle, command: Command::default(), odd: None, scanned: 0 }
+        Self { stage: RespStage::Idle, command: Command::default(), odd: None, scanned: 0 }
     }
 
-    fn odd(&mut self) -> &mut Value {
-        self.odd.get_or_insert_with(|| Box::new(Value::new()))
+    fn odd(&mut self) -> &mut RespValue {
+        self.odd.get_or_insert_with(|| Box::new(RespValue::new()))
     }
 }
 
@@ -58,12 +59,12 @@ impl Resp {
     ) -> Result<Step, Malformed> {
         while input.available() > 0 {
             let blocked = match self.request.stage {
-                Stage::Idle => self.begin_command(input, out)?,
-                Stage::Arguments(further) => self.arguments(further, input, out)?,
-                Stage::Body { .. } => self.argument_body(input, out)?,
-                Stage::Odd(further) => match self.request.odd().run(input, ODD, None, out)? {
-                    Progress::Blocked(step) => Some(step),
-                    Progress::Done => {
+                RespStage::Idle => self.begin_command(input, out)?,
+                RespStage::Arguments(further) => self.arguments(further, input, out)?,
+                RespStage::Body { .. } => self.argument_body(input, out)?,
+                RespStage::Odd(further) => match self.request.odd().run(input, ODD, None, out)? {
+                    ValueProgress::Blocked(step) => Some(step),
+                    ValueProgress::Done => {
                         self.request.command.odd_argument();
                         self.end_argument(further, out)?;
                         None
@@ -166,7 +167,7 @@ impl Resp {
         self.request.command.begin(out.open(), count, out.wants_statements());
         out.charge(self.request.command.op);
         out.post(Account::Framing, "argument count", len);
-        self.request.stage = Stage::Arguments(count);
+        self.request.stage = RespStage::Arguments(count);
     }
 
     /// Takes in `further` arguments as far as each is there as a whole, and as much of the next one as can be told.
@@ -176,7 +177,7 @@ impl Resp {
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
-        while let Some(bulk @ Bulk { header, body, rest }) = Bulk::of(input.bytes) {
+        while let Some(bulk @ BulkString { header, body, rest }) = BulkString::of(input.bytes) {
             let command = &mut self.request.command;
             let is_looked_at = command.needs_content();
             let word = (is_looked_at && body.len() as u64 <= INSPECTED).then_some(body);
@@ -193,12 +194,12 @@ impl Resp {
             (input.bytes, self.request.scanned) = (rest, 0);
             further -= 1;
             if further == 0 {
-                self.request.stage = Stage::Idle;
+                self.request.stage = RespStage::Idle;
                 self.pairing.request(&mut self.request.command, out)?;
                 return Ok(None);
             }
         }
-        self.request.stage = Stage::Arguments(further);
+        self.request.stage = RespStage::Arguments(further);
         if input.available() == 0 { Ok(None) } else { self.begin_argument(further, input, out) }
     }
 
@@ -212,7 +213,7 @@ impl Resp {
         let Some(&first) = input.bytes.first() else { return Err(Malformed("an argument that was not captured")) };
         if first != b'$' {
             self.request.odd().reset();
-            self.request.stage = Stage::Odd(further - 1);
+            self.request.stage = RespStage::Odd(further - 1);
             return Ok(None);
         }
         let line = match self.line(input)? {
@@ -246,7 +247,7 @@ impl Resp {
         }
         out.post(Account::Framing, "argument length", header);
         input.advance(header);
-        self.request.stage = Stage::Body { left: len, field, further: further - 1 };
+        self.request.stage = RespStage::Body { left: len, field, further: further - 1 };
         Ok(None)
     }
 
@@ -255,13 +256,13 @@ impl Resp {
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
-        let Stage::Body { left, field, further } = self.request.stage else { return Ok(None) };
+        let RespStage::Body { left, field, further } = self.request.stage else { return Ok(None) };
         let taken = left.min(input.available());
         let captured = input.bytes.get(..taken as usize).unwrap_or(input.bytes);
         self.request.command.take_key_piece(field, captured, taken);
         field.post(taken, out);
         input.advance(taken);
-        self.request.stage = Stage::Body { left: left - taken, field, further };
+        self.request.stage = RespStage::Body { left: left - taken, field, further };
         if taken < left {
             return Ok(Some(Step::More));
         }
@@ -276,10 +277,10 @@ impl Resp {
 
     fn end_argument<R: Reader>(&mut self, further: u64, out: &mut Out<'_, R>) -> Result<(), Malformed> {
         if further > 0 {
-            self.request.stage = Stage::Arguments(further);
+            self.request.stage = RespStage::Arguments(further);
             return Ok(());
         }
-        self.request.stage = Stage::Idle;
+        self.request.stage = RespStage::Idle;
         self.pairing.request(&mut self.request.command, out)
     }
 
@@ -291,7 +292,7 @@ impl Resp {
     ) -> Result<Step, Malformed> {
         while input.available() > 0 {
             if self.pairing.replicates() && self.target.is_none() {
-                let replication = self.replication.get_or_insert_with(|| Box::new(Replication::new()));
+                let replication = self.replication.get_or_insert_with(|| Box::new(ReplicationStream::new()));
                 if let Some(step) = replication.run(self.pairing.waits(), input, out)? {
                     return Ok(step);
                 }
@@ -307,17 +308,17 @@ impl Resp {
             let pairing = &mut self.pairing;
             let mut heard = None;
             let mut listen = |kind: u8, leaf: &[u8]| heard = pairing.hear(target.listens, kind, leaf).or(heard.take());
-            let inspect = (target.listens != Listens::Nobody).then_some(&mut listen as Listener<'_>);
+            let inspect = (target.listens != LeafConsumer::Nobody).then_some(&mut listen as LeafListener<'_>);
             let progress = self.reply.run(input, target.leaves, inspect, out);
             if let Some(name) = heard {
                 out.software(Side::Response, &name);
             }
-            if !matches!(progress, Ok(Progress::Done)) {
+            if !matches!(progress, Ok(ValueProgress::Done)) {
                 self.target = Some(target);
             }
             match progress? {
-                Progress::Blocked(step) => return Ok(step),
-                Progress::Done => self.pairing.reply(target, self.reply.kind, out),
+                ValueProgress::Blocked(step) => return Ok(step),
+                ValueProgress::Done => self.pairing.reply(target, self.reply.kind, out),
             }
         }
         Ok(Step::Progress)
@@ -329,7 +330,7 @@ impl Resp {
         &mut self,
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<Option<Result<Target, Step>>, Malformed> {
+    ) -> Result<Option<Result<RespReplyTarget, Step>>, Malformed> {
         let first = input.bytes.first().copied();
         match first.and_then(|first| self.pairing.plain_target(first)) {
             Some(target) => {
@@ -348,7 +349,7 @@ impl Resp {
         first: Option<u8>,
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<Option<Result<Target, Step>>, Malformed> {
+    ) -> Result<Option<Result<RespReplyTarget, Step>>, Malformed> {
         if let Some(op) = first.and_then(|first| self.pairing.awaits_snapshot(first)) {
             if first == Some(b'$') {
                 self.pairing.begin_snapshot(out);

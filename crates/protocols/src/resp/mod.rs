@@ -24,24 +24,24 @@ mod tests;
 mod value;
 mod wire;
 
-use super::{Facts, Sniff};
+use super::{ProtocolFacts, Sniff};
 use crate::limits::BOUNDARY_WINDOW;
-use decode::{Request, Stage};
+use decode::{RespRequest, RespStage};
 use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
 use overhead_model::{Class, Outcome, Side};
-use pair::{Pairing, Target};
-use replication::Replication;
+use pair::{RespPairing, RespReplyTarget};
+use replication::ReplicationStream;
 use std::hash::Hasher;
-use value::Value;
+use value::RespValue;
 
 /// Returns whether this is a command that servers have, or one and its subcommand, as in `CLIENT|LIST`; in upper or lower case.
 pub fn knows(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    wire::Command::named(&name).is_some() || command::class(&name.replace('|', " ")) != Class::Workload
+    wire::CommandSpec::named(&name).is_some() || command::class(&name.replace('|', " ")) != Class::Workload
 }
 
 /// What there is to say of it beside how it is decoded.
-pub(super) const FACTS: Facts = Facts {
+pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: true,
     // PING
@@ -53,23 +53,23 @@ pub(super) const FACTS: Facts = Facts {
 /// State of one connection.
 #[derive(Debug)]
 pub struct Resp {
-    request: Request,
-    reply: Value,
+    request: RespRequest,
+    reply: RespValue,
     /// Whose value is being read.
-    target: Option<Target>,
-    pairing: Pairing,
+    target: Option<RespReplyTarget>,
+    pairing: RespPairing,
     /// What comes where the server is a primary and the client its replica. Absent until then.
-    replication: Option<Box<Replication>>,
+    replication: Option<Box<ReplicationStream>>,
 }
 
 impl Resp {
     /// Returns a decoder for a new connection; `mid_stream` where its start was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self {
-            request: Request::new(),
-            reply: Value::new(),
+            request: RespRequest::new(),
+            reply: RespValue::new(),
             target: None,
-            pairing: Pairing::new(mid_stream),
+            pairing: RespPairing::new(mid_stream),
             replication: None,
         }
     }
@@ -103,8 +103,8 @@ impl Decoder for Resp {
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         match side {
             Side::Request => {
-                if self.request.stage != Stage::Idle {
-                    self.request.stage = Stage::Idle;
+                if self.request.stage != RespStage::Idle {
+                    self.request.stage = RespStage::Idle;
                     out.close(self.request.command.op, Outcome::NoReply);
                 }
                 self.request.scanned = 0;
@@ -123,7 +123,7 @@ impl Decoder for Resp {
     fn quiet(&self) -> Option<u64> {
         // What is not named here is of the message being read.
         let Self { request, reply: _, target, pairing, replication } = self;
-        let between = request.stage == Stage::Idle && target.is_none() && replication.is_none();
+        let between = request.stage == RespStage::Idle && target.is_none() && replication.is_none();
         between.then(|| pairing.quiet()).flatten()
     }
 
@@ -187,6 +187,7 @@ fn inline_command(bytes: &[u8]) -> Boundary {
     if word.len() == bytes.len() {
         return Boundary::More;
     }
-    let known = std::str::from_utf8(word).is_ok_and(|word| wire::Command::named(&word.to_ascii_uppercase()).is_some());
+    let known =
+        std::str::from_utf8(word).is_ok_and(|word| wire::CommandSpec::named(&word.to_ascii_uppercase()).is_some());
     if known { Boundary::Yes } else { Boundary::No }
 }

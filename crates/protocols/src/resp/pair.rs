@@ -1,8 +1,8 @@
 //! Commands to operations: which reply answers which command.
 
-use super::command::{Command, Kind};
-use super::pubsub::{self, Family, Subscriptions};
-use super::value::Leaves;
+use super::command::{Command, CommandKind};
+use super::pubsub::{self, SubscriptionCounts, SubscriptionKind};
+use super::value::LeafAccounts;
 use super::wire;
 use crate::limits;
 use overhead_decode::{Label, Malformed, OpId, Out, Reader, Versioned};
@@ -12,11 +12,11 @@ use std::hash::{Hash, Hasher};
 
 /// A command that waits for its reply.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct RespPending {
     op: OpId,
-    leaves: Leaves,
-    kind: Kind,
-    due: Due,
+    leaves: LeafAccounts,
+    kind: CommandKind,
+    due: DueValues,
     /// Replies are switched off for it: the confirmations of a subscription, and nothing else, come all the same.
     silent: bool,
     /// It had a value of its answer.
@@ -25,7 +25,7 @@ struct Pending {
 
 /// What a command still waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Due {
+enum DueValues {
     /// So many values: one, but one per channel of a subscription.
     Values(u64),
     /// The confirmations that every subscription of a family is over.
@@ -34,18 +34,18 @@ enum Due {
 
 /// Whose value the next one is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
+pub(super) struct RespReplyTarget {
     pub op: OpId,
-    pub leaves: Leaves,
+    pub leaves: LeafAccounts,
     /// Who listens to the leaves.
-    pub listens: Listens,
+    pub listens: LeafConsumer,
     /// How it ends, where it answers nothing.
     unpaired: Option<Outcome>,
 }
 
 /// Who listens to the leaves of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listens {
+pub(super) enum LeafConsumer {
     Nobody,
     /// It names the server and its version.
     Software,
@@ -54,29 +54,30 @@ pub(super) enum Listens {
 }
 
 /// What is sent without being asked for. Its first words are looked at.
-const DATA: Leaves = Leaves { status: Account::Status, integer: Account::Data, data: Account::Data, free: false };
+const DATA: LeafAccounts =
+    LeafAccounts { status: Account::Status, integer: Account::Data, data: Account::Data, free: false };
 
 /// Which reply answers which command.
 #[derive(Debug)]
-pub(super) struct Pairing {
-    pending: VecDeque<Pending>,
+pub(super) struct RespPairing {
+    pending: VecDeque<RespPending>,
     /// All that decoding depends on while no command waits.
     state: Versioned<State>,
     mid_stream: bool,
     /// The key of the map entry whose value comes next, in a reply to `HELLO`.
-    expects: Expects,
+    expects: HelloField,
     /// The confirmation of a subscription that is being read.
-    confirms: Option<Kind>,
+    confirms: Option<CommandKind>,
 }
 
 /// What commands and their replies changed for those after them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the connection, independent of the others")]
 struct State {
-    replies: Replies,
+    replies: ReplyMode,
     /// A command came that is no set-up.
     begun: bool,
-    subscriptions: Subscriptions,
+    subscriptions: SubscriptionCounts,
     /// The server speaks RESP3, where an array is never a push.
     resp3: bool,
     monitoring: bool,
@@ -85,13 +86,13 @@ struct State {
     /// What else is sent is what a primary sends its replica.
     replicates: bool,
     /// Subscriptions that wait for `EXEC`. Absent where none do.
-    queued: Option<Box<Queued>>,
+    queued: Option<Box<QueuedSubscriptions>>,
     server_name: Option<String>,
 }
 
 /// Pub/sub commands in a transaction: `EXEC` answers with an array that has a place for each, and so many values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Queued {
+struct QueuedSubscriptions {
     /// Subscriptions there will be, by family, where all those queued are new.
     counts: [u64; 3],
     /// Values beyond one for each command.
@@ -100,7 +101,7 @@ struct Queued {
 
 /// What `CLIENT REPLY` asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-enum Replies {
+enum ReplyMode {
     #[default]
     On,
     Off,
@@ -109,20 +110,20 @@ enum Replies {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Expects {
+enum HelloField {
     #[default]
     Nothing,
     ServerName,
     ServerVersion,
 }
 
-impl Pairing {
+impl RespPairing {
     /// No command waits. There is room for one: most clients wait for each reply.
     pub fn new(mid_stream: bool) -> Self {
         let state = State {
-            replies: Replies::On,
+            replies: ReplyMode::On,
             begun: mid_stream,
-            subscriptions: Subscriptions::new(mid_stream),
+            subscriptions: SubscriptionCounts::new(mid_stream),
             resp3: false,
             monitoring: false,
             irregular: false,
@@ -134,7 +135,7 @@ impl Pairing {
             pending: VecDeque::with_capacity(1),
             state: Versioned::new(state),
             mid_stream,
-            expects: Expects::Nothing,
+            expects: HelloField::Nothing,
             confirms: None,
         }
     }
@@ -144,7 +145,7 @@ impl Pairing {
     #[inline]
     pub fn quiet(&self) -> Option<u64> {
         let Self { pending, state, mid_stream: _, expects, confirms } = self;
-        let waits = !pending.is_empty() || *expects != Expects::Nothing || confirms.is_some();
+        let waits = !pending.is_empty() || *expects != HelloField::Nothing || confirms.is_some();
         (!waits && !state.monitoring && !state.replicates).then(|| state.version())
     }
 
@@ -166,15 +167,15 @@ impl Pairing {
         let (op, kind) = (command.op, command.kind);
         let via = if command.inline { "inline" } else { "array" };
         let named = command.named();
-        let class = if kind == Kind::ReplySkip { Class::Workload } else { named.class(self.state.begun) };
+        let class = if kind == CommandKind::ReplySkip { Class::Workload } else { named.class(self.state.begun) };
         let begun = self.state.begun || class == Class::Workload;
         self.state.put(|state| &mut state.begun, begun);
         let (name, statement) = command.name_and_statement();
         out.label_statement(op, Label { class, name, via, statement });
         let silent = self.is_silent(kind);
-        let confirmed = matches!(kind, Kind::Subscribe(_) | Kind::Unsubscribe(_));
-        if silent && !confirmed && kind != Kind::Replicate {
-            if kind == Kind::ReplicaAck {
+        let confirmed = matches!(kind, CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_));
+        if silent && !confirmed && kind != CommandKind::Replicate {
+            if kind == CommandKind::ReplicaAck {
                 let replicates = self.state.replicates || self.mid_stream;
                 self.state.put(|state| &mut state.replicates, replicates);
             }
@@ -185,28 +186,28 @@ impl Pairing {
             return Err(Malformed("more commands wait for replies than can be kept"));
         }
         let due = match (kind, u64::from(command.arguments())) {
-            (Kind::Unsubscribe(_), 0) => Due::All,
-            (Kind::Subscribe(_) | Kind::Unsubscribe(_), channels) => Due::Values(channels.max(1)),
-            _ => Due::Values(1),
+            (CommandKind::Unsubscribe(_), 0) => DueValues::All,
+            (CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_), channels) => DueValues::Values(channels.max(1)),
+            _ => DueValues::Values(1),
         };
-        self.pending.push_back(Pending { op, leaves: command.leaves(), kind, due, silent, begun: false });
+        self.pending.push_back(RespPending { op, leaves: command.leaves(), kind, due, silent, begun: false });
         Ok(())
     }
 
     /// Returns whether the server will not reply to the command that came, as `CLIENT REPLY` and it itself say.
     #[inline]
-    fn is_silent(&mut self, kind: Kind) -> bool {
+    fn is_silent(&mut self, kind: CommandKind) -> bool {
         let silent = match kind {
-            Kind::ReplyOff | Kind::ReplySkip | Kind::ReplicaAck => true,
-            Kind::ReplyOn => false,
-            Kind::Reset => self.state.replies == Replies::SkipOne,
-            _ => self.state.replies != Replies::On,
+            CommandKind::ReplyOff | CommandKind::ReplySkip | CommandKind::ReplicaAck => true,
+            CommandKind::ReplyOn => false,
+            CommandKind::Reset => self.state.replies == ReplyMode::SkipOne,
+            _ => self.state.replies != ReplyMode::On,
         };
         let replies = match (kind, self.state.replies) {
-            (Kind::ReplyOn | Kind::Reset, _) => Replies::On,
-            (Kind::ReplyOff, _) | (_, Replies::Off) => Replies::Off,
-            (Kind::ReplySkip, _) => Replies::SkipOne,
-            _ => Replies::On,
+            (CommandKind::ReplyOn | CommandKind::Reset, _) => ReplyMode::On,
+            (CommandKind::ReplyOff, _) | (_, ReplyMode::Off) => ReplyMode::Off,
+            (CommandKind::ReplySkip, _) => ReplyMode::SkipOne,
+            _ => ReplyMode::On,
         };
         self.state.put(|state| &mut state.replies, replies);
         silent
@@ -215,19 +216,20 @@ impl Pairing {
     /// Whose value the next one is, where its `first` byte says enough: a command waits that is answered like most, and there is
     /// nothing that could come in between but what a push begins with.
     #[inline]
-    pub fn plain_target(&self, first: u8) -> Option<Target> {
-        let is_plain = |front: &&Pending| front.kind == Kind::Plain && first != b'>' && !self.state.irregular;
+    pub fn plain_target(&self, first: u8) -> Option<RespReplyTarget> {
+        let is_plain =
+            |front: &&RespPending| front.kind == CommandKind::Plain && first != b'>' && !self.state.irregular;
         let front = self.pending.front().filter(is_plain)?;
-        Some(Target { op: front.op, leaves: front.leaves, listens: Listens::Nobody, unpaired: None })
+        Some(RespReplyTarget { op: front.op, leaves: front.leaves, listens: LeafConsumer::Nobody, unpaired: None })
     }
 
     /// Decides whose value begins at `bytes`; `None` where more bytes are needed.
-    pub fn target<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) -> Option<Target> {
+    pub fn target<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) -> Option<RespReplyTarget> {
         let &first = bytes.first()?;
         let can_be_push = match first {
             b'>' => true,
             b'*' if self.state.resp3 => false,
-            b'*' => self.state.subscriptions.any() || self.pending.front().is_none_or(Pending::is_pubsub),
+            b'*' => self.state.subscriptions.any() || self.pending.front().is_none_or(RespPending::is_pubsub),
             _ => false,
         };
         let word = if can_be_push { pubsub::first_element(bytes)? } else { b"" };
@@ -249,35 +251,40 @@ impl Pairing {
         if push {
             let op = out.open();
             out.label(op, Class::Background, if first == b'+' { "MONITOR" } else { "PUSH" }, "");
-            let listens = if confirmed.is_some() { Listens::Subscriptions } else { Listens::Nobody };
-            return Some(Target { op, leaves: DATA, listens, unpaired: Some(Outcome::Unsolicited) });
+            let listens = if confirmed.is_some() { LeafConsumer::Subscriptions } else { LeafConsumer::Nobody };
+            return Some(RespReplyTarget { op, leaves: DATA, listens, unpaired: Some(Outcome::Unsolicited) });
         }
         let Some(front) = front else {
             let op = out.orphan("RESPONSE");
-            return Some(Target { op, leaves: DATA, listens: Listens::Nobody, unpaired: Some(Outcome::NoReply) });
+            return Some(RespReplyTarget {
+                op,
+                leaves: DATA,
+                listens: LeafConsumer::Nobody,
+                unpaired: Some(Outcome::NoReply),
+            });
         };
-        if front.kind == Kind::Exec && !front.begun && self.state.queued.is_some() {
+        if front.kind == CommandKind::Exec && !front.begun && self.state.queued.is_some() {
             self.begin_exec(bytes)?;
         }
         let listens = self.listener(front.kind);
-        let leaves = Leaves { free: !can_be_push && listens == Listens::Nobody, ..front.leaves };
-        Some(Target { op: front.op, leaves, listens, unpaired: None })
+        let leaves = LeafAccounts { free: !can_be_push && listens == LeafConsumer::Nobody, ..front.leaves };
+        Some(RespReplyTarget { op: front.op, leaves, listens, unpaired: None })
     }
 
-    fn listener(&self, kind: Kind) -> Listens {
+    fn listener(&self, kind: CommandKind) -> LeafConsumer {
         match kind {
-            Kind::Hello | Kind::Info => Listens::Software,
-            Kind::Subscribe(_) | Kind::Unsubscribe(_) => Listens::Subscriptions,
-            Kind::Exec if self.state.queued.is_some() => Listens::Subscriptions,
-            _ => Listens::Nobody,
+            CommandKind::Hello | CommandKind::Info => LeafConsumer::Software,
+            CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_) => LeafConsumer::Subscriptions,
+            CommandKind::Exec if self.state.queued.is_some() => LeafConsumer::Subscriptions,
+            _ => LeafConsumer::Nobody,
         }
     }
 
     /// Closes the commands at the front that are over, where only the value after them, which confirms `confirmed`, can
     /// tell.
-    fn settle<R: Reader>(&mut self, confirmed: Option<Kind>, out: &mut Out<'_, R>) {
+    fn settle<R: Reader>(&mut self, confirmed: Option<CommandKind>, out: &mut Out<'_, R>) {
         while let Some(front) = self.pending.front() {
-            let open_ended = front.silent || front.due == Due::All && front.begun;
+            let open_ended = front.silent || front.due == DueValues::All && front.begun;
             if !open_ended || confirmed == Some(front.kind) {
                 return;
             }
@@ -291,15 +298,15 @@ impl Pairing {
         let is_executed = bytes.first() == Some(&b'*') && *bytes.get(1)? != b'-';
         let beyond = self.state.queued.as_ref().map_or(0, |queued| queued.beyond);
         match self.pending.front_mut() {
-            Some(front) if is_executed => front.due = Due::Values(1 + beyond),
+            Some(front) if is_executed => front.due = DueValues::Values(1 + beyond),
             _ => self.state.put(|state| &mut state.queued, None),
         }
         Some(())
     }
 
     /// A value is complete.
-    pub fn reply<R: Reader>(&mut self, target: Target, kind: u8, out: &mut Out<'_, R>) {
-        if self.state.irregular || target.listens != Listens::Nobody || target.unpaired.is_some() || kind == b'>' {
+    pub fn reply<R: Reader>(&mut self, target: RespReplyTarget, kind: u8, out: &mut Out<'_, R>) {
+        if self.state.irregular || target.listens != LeafConsumer::Nobody || target.unpaired.is_some() || kind == b'>' {
             self.confirms = None;
             self.state.update(|state| {
                 state.resp3 |= kind == b'>';
@@ -310,7 +317,7 @@ impl Pairing {
         if let Some(outcome) = target.unpaired {
             if outcome == Outcome::NoReply {
                 // The server does reply: `CLIENT REPLY` was refused.
-                self.state.put(|state| &mut state.replies, Replies::On);
+                self.state.put(|state| &mut state.replies, ReplyMode::On);
             }
             out.close(target.op, outcome);
             return;
@@ -321,31 +328,33 @@ impl Pairing {
         let over = match (&mut front.due, kind_of_command) {
             _ if error => true,
             // Queued in a transaction.
-            (_, Kind::Subscribe(_) | Kind::Unsubscribe(_)) if kind == b'+' => true,
-            (Due::All, Kind::Unsubscribe(family)) => self.state.subscriptions.none_left(family).unwrap_or(false),
-            (Due::All, _) => true,
-            (Due::Values(left), _) => {
+            (_, CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_)) if kind == b'+' => true,
+            (DueValues::All, CommandKind::Unsubscribe(family)) => {
+                self.state.subscriptions.none_left(family).unwrap_or(false)
+            }
+            (DueValues::All, _) => true,
+            (DueValues::Values(left), _) => {
                 *left = left.saturating_sub(1);
                 *left == 0
             }
         };
         let due = front.due;
-        if kind_of_command != Kind::Plain {
+        if kind_of_command != CommandKind::Plain {
             self.state.update(|state| state.take_effect(kind_of_command, due, kind, error));
         }
         if over {
             out.close(target.op, if error { Outcome::Error } else { Outcome::Ok });
             self.pending.pop_front();
         }
-        self.expects = Expects::Nothing;
+        self.expects = HelloField::Nothing;
     }
 
     /// Takes in a leaf of a reply; the server's name and version once both were heard.
-    pub fn hear(&mut self, listens: Listens, kind: u8, leaf: &[u8]) -> Option<String> {
+    pub fn hear(&mut self, listens: LeafConsumer, kind: u8, leaf: &[u8]) -> Option<String> {
         match listens {
-            Listens::Nobody => None,
-            Listens::Software => self.hear_software(leaf),
-            Listens::Subscriptions => {
+            LeafConsumer::Nobody => None,
+            LeafConsumer::Software => self.hear_software(leaf),
+            LeafConsumer::Subscriptions => {
                 self.hear_confirmation(kind, leaf);
                 None
             }
@@ -369,14 +378,14 @@ impl Pairing {
     /// Listens to the leaves of a reply to `HELLO` or `INFO`.
     fn hear_software(&mut self, leaf: &[u8]) -> Option<String> {
         match std::mem::take(&mut self.expects) {
-            Expects::ServerName => self.state.put(|state| &mut state.server_name, Some(title(leaf))),
-            Expects::ServerVersion => {
+            HelloField::ServerName => self.state.put(|state| &mut state.server_name, Some(title(leaf))),
+            HelloField::ServerVersion => {
                 let name = self.state.update(|state| state.server_name.take()).unwrap_or_else(|| "Redis".to_owned());
                 return Some(format!("{name} {}", String::from_utf8_lossy(leaf)));
             }
-            Expects::Nothing if leaf == b"server" => self.expects = Expects::ServerName,
-            Expects::Nothing if leaf == b"version" => self.expects = Expects::ServerVersion,
-            Expects::Nothing => return version_line(leaf),
+            HelloField::Nothing if leaf == b"server" => self.expects = HelloField::ServerName,
+            HelloField::Nothing if leaf == b"version" => self.expects = HelloField::ServerVersion,
+            HelloField::Nothing => return version_line(leaf),
         }
         None
     }
@@ -388,8 +397,10 @@ impl Pairing {
 
     /// Whether bytes that begin with `first` are those of a snapshot, or come while the server makes one.
     pub fn awaits_snapshot(&self, first: u8) -> Option<OpId> {
-        let front =
-            self.pending.front().filter(|front| front.kind == Kind::Replicate && matches!(first, b'$' | b'\n'))?;
+        let front = self
+            .pending
+            .front()
+            .filter(|front| front.kind == CommandKind::Replicate && matches!(first, b'$' | b'\n'))?;
         Some(front.op)
     }
 
@@ -403,7 +414,7 @@ impl Pairing {
 
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.pending.capacity() * size_of::<Pending>()
+        self.pending.capacity() * size_of::<RespPending>()
     }
 
     /// Replies were lost: what waits cannot be told from what was answered in the loss.
@@ -420,20 +431,20 @@ impl Pairing {
 
 impl State {
     /// What `command` changes, which waits for `due` now that a value of this `kind` answers it.
-    fn take_effect(&mut self, command: Kind, due: Due, kind: u8, error: bool) {
+    fn take_effect(&mut self, command: CommandKind, due: DueValues, kind: u8, error: bool) {
         match command {
             // A transaction is over, whichever way.
-            Kind::Exec if error || due == Due::Values(0) => self.queued = None,
-            Kind::Discard => self.queued = None,
+            CommandKind::Exec if error || due == DueValues::Values(0) => self.queued = None,
+            CommandKind::Discard => self.queued = None,
             _ if error => {}
-            Kind::Subscribe(family) | Kind::Unsubscribe(family) if kind == b'+' => {
-                self.queue(family, matches!(command, Kind::Subscribe(_)), due);
+            CommandKind::Subscribe(family) | CommandKind::Unsubscribe(family) if kind == b'+' => {
+                self.queue(family, matches!(command, CommandKind::Subscribe(_)), due);
             }
-            Kind::Hello => self.resp3 = kind == b'%',
-            Kind::Monitor if kind == b'+' => self.monitoring = true,
-            Kind::Replicate => self.replicates = true,
-            Kind::Reset => {
-                (self.subscriptions, self.queued) = (Subscriptions::new(false), None);
+            CommandKind::Hello => self.resp3 = kind == b'%',
+            CommandKind::Monitor if kind == b'+' => self.monitoring = true,
+            CommandKind::Replicate => self.replicates = true,
+            CommandKind::Reset => {
+                (self.subscriptions, self.queued) = (SubscriptionCounts::new(false), None);
                 (self.monitoring, self.resp3) = (false, false);
             }
             _ => {}
@@ -446,28 +457,30 @@ impl State {
     }
 
     /// A pub/sub command waits for `EXEC`.
-    fn queue(&mut self, family: Family, subscribes: bool, due: Due) {
-        let now = [Family::Channels, Family::Patterns, Family::Shards].map(|family| self.subscriptions.count(family));
-        let queued = self.queued.get_or_insert_with(|| Box::new(Queued { counts: now, beyond: 0 }));
+    fn queue(&mut self, family: SubscriptionKind, subscribes: bool, due: DueValues) {
+        let now = [SubscriptionKind::Channels, SubscriptionKind::Patterns, SubscriptionKind::Shards]
+            .map(|family| self.subscriptions.count(family));
+        let queued = self.queued.get_or_insert_with(|| Box::new(QueuedSubscriptions { counts: now, beyond: 0 }));
         let count = &mut queued.counts[family as usize];
         let values = match due {
-            Due::Values(channels) => channels,
-            Due::All => (*count).max(1),
+            DueValues::Values(channels) => channels,
+            DueValues::All => (*count).max(1),
         };
         *count = if subscribes { count.saturating_add(values) } else { count.saturating_sub(values) };
         queued.beyond = queued.beyond.saturating_add(values - 1);
     }
 }
 
-impl Pending {
+impl RespPending {
     fn is_pubsub(&self) -> bool {
-        matches!(self.kind, Kind::Subscribe(_) | Kind::Unsubscribe(_)) || self.kind == Kind::Exec && self.begun
+        matches!(self.kind, CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_))
+            || self.kind == CommandKind::Exec && self.begun
     }
 
     /// Returns whether a value that confirms `confirmed` is of its answer.
-    fn is_answered_by(&self, confirmed: Option<Kind>) -> bool {
+    fn is_answered_by(&self, confirmed: Option<CommandKind>) -> bool {
         match confirmed {
-            Some(kind) => self.kind == kind || self.kind == Kind::Exec && self.begun,
+            Some(kind) => self.kind == kind || self.kind == CommandKind::Exec && self.begun,
             None => false,
         }
     }

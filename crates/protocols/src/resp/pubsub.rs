@@ -11,13 +11,13 @@
 //!
 //! Confirmations are sent where `CLIENT REPLY` switched replies off, too.
 
-use super::command::Kind;
+use super::command::CommandKind;
 use super::wire;
 use crate::limits;
 
 /// What a subscription is to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
+pub(super) enum SubscriptionKind {
     Channels,
     Patterns,
     /// Channels of one slot of a cluster.
@@ -26,8 +26,8 @@ pub(super) enum Family {
 
 /// Subscriptions of a connection, as its confirmations say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Subscriptions {
-    /// By [`Family`].
+pub(super) struct SubscriptionCounts {
+    /// By [`SubscriptionKind`].
     counts: [u64; 3],
     /// Each count is right. Where the start of the connection was not seen, the sum of channels and patterns alone is.
     exact: bool,
@@ -35,7 +35,7 @@ pub(super) struct Subscriptions {
     assumed: bool,
 }
 
-impl Subscriptions {
+impl SubscriptionCounts {
     /// Those of a new connection: none; or, where `mid_stream`, unknown ones.
     pub fn new(mid_stream: bool) -> Self {
         Self { counts: [0; 3], exact: !mid_stream, assumed: false }
@@ -47,19 +47,19 @@ impl Subscriptions {
     }
 
     /// Returns how many there are of a family, as far as is known.
-    pub fn count(&self, family: Family) -> u64 {
+    pub fn count(&self, family: SubscriptionKind) -> u64 {
         self.counts[family as usize]
     }
 
     /// Returns whether a command to end all of a family has had its last confirmation; `None` where that cannot be told.
-    pub fn none_left(&self, family: Family) -> Option<bool> {
-        let known = self.exact || family == Family::Shards || self.together() == 0;
+    pub fn none_left(&self, family: SubscriptionKind) -> Option<bool> {
+        let known = self.exact || family == SubscriptionKind::Shards || self.together() == 0;
         known.then(|| self.count(family) == 0)
     }
 
     /// Channels and patterns, which are counted together.
     fn together(&self) -> u64 {
-        self.count(Family::Channels) + self.count(Family::Patterns)
+        self.count(SubscriptionKind::Channels) + self.count(SubscriptionKind::Patterns)
     }
 
     /// A message came: there is a subscription.
@@ -73,18 +73,18 @@ impl Subscriptions {
     }
 
     /// A confirmation of `kind` says how many are `left`.
-    pub fn confirmed(&mut self, kind: Kind, left: u64) {
-        let (Kind::Subscribe(family) | Kind::Unsubscribe(family)) = kind else { return };
+    pub fn confirmed(&mut self, kind: CommandKind, left: u64) {
+        let (CommandKind::Subscribe(family) | CommandKind::Unsubscribe(family)) = kind else { return };
         let other = match family {
-            Family::Channels => self.count(Family::Patterns),
-            Family::Patterns => self.count(Family::Channels),
-            Family::Shards => 0,
+            SubscriptionKind::Channels => self.count(SubscriptionKind::Patterns),
+            SubscriptionKind::Patterns => self.count(SubscriptionKind::Channels),
+            SubscriptionKind::Shards => 0,
         };
         if left < other {
             // Some of these were subscribed to where it was not seen: they are what is left.
             self.exact = false;
-            self.counts[Family::Channels as usize] = left;
-            self.counts[Family::Patterns as usize] = 0;
+            self.counts[SubscriptionKind::Channels as usize] = left;
+            self.counts[SubscriptionKind::Patterns as usize] = 0;
         } else {
             self.counts[family as usize] = left - other;
         }
@@ -94,14 +94,14 @@ impl Subscriptions {
 }
 
 /// Returns the command that a value with this first word confirms.
-pub(super) fn confirmation(word: &[u8]) -> Option<Kind> {
+pub(super) fn confirmation(word: &[u8]) -> Option<CommandKind> {
     Some(match word {
-        b"subscribe" => Kind::Subscribe(Family::Channels),
-        b"psubscribe" => Kind::Subscribe(Family::Patterns),
-        b"ssubscribe" => Kind::Subscribe(Family::Shards),
-        b"unsubscribe" => Kind::Unsubscribe(Family::Channels),
-        b"punsubscribe" => Kind::Unsubscribe(Family::Patterns),
-        b"sunsubscribe" => Kind::Unsubscribe(Family::Shards),
+        b"subscribe" => CommandKind::Subscribe(SubscriptionKind::Channels),
+        b"psubscribe" => CommandKind::Subscribe(SubscriptionKind::Patterns),
+        b"ssubscribe" => CommandKind::Subscribe(SubscriptionKind::Shards),
+        b"unsubscribe" => CommandKind::Unsubscribe(SubscriptionKind::Channels),
+        b"punsubscribe" => CommandKind::Unsubscribe(SubscriptionKind::Patterns),
+        b"sunsubscribe" => CommandKind::Unsubscribe(SubscriptionKind::Shards),
         _ => return None,
     })
 }

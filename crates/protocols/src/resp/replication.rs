@@ -7,7 +7,7 @@
 //! *<n> CRLF …                            a command, which the replica does not answer
 //! ```
 
-use super::value::{Leaves, Progress, Value};
+use super::value::{LeafAccounts, RespValue, ValueProgress};
 use super::wire;
 use overhead_decode::{Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome};
@@ -16,18 +16,19 @@ use overhead_model::{Account, Class, Outcome};
 const MARK: usize = 40;
 
 /// All that is replicated is the user's.
-const REPLICATED: Leaves = Leaves { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
+const REPLICATED: LeafAccounts =
+    LeafAccounts { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
 
 /// Where the stream stands.
 #[derive(Debug)]
-pub(super) struct Replication {
-    stage: Stage,
+pub(super) struct ReplicationStream {
+    stage: ReplicationStage,
     op: OpId,
-    value: Value,
+    value: RespValue,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum ReplicationStage {
     Between,
     /// So many bytes of the snapshot are left.
     Snapshot(u64),
@@ -36,9 +37,9 @@ enum Stage {
     Command,
 }
 
-impl Replication {
+impl ReplicationStream {
     pub fn new() -> Self {
-        Self { stage: Stage::Between, op: OpId(0), value: Value::new() }
+        Self { stage: ReplicationStage::Between, op: OpId(0), value: RespValue::new() }
     }
 
     /// Decodes as far as `input` goes, and gives the step that stopped it; `None` where an answer begins, which can come
@@ -50,20 +51,20 @@ impl Replication {
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
         while input.available() > 0 {
-            let between = matches!(self.stage, Stage::Between);
+            let between = matches!(self.stage, ReplicationStage::Between);
             if between && waits && matches!(input.bytes.first(), Some(b'+' | b'-')) {
                 return Ok(None);
             }
             let blocked = match self.stage {
-                Stage::Between => self.begin(input, out)?,
-                Stage::Snapshot(left) => {
+                ReplicationStage::Between => self.begin(input, out)?,
+                ReplicationStage::Snapshot(left) => {
                     self.snapshot(left, input, out);
                     None
                 }
-                Stage::Until(mark) => self.snapshot_until(mark, input, out),
-                Stage::Command => match self.value.run(input, REPLICATED, None, out)? {
-                    Progress::Blocked(step) => Some(step),
-                    Progress::Done => {
+                ReplicationStage::Until(mark) => self.snapshot_until(mark, input, out),
+                ReplicationStage::Command => match self.value.run(input, REPLICATED, None, out)? {
+                    ValueProgress::Blocked(step) => Some(step),
+                    ValueProgress::Done => {
                         self.end(out);
                         None
                     }
@@ -90,7 +91,7 @@ impl Replication {
             Some(_) => {
                 self.open("stream", out);
                 self.value.reset();
-                self.stage = Stage::Command;
+                self.stage = ReplicationStage::Command;
                 Ok(None)
             }
         }
@@ -112,8 +113,8 @@ impl Replication {
         let mark = text.strip_prefix(b"EOF:").and_then(|mark| mark.try_into().ok());
         let len = wire::number(text).and_then(|len| u64::try_from(len).ok());
         match (mark, len) {
-            (Some(mark), _) => self.stage = Stage::Until(mark),
-            (None, Some(len)) if len > 0 => self.stage = Stage::Snapshot(len),
+            (Some(mark), _) => self.stage = ReplicationStage::Until(mark),
+            (None, Some(len)) if len > 0 => self.stage = ReplicationStage::Snapshot(len),
             _ => self.end(out),
         }
         Ok(None)
@@ -123,7 +124,7 @@ impl Replication {
         let taken = left.min(input.available());
         out.post(Account::Data, "snapshot", taken);
         input.advance(taken);
-        self.stage = Stage::Snapshot(left - taken);
+        self.stage = ReplicationStage::Snapshot(left - taken);
         if taken == left {
             self.end(out);
         }
@@ -158,12 +159,12 @@ impl Replication {
 
     fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.close(self.op, Outcome::Unsolicited);
-        self.stage = Stage::Between;
+        self.stage = ReplicationStage::Between;
     }
 
     /// Bytes were lost in the midst of a command.
     pub fn lost<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        if !matches!(self.stage, Stage::Between) {
+        if !matches!(self.stage, ReplicationStage::Between) {
             self.end(out);
         }
     }

@@ -1,6 +1,6 @@
 //! One RESP value of any type and nesting, consumed piece by piece.
 
-use super::wire::{self, Bulk, MAX_BULK, MAX_COUNT};
+use super::wire::{self, BulkString, MAX_BULK, MAX_COUNT};
 use crate::limits;
 use overhead_decode::{Free, Input, Malformed, Out, Reader, Step};
 use overhead_model::Account;
@@ -10,7 +10,7 @@ const INSPECTED: u64 = 4096;
 
 /// Accounts of the leaves, which depend on what was asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leaves {
+pub(super) struct LeafAccounts {
     /// Simple strings and errors.
     pub status: Account,
     /// Integers.
@@ -23,10 +23,10 @@ pub(super) struct Leaves {
 
 /// Where a value stands.
 #[derive(Debug)]
-pub(super) struct Value {
+pub(super) struct RespValue {
     /// Open aggregates, innermost last.
-    stack: Vec<Aggregate>,
-    body: Option<Body>,
+    stack: Vec<OpenAggregate>,
+    body: Option<BulkBody>,
     /// Within a streamed string.
     chunks: bool,
     /// Type byte of the value itself, once read.
@@ -36,14 +36,14 @@ pub(super) struct Value {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Aggregate {
+struct OpenAggregate {
     kind: u8,
     /// Elements to come; `None` for a streamed aggregate.
     left: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Body {
+struct BulkBody {
     /// Bytes of a type tag before the string itself (`txt:` of a verbatim string).
     tag: u8,
     left: u64,
@@ -55,23 +55,23 @@ struct Body {
 }
 
 /// Called with the type byte and the text of every leaf of moderate size.
-pub(super) type Listener<'i> = &'i mut dyn FnMut(u8, &[u8]);
+pub(super) type LeafListener<'i> = &'i mut dyn FnMut(u8, &[u8]);
 
 /// Who listens to the leaves.
-struct Ear<'i> {
+struct LeafObserver<'i> {
     wanted: bool,
-    listen: Listener<'i>,
+    listen: LeafListener<'i>,
 }
 
 /// How far a call came.
-pub(super) enum Progress {
+pub(super) enum ValueProgress {
     /// The value is complete.
     Done,
     /// More bytes are needed.
     Blocked(Step),
 }
 
-impl Value {
+impl RespValue {
     pub fn new() -> Self {
         Self { stack: Vec::new(), body: None, chunks: false, kind: 0, scanned: 0 }
     }
@@ -89,18 +89,18 @@ impl Value {
     pub fn run<R: Reader>(
         &mut self,
         input: &mut Input<'_>,
-        leaves: Leaves,
-        inspect: Option<Listener<'_>>,
+        leaves: LeafAccounts,
+        inspect: Option<LeafListener<'_>>,
         out: &mut Out<'_, R>,
-    ) -> Result<Progress, Malformed> {
+    ) -> Result<ValueProgress, Malformed> {
         let mut unheard = |_, _: &[u8]| {};
-        let mut ear = Ear { wanted: inspect.is_some(), listen: inspect.unwrap_or(&mut unheard) };
+        let mut ear = LeafObserver { wanted: inspect.is_some(), listen: inspect.unwrap_or(&mut unheard) };
         loop {
             if let Some(body) = self.body {
                 if let Some(step) = self.run_body(body, input, &mut ear, out)? {
-                    return Ok(Progress::Blocked(step));
+                    return Ok(ValueProgress::Blocked(step));
                 }
-            } else if let Some(bulk) = Bulk::of(input.bytes).filter(|_| !self.chunks) {
+            } else if let Some(bulk) = BulkString::of(input.bytes).filter(|_| !self.chunks) {
                 self.whole_bulk(bulk, leaves, &mut ear, out);
                 input.bytes = bulk.rest;
             } else {
@@ -109,7 +109,7 @@ impl Value {
                     return if input.opaque > 0 {
                         Err(Malformed("a header line that was not captured"))
                     } else {
-                        Ok(Progress::Blocked(Step::More))
+                        Ok(ValueProgress::Blocked(Step::More))
                     };
                 };
                 self.scanned = 0;
@@ -120,15 +120,21 @@ impl Value {
                 }
             }
             if self.element_done() {
-                return Ok(Progress::Done);
+                return Ok(ValueProgress::Done);
             }
         }
     }
 
     /// Takes in a bulk string that is there as a whole.
     #[inline]
-    fn whole_bulk<R: Reader>(&mut self, bulk: Bulk<'_>, leaves: Leaves, ear: &mut Ear<'_>, out: &mut Out<'_, R>) {
-        let Bulk { header, body, .. } = bulk;
+    fn whole_bulk<R: Reader>(
+        &mut self,
+        bulk: BulkString<'_>,
+        leaves: LeafAccounts,
+        ear: &mut LeafObserver<'_>,
+        out: &mut Out<'_, R>,
+    ) {
+        let BulkString { header, body, .. } = bulk;
         if self.kind == 0 {
             self.kind = b'$';
         }
@@ -148,9 +154,9 @@ impl Value {
     /// Consumes from the body of a bulk string; a step where more is needed.
     fn run_body<R: Reader>(
         &mut self,
-        body: Body,
+        body: BulkBody,
         input: &mut Input<'_>,
-        ear: &mut Ear<'_>,
+        ear: &mut LeafObserver<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
         if body.tag > 0 {
@@ -161,7 +167,7 @@ impl Value {
             out.post(Account::Framing, "string type", tag);
             input.advance(tag);
         }
-        let body = Body { tag: 0, ..body };
+        let body = BulkBody { tag: 0, ..body };
         self.body = Some(body);
         if body.left > 0 {
             if ear.wanted && body.is_moderate {
@@ -173,7 +179,7 @@ impl Value {
             let taken = body.left.min(input.available());
             post_value(taken, body.account, body.free, out);
             input.advance(taken);
-            self.body = Some(Body { left: body.left - taken, ..body });
+            self.body = Some(BulkBody { left: body.left - taken, ..body });
             if taken < body.left {
                 return Ok(Some(Step::More));
             }
@@ -190,8 +196,8 @@ impl Value {
     fn header<R: Reader>(
         &mut self,
         line: &[u8],
-        leaves: Leaves,
-        ear: &mut Ear<'_>,
+        leaves: LeafAccounts,
+        ear: &mut LeafObserver<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<bool, Malformed> {
         let Some((&kind, rest)) = line.split_first() else { return Err(Malformed("an empty line")) };
@@ -228,7 +234,7 @@ impl Value {
         &mut self,
         kind: u8,
         rest: &[u8],
-        leaves: Leaves,
+        leaves: LeafAccounts,
         out: &mut Out<'_, R>,
     ) -> Result<bool, Malformed> {
         let account = if kind == b'!' { leaves.status } else { leaves.data };
@@ -254,7 +260,7 @@ impl Value {
         let tag = if kind == b'=' { len.min(4) } else { 0 };
         let left = len - tag;
         let free = leaves.free && kind != b'!';
-        self.body = Some(Body { tag: tag as u8, left, is_moderate: left <= INSPECTED, account, free });
+        self.body = Some(BulkBody { tag: tag as u8, left, is_moderate: left <= INSPECTED, account, free });
         Ok(false)
     }
 
@@ -285,7 +291,7 @@ impl Value {
             }
             return Ok(kind != b'|');
         }
-        self.stack.push(Aggregate { kind, left });
+        self.stack.push(OpenAggregate { kind, left });
         Ok(false)
     }
 

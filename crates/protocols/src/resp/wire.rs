@@ -18,7 +18,7 @@ const MAX_NUMBER_LINE: usize = 64;
 /// What the command table says of a command.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "columns of a table")]
-pub(super) struct Command {
+pub(super) struct CommandSpec {
     /// `GET`, or `CLIENT|LIST` for a subcommand.
     pub name: &'static str,
     /// The command changes the dataset: its integer replies are counts of what was done.
@@ -40,7 +40,7 @@ pub(super) struct Command {
 /// All further arguments are values.
 pub(super) const REST: u8 = 255;
 
-impl Command {
+impl CommandSpec {
     /// Returns the entry for this upper-case name.
     pub fn named(name: &str) -> Option<&'static Self> {
         let index = COMMANDS.binary_search_by(|command| command.name.cmp(name)).ok()?;
@@ -49,12 +49,12 @@ impl Command {
 
     /// Returns whether it takes what arguments say, an option or a number, to know where keys stand.
     pub fn has_keys_by_content(&self) -> bool {
-        self.keys.iter().any(|keys| !matches!(keys, KeySpec { begin: Begin::At(_), find: Find::Range(..) }))
+        self.keys.iter().any(|keys| !matches!(keys, KeySpec { begin: BeginSearch::At(_), find: FindKeys::Range(..) }))
     }
 
     /// Returns whether there is an argument that says how many keys there are.
     pub fn counts_keys(&self) -> bool {
-        self.keys.iter().any(|keys| matches!(keys.find, Find::Count(..)))
+        self.keys.iter().any(|keys| matches!(keys.find, FindKeys::Count(..)))
     }
 
     /// Returns how many values follow this option token; `None` where it is not one.
@@ -68,13 +68,13 @@ impl Command {
 /// command word, which is 0; a subcommand is 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeySpec {
-    pub begin: Begin,
-    pub find: Find,
+    pub begin: BeginSearch,
+    pub find: FindKeys,
 }
 
 /// Where to begin to look for keys.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Begin {
+pub(super) enum BeginSearch {
     /// At this place.
     At(u32),
     /// Behind this option token.
@@ -83,7 +83,7 @@ pub(super) enum Begin {
 
 /// Which arguments are keys.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Find {
+pub(super) enum FindKeys {
     /// From the beginning to the last key (counted from the first, or negative: from the end), by this step. The last number says
     /// of what part of the arguments that is: all of them (0 and 1), one half, ...
     Range(i32, u32, u32),
@@ -93,24 +93,24 @@ pub(super) enum Find {
 
 impl KeySpec {
     /// Keys from a place on.
-    pub const fn at(place: u32, find: Find) -> Self {
-        Self { begin: Begin::At(place), find }
+    pub const fn at(place: u32, find: FindKeys) -> Self {
+        Self { begin: BeginSearch::At(place), find }
     }
 
     /// Keys behind an option token.
-    pub const fn after(token: &'static str, find: Find) -> Self {
-        Self { begin: Begin::After(token), find }
+    pub const fn after(token: &'static str, find: FindKeys) -> Self {
+        Self { begin: BeginSearch::After(token), find }
     }
 }
 
 /// A name made upper-case, as it is compared and shown; at most [`limits::NAME`] bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word {
+pub(super) struct RespWord {
     bytes: [u8; limits::NAME],
     len: u8,
 }
 
-impl Word {
+impl RespWord {
     pub const EMPTY: Self = Self { bytes: [0; limits::NAME], len: 0 };
 
     /// Returns whether `text` is this word, in whichever case.
@@ -171,7 +171,7 @@ fn long_header(rest: &[u8]) -> Option<(usize, usize)> {
 
 /// A bulk string that is there as a whole.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bulk<'a> {
+pub(super) struct BulkString<'a> {
     /// Length of the line before it.
     pub header: usize,
     pub body: &'a [u8],
@@ -179,7 +179,7 @@ pub(super) struct Bulk<'a> {
     pub rest: &'a [u8],
 }
 
-impl<'a> Bulk<'a> {
+impl<'a> BulkString<'a> {
     /// Returns the bulk string that `bytes` begin with; `None` where they do not, or not with the whole of one.
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Option<Self> {

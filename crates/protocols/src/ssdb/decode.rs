@@ -1,9 +1,9 @@
 //! Packets to postings, in both directions.
 
-use super::pair::{First, Kind, Target};
-use super::wire::{self, INSPECTED, Next};
-use super::{Packet, Ssdb, Stage};
-use crate::keys::Keys;
+use super::pair::{SsdbReplyTarget, SsdbRequestKind, SsdbStatus};
+use super::wire::{self, INSPECTED, SsdbLine};
+use super::{Ssdb, SsdbPacket, SsdbStage};
+use crate::keys::KeyPatterns;
 use crate::pattern;
 use overhead_decode::{Free, Input, Label, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Side};
@@ -18,8 +18,8 @@ impl Ssdb {
     ) -> Result<Option<Step>, Malformed> {
         let packet = &mut self.packets[side as usize];
         match packet.stage {
-            Stage::Line => self.line(side, input, out),
-            Stage::Block { left, account, free, is_key } => {
+            SsdbStage::Line => self.line(side, input, out),
+            SsdbStage::Block { left, account, free, is_key } => {
                 let taken = left.min(input.available());
                 if is_key {
                     self.keys.push_piece(input.bytes.get(..taken as usize).unwrap_or(input.bytes), taken);
@@ -29,17 +29,17 @@ impl Ssdb {
                     None => out.post(account, "block", taken),
                 }
                 input.advance(taken);
-                packet.stage = Stage::Block { left: left - taken, account, free, is_key };
+                packet.stage = SsdbStage::Block { left: left - taken, account, free, is_key };
                 if taken < left {
                     return Ok(Some(Step::More));
                 }
-                packet.stage = Stage::BlockEnd;
+                packet.stage = SsdbStage::BlockEnd;
                 if is_key {
                     self.keys.end_pieces();
                 }
                 Ok(None)
             }
-            Stage::BlockEnd => {
+            SsdbStage::BlockEnd => {
                 let end = match input.bytes {
                     [b'\r'] if input.opaque == 0 => return Ok(Some(Step::Need(2))),
                     [b'\r', b'\n', ..] => 2,
@@ -49,7 +49,7 @@ impl Ssdb {
                 };
                 out.post(Account::Framing, "line end", end);
                 input.advance(end);
-                packet.stage = Stage::Line;
+                packet.stage = SsdbStage::Line;
                 Ok(None)
             }
         }
@@ -63,17 +63,18 @@ impl Ssdb {
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
         let (size, line) = match wire::next(input.bytes)? {
-            Next::More if input.opaque > 0 => return Err(Malformed("a size that was not captured")),
-            Next::More => return Ok(Some(Step::More)),
-            Next::End(len) => {
+            SsdbLine::More if input.opaque > 0 => return Err(Malformed("a size that was not captured")),
+            SsdbLine::More => return Ok(Some(Step::More)),
+            SsdbLine::End(len) => {
                 input.advance(len);
                 return self.end(side, len, out).map(|()| None);
             }
-            Next::Block { size, line } => (size, line),
+            SsdbLine::Block { size, line } => (size, line),
         };
         let packet = &self.packets[side as usize];
         let is_first = packet.place == 0;
-        let is_read = size <= INSPECTED && (is_first || packet.target.is_some_and(|target| target.kind == Kind::Info));
+        let is_read =
+            size <= INSPECTED && (is_first || packet.target.is_some_and(|target| target.kind == SsdbRequestKind::Info));
         let body = input.bytes.get(line as usize..).unwrap_or_default();
         if is_read && (body.len() as u64) < size && input.opaque == 0 {
             return Ok(Some(Step::Need(line + size)));
@@ -99,7 +100,7 @@ impl Ssdb {
             (false, true) => Some(Free::Digits),
             (false, false) => Some(Free::Any),
         };
-        packet.stage = Stage::Block { left: size, account, free, is_key };
+        packet.stage = SsdbStage::Block { left: size, account, free, is_key };
         Ok(None)
     }
 
@@ -119,7 +120,7 @@ impl Ssdb {
             Side::Response => {
                 packet.target = Some(self.pairing.target(out));
                 packet.is_version = false;
-                packet.first = First::of(text);
+                packet.first = SsdbStatus::of(text);
             }
         }
     }
@@ -135,7 +136,7 @@ impl Ssdb {
         }
         out.post(Account::Framing, "end", len);
         if let Some(op) = packet.op.take() {
-            let kind = Kind::of(&packet.name);
+            let kind = SsdbRequestKind::of(&packet.name);
             label(op, &packet.name, &mut self.keys, out);
             self.pairing.request(op, kind, out)?;
         }
@@ -147,10 +148,10 @@ impl Ssdb {
     }
 }
 
-impl Packet {
+impl SsdbPacket {
     /// Takes in a block of an answer to `info`: names and values by turns.
     fn hear<R: Reader>(&mut self, text: &[u8], out: &mut Out<'_, R>) {
-        if self.is_version && matches!(self.target, Some(Target { kind: Kind::Info, .. })) {
+        if self.is_version && matches!(self.target, Some(SsdbReplyTarget { kind: SsdbRequestKind::Info, .. })) {
             out.software(Side::Response, &format!("SSDB {}", String::from_utf8_lossy(text)));
         }
         self.is_version = text == b"version";
@@ -162,7 +163,7 @@ fn is_told(name: &[u8]) -> bool {
     name == b"sync140" || std::str::from_utf8(name).is_ok_and(pattern::is_command)
 }
 
-fn label<R: Reader>(op: OpId, name: &[u8], keys: &mut Keys, out: &mut Out<'_, R>) {
+fn label<R: Reader>(op: OpId, name: &[u8], keys: &mut KeyPatterns, out: &mut Out<'_, R>) {
     let class = match name {
         b"auth" => Class::Setup,
         b"sync140" => Class::Background,

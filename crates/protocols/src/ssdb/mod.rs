@@ -16,17 +16,17 @@ mod pair;
 mod tests;
 mod wire;
 
-use super::{Facts, Sniff};
-use crate::keys::Keys;
+use super::{ProtocolFacts, Sniff};
+use crate::keys::KeyPatterns;
 use crate::limits::BOUNDARY_WINDOW;
 use overhead_decode::{Boundary, Decoder, Free, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
-use pair::{First, Pairing, Target};
+use pair::{SsdbPairing, SsdbReplyTarget, SsdbStatus};
 use std::hash::{Hash, Hasher};
-use wire::Next;
+use wire::SsdbLine;
 
 /// What there is to say of it beside how it is decoded.
-pub(super) const FACTS: Facts = Facts {
+pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
     greeting: b"4\nping\n\n",
@@ -37,30 +37,30 @@ pub(super) const FACTS: Facts = Facts {
 /// State of one connection.
 #[derive(Debug, Default)]
 pub struct Ssdb {
-    packets: [Packet; 2],
-    pairing: Pairing,
+    packets: [SsdbPacket; 2],
+    pairing: SsdbPairing,
     /// Of the request that is being read.
-    keys: Keys,
+    keys: KeyPatterns,
 }
 
 /// The packet being read in one direction.
 #[derive(Debug, Default)]
-struct Packet {
-    stage: Stage,
+struct SsdbPacket {
+    stage: SsdbStage,
     /// Of the next block.
     place: u32,
     /// The request that it is. Absent for answers, and between packets.
     op: Option<OpId>,
     name: Vec<u8>,
     /// Whose answer it is. Absent for requests, and between packets.
-    target: Option<Target>,
-    first: First,
+    target: Option<SsdbReplyTarget>,
+    first: SsdbStatus,
     /// The next block is a version.
     is_version: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum SsdbStage {
     /// Before a line with a size, or an empty one.
     #[default]
     Line,
@@ -80,7 +80,7 @@ impl Ssdb {
 /// Returns what the first bytes of a direction look like: a block, and a command or a status in it.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match wire::next(bytes) {
-        Ok(Next::Block { size: size @ 2..=32, line }) => {
+        Ok(SsdbLine::Block { size: size @ 2..=32, line }) => {
             let (size, line) = (size as usize, line as usize);
             let block = bytes.get(line..).unwrap_or_default();
             match block.get(..size) {
@@ -94,7 +94,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
                 _ => Sniff::No,
             }
         }
-        Ok(Next::More) => Sniff::More,
+        Ok(SsdbLine::More) => Sniff::More,
         _ => Sniff::No,
     }
 }
@@ -116,11 +116,11 @@ impl Decoder for Ssdb {
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         let packet = &mut self.packets[side as usize];
-        (packet.stage, packet.place) = (Stage::Line, 0);
+        (packet.stage, packet.place) = (SsdbStage::Line, 0);
         if let Some(op) = packet.op.take() {
             out.close(op, Outcome::NoReply);
         }
-        if let Some(Target { op, unpaired: Some(outcome), .. }) = packet.target.take() {
+        if let Some(SsdbReplyTarget { op, unpaired: Some(outcome), .. }) = packet.target.take() {
             out.close(op, outcome);
         }
         if side == Side::Response {
@@ -129,7 +129,7 @@ impl Decoder for Ssdb {
     }
 
     fn quiet(&self) -> Option<u64> {
-        let between = self.packets.iter().all(|packet| packet.stage == Stage::Line && packet.place == 0);
+        let between = self.packets.iter().all(|packet| packet.stage == SsdbStage::Line && packet.place == 0);
         (between && self.pairing.is_quiet()).then_some(0)
     }
 

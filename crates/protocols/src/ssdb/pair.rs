@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 /// Commands that are answered by other than one packet, or whose answer names the software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SsdbRequestKind {
     Plain,
     Info,
     /// Packets up to one that begins with `end`.
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Sync,
 }
 
-impl Kind {
+impl SsdbRequestKind {
     /// Returns the kind of the command with this name.
     pub fn of(name: &[u8]) -> Self {
         match name {
@@ -29,22 +29,22 @@ impl Kind {
 
 /// Whose packet the next one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct SsdbReplyTarget {
     pub op: OpId,
-    pub kind: Kind,
+    pub kind: SsdbRequestKind,
     /// How it ends where it answers nothing.
     pub unpaired: Option<Outcome>,
 }
 
 /// Requests that wait, in order.
 #[derive(Debug, Default)]
-pub(super) struct Pairing {
-    pending: VecDeque<(OpId, Kind)>,
+pub(super) struct SsdbPairing {
+    pending: VecDeque<(OpId, SsdbRequestKind)>,
     /// The server sends what changes, of its own accord.
     streams: bool,
 }
 
-impl Pairing {
+impl SsdbPairing {
     /// Returns whether nothing waits, and nothing comes unasked.
     pub fn is_quiet(&self) -> bool {
         self.pending.is_empty() && !self.streams
@@ -55,8 +55,13 @@ impl Pairing {
     /// # Errors
     ///
     /// [`Malformed`] where more wait than can be kept.
-    pub fn request<R: Reader>(&mut self, op: OpId, kind: Kind, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-        if kind == Kind::Sync {
+    pub fn request<R: Reader>(
+        &mut self,
+        op: OpId,
+        kind: SsdbRequestKind,
+        out: &mut Out<'_, R>,
+    ) -> Result<(), Malformed> {
+        if kind == SsdbRequestKind::Sync {
             self.streams = true;
             out.close(op, Outcome::NoReply);
             return Ok(());
@@ -69,29 +74,29 @@ impl Pairing {
     }
 
     /// Decides whose packet begins.
-    pub fn target<R: Reader>(&self, out: &mut Out<'_, R>) -> Target {
+    pub fn target<R: Reader>(&self, out: &mut Out<'_, R>) -> SsdbReplyTarget {
         if let Some(&(op, kind)) = self.pending.front() {
             out.charge(op);
-            return Target { op, kind, unpaired: None };
+            return SsdbReplyTarget { op, kind, unpaired: None };
         }
         if self.streams {
             let op = out.open();
             out.label(op, Class::Background, "sync140", "");
             out.charge(op);
-            return Target { op, kind: Kind::Sync, unpaired: Some(Outcome::Unsolicited) };
+            return SsdbReplyTarget { op, kind: SsdbRequestKind::Sync, unpaired: Some(Outcome::Unsolicited) };
         }
-        Target { op: out.orphan("RESPONSE"), kind: Kind::Plain, unpaired: Some(Outcome::NoReply) }
+        SsdbReplyTarget { op: out.orphan("RESPONSE"), kind: SsdbRequestKind::Plain, unpaired: Some(Outcome::NoReply) }
     }
 
     /// A packet is over; `first` is what it begins with, as far as it was read.
-    pub fn answer<R: Reader>(&mut self, target: Target, first: First, out: &mut Out<'_, R>) {
-        let goes_on = target.kind == Kind::Dump && first == First::Other;
+    pub fn answer<R: Reader>(&mut self, target: SsdbReplyTarget, first: SsdbStatus, out: &mut Out<'_, R>) {
+        let goes_on = target.kind == SsdbRequestKind::Dump && first == SsdbStatus::Other;
         match target.unpaired {
             Some(outcome) => out.close(target.op, outcome),
             None if goes_on => {}
             None => {
                 self.pending.pop_front();
-                out.close(target.op, if first == First::Failed { Outcome::Error } else { Outcome::Ok });
+                out.close(target.op, if first == SsdbStatus::Failed { Outcome::Error } else { Outcome::Ok });
             }
         }
     }
@@ -105,13 +110,13 @@ impl Pairing {
 
     /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
-        self.pending.capacity() * size_of::<(OpId, Kind)>()
+        self.pending.capacity() * size_of::<(OpId, SsdbRequestKind)>()
     }
 }
 
 /// What the first block of an answer says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum First {
+pub(super) enum SsdbStatus {
     /// `ok`, `not_found`, or the end of a dump.
     Done,
     /// `error`, `fail`, `client_error`, `noauth`.
@@ -121,7 +126,7 @@ pub(super) enum First {
     Other,
 }
 
-impl First {
+impl SsdbStatus {
     pub fn of(text: &[u8]) -> Self {
         match text {
             b"ok" | b"not_found" | b"end" => Self::Done,

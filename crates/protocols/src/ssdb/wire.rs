@@ -10,7 +10,7 @@ pub(super) const INSPECTED: u64 = 64;
 
 /// What comes next in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum SsdbLine {
     /// A block of so many bytes, behind a line of this length.
     Block { size: u64, line: u64 },
     /// The empty line that ends the packet, of this length.
@@ -25,24 +25,24 @@ pub(super) enum Next {
 ///
 /// [`Malformed`] where it is neither a size nor empty.
 #[inline]
-pub(super) fn next(bytes: &[u8]) -> Result<Next, Malformed> {
+pub(super) fn next(bytes: &[u8]) -> Result<SsdbLine, Malformed> {
     let Some(end) = bytes.iter().take(SIZE_LINE).position(|&byte| byte == b'\n') else {
         let digits = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let may_be = bytes.len() < SIZE_LINE && digits.iter().all(u8::is_ascii_digit);
-        return if may_be { Ok(Next::More) } else { Err(Malformed("a size that is no number")) };
+        return if may_be { Ok(SsdbLine::More) } else { Err(Malformed("a size that is no number")) };
     };
     let line = bytes.get(..end).unwrap_or_default();
     let digits = line.strip_suffix(b"\r").unwrap_or(line);
     let len = end as u64 + 1;
     if digits.is_empty() {
-        return Ok(Next::End(len));
+        return Ok(SsdbLine::End(len));
     }
     if !digits.iter().all(u8::is_ascii_digit) {
         return Err(Malformed("a size that is no number"));
     }
     let size = digits.iter().try_fold(0_i32, |size, digit| size.checked_mul(10)?.checked_add(i32::from(digit - b'0')));
     let size = size.and_then(|size| u64::try_from(size).ok()).ok_or(Malformed("a size beyond what servers read"))?;
-    Ok(Next::Block { size, line: len })
+    Ok(SsdbLine::Block { size, line: len })
 }
 
 /// Returns whether a text is one that answers begin with.

@@ -4,7 +4,7 @@
 //! What is kept belongs to the thread, not to a connection, for those of a pool send the same texts. It changes no result, only how
 //! soon there is one.
 
-use super::{Dialect, Normalised, normalise};
+use super::{NormalisedStatement, StatementDialect, normalise};
 use overhead_decode::{FastMap, numbers};
 use std::cell::RefCell;
 
@@ -18,14 +18,14 @@ const BYTES: usize = 1 << 20;
 const LONGEST: usize = 8 << 10;
 
 thread_local! {
-    static KNOWN: RefCell<Known> = RefCell::default();
+    static KNOWN: RefCell<StatementCache> = RefCell::default();
 }
 
 /// Texts with their statements. When there are enough young ones, the old ones are forgotten and the young grow old.
 #[derive(Default)]
-struct Known {
-    young: FastMap<Box<[u8]>, Normalised>,
-    old: FastMap<Box<[u8]>, Normalised>,
+struct StatementCache {
+    young: FastMap<Box<[u8]>, NormalisedStatement>,
+    old: FastMap<Box<[u8]>, NormalisedStatement>,
     /// Bytes of the young texts.
     bytes: usize,
     /// The key that is looked for; kept for its memory.
@@ -34,15 +34,25 @@ struct Known {
 
 /// Returns the statement of a text in SQL or CQL. `is_whole` where nothing of it is missing; `verb` is asked for where the text
 /// cannot be cut into tokens.
-pub(crate) fn of(text: &[u8], is_whole: bool, dialect: Dialect, verb: impl FnOnce() -> String) -> Normalised {
+pub(crate) fn of(
+    text: &[u8],
+    is_whole: bool,
+    dialect: StatementDialect,
+    verb: impl FnOnce() -> String,
+) -> NormalisedStatement {
     if text.len() > LONGEST || !is_whole {
         return normalise(text, is_whole, dialect, verb);
     }
     KNOWN.with_borrow_mut(|known| known.statement(text, dialect, verb))
 }
 
-impl Known {
-    fn statement(&mut self, text: &[u8], dialect: Dialect, verb: impl FnOnce() -> String) -> Normalised {
+impl StatementCache {
+    fn statement(
+        &mut self,
+        text: &[u8],
+        dialect: StatementDialect,
+        verb: impl FnOnce() -> String,
+    ) -> NormalisedStatement {
         let mut key = std::mem::take(&mut self.key);
         fill(&mut key, text, dialect);
         let found = match self.get(&key) {
@@ -59,7 +69,7 @@ impl Known {
         found
     }
 
-    fn get(&mut self, key: &[u8]) -> Option<Normalised> {
+    fn get(&mut self, key: &[u8]) -> Option<NormalisedStatement> {
         if let Some(known) = self.young.get(key) {
             return Some(known.clone());
         }
@@ -68,7 +78,7 @@ impl Known {
         Some(known)
     }
 
-    fn insert(&mut self, key: Box<[u8]>, known: Normalised) {
+    fn insert(&mut self, key: Box<[u8]>, known: NormalisedStatement) {
         if self.young.len() >= TEXTS || self.bytes + key.len() > BYTES {
             self.old = std::mem::take(&mut self.young);
             self.bytes = 0;
@@ -79,7 +89,7 @@ impl Known {
 }
 
 /// Makes the key of a text: the language, and the text with zeros for the digits of its numbers.
-fn fill(key: &mut Vec<u8>, text: &[u8], dialect: Dialect) {
+fn fill(key: &mut Vec<u8>, text: &[u8], dialect: StatementDialect) {
     key.clear();
     key.push(dialect as u8);
     key.extend_from_slice(text);

@@ -8,7 +8,7 @@ use std::str::Chars;
 
 /// A language of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum StatementDialect {
     Postgres,
     /// What stands in double quotes is a literal, as it is unless the server is told otherwise (`ANSI_QUOTES`).
     Mysql,
@@ -17,7 +17,7 @@ pub(crate) enum Dialect {
     Cql,
 }
 
-impl Dialect {
+impl StatementDialect {
     /// Returns whether it is one of `MySQL`'s.
     pub fn is_mysql(self) -> bool {
         matches!(self, Self::Mysql | Self::MysqlUnescaped)
@@ -37,9 +37,9 @@ impl Dialect {
 
     fn tokens(self, text: &str) -> (Vec<TokenWithSpan>, bool) {
         let rules: &dyn Rules = match self {
-            Self::Postgres => &Lexical::of(PostgreSqlDialect {}),
-            Self::Mysql => &Lexical::of(MySqlDialect {}),
-            Self::MysqlUnescaped => &Lexical { dialect: MySqlDialect {}, is_unescaped: true },
+            Self::Postgres => &LexicalRules::of(PostgreSqlDialect {}),
+            Self::Mysql => &LexicalRules::of(MySqlDialect {}),
+            Self::MysqlUnescaped => &LexicalRules { dialect: MySqlDialect {}, is_unescaped: true },
             Self::Cql => &CqlRules,
         };
         let mut spanned = Vec::new();
@@ -52,13 +52,13 @@ impl Dialect {
 /// What the tokenizer asks of a dialect. What the parser asks is left out: it would make the parser, and the whole of its syntax
 /// tree, a part of the program.
 #[derive(Debug)]
-struct Lexical<D> {
+struct LexicalRules<D> {
     dialect: D,
     /// A backslash is a character like others, whatever it is in the dialect.
     is_unescaped: bool,
 }
 
-impl<D> Lexical<D> {
+impl<D> LexicalRules<D> {
     fn of(dialect: D) -> Self {
         Self { dialect, is_unescaped: false }
     }
@@ -73,7 +73,7 @@ macro_rules! pass_on {
     };
 }
 
-impl<D: Rules> Rules for Lexical<D> {
+impl<D: Rules> Rules for LexicalRules<D> {
     fn dialect(&self) -> TypeId {
         TypeId::of::<D>()
     }
@@ -178,8 +178,8 @@ mod tests {
         #[test]
         fn tokens_are_those_of_the_whole_dialect(pieces in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..12)) {
             let text = pieces.concat();
-            prop_assert_eq!(tokens(&Lexical::of(PostgreSqlDialect {}), &text), tokens(&PostgreSqlDialect {}, &text), "{}", text);
-            prop_assert_eq!(tokens(&Lexical::of(MySqlDialect {}), &text), tokens(&MySqlDialect {}, &text), "{}", text);
+            prop_assert_eq!(tokens(&LexicalRules::of(PostgreSqlDialect {}), &text), tokens(&PostgreSqlDialect {}, &text), "{}", text);
+            prop_assert_eq!(tokens(&LexicalRules::of(MySqlDialect {}), &text), tokens(&MySqlDialect {}, &text), "{}", text);
         }
     }
 }

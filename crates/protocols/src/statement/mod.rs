@@ -23,7 +23,7 @@ mod tests;
 mod words;
 
 pub(crate) use cache::of;
-pub(crate) use dialect::Dialect;
+pub(crate) use dialect::StatementDialect;
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const LEFT_OUT: &str = "…";
 
 /// A statement without the values in it. Cheap to copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Statement {
+pub(crate) enum StatementText {
     /// Nothing was asked for, or nobody wants to know what.
     #[default]
     None,
@@ -45,7 +45,7 @@ pub(crate) enum Statement {
     Text(Arc<str>),
 }
 
-impl Statement {
+impl StatementText {
     /// From its text, which is empty where there is none.
     fn new(text: &str) -> Self {
         if text.is_empty() { Self::None } else { Self::Text(Arc::from(text)) }
@@ -75,23 +75,28 @@ impl Statement {
 
 /// What a text came to.
 #[derive(Clone, Debug)]
-pub(crate) struct Normalised {
-    pub statement: Statement,
+pub(crate) struct NormalisedStatement {
+    pub statement: StatementText,
     /// The digits of the numbers in the text may be others without any change to the statement: see
     /// [`overhead_decode::numbers`].
     pub has_free_numbers: bool,
 }
 
 /// Nobody wants to know.
-impl Default for Normalised {
+impl Default for NormalisedStatement {
     fn default() -> Self {
-        Self { statement: Statement::None, has_free_numbers: true }
+        Self { statement: StatementText::None, has_free_numbers: true }
     }
 }
 
 /// Returns the statement of a text. `is_whole` where nothing of it is missing; `verb` is asked for where it cannot be cut into
 /// tokens.
-fn normalise(text: &[u8], is_whole: bool, dialect: Dialect, verb: impl FnOnce() -> String) -> Normalised {
+fn normalise(
+    text: &[u8],
+    is_whole: bool,
+    dialect: StatementDialect,
+    verb: impl FnOnce() -> String,
+) -> NormalisedStatement {
     let seen = text.get(..LOOKED_AT).unwrap_or(text);
     let is_whole = is_whole && seen.len() == text.len();
     let text = String::from_utf8_lossy(seen);
@@ -104,24 +109,24 @@ fn normalise(text: &[u8], is_whole: bool, dialect: Dialect, verb: impl FnOnce() 
             if !is_read && is_whole {
                 return None;
             }
-            let mut pieces = pieces::Pieces::of(tokens, dialect, is_whole)?;
+            let mut pieces = pieces::SqlPieces::of(tokens, dialect, is_whole)?;
             pieces.end(is_whole);
             Some((print::line(&pieces.all), pieces.has_free_numbers))
         })
     };
     match read {
         Some((line, has_free_numbers)) if !line.is_empty() => {
-            Normalised { statement: Statement::new(&print::cut(line)), has_free_numbers }
+            NormalisedStatement { statement: StatementText::new(&print::cut(line)), has_free_numbers }
         }
-        read => Normalised { statement: not_parsed(&verb(), read.is_some()), has_free_numbers: false },
+        read => NormalisedStatement { statement: not_parsed(&verb(), read.is_some()), has_free_numbers: false },
     }
 }
 
 /// Returns the statement of a text of which nothing else is said than its verb; none where it is empty and `is_read`.
-fn not_parsed(verb: &str, is_read: bool) -> Statement {
+fn not_parsed(verb: &str, is_read: bool) -> StatementText {
     match verb {
-        "" if is_read => Statement::default(),
-        "" => Statement::new("(not parsed)"),
-        verb => Statement::new(&format!("{verb} (not parsed)")),
+        "" if is_read => StatementText::default(),
+        "" => StatementText::new("(not parsed)"),
+        verb => StatementText::new(&format!("{verb} (not parsed)")),
     }
 }

@@ -1,7 +1,7 @@
 //! Tokens to pieces: what is kept of a text.
 
-use super::dialect::Dialect;
-use super::lists::Lists;
+use super::dialect::StatementDialect;
+use super::lists::ValueLists;
 use super::words::{is_duration, is_introducer, is_reserved, is_text, uuid};
 use overhead_decode::numbers;
 use sqlparser::tokenizer::{Token, Word};
@@ -12,7 +12,7 @@ const NAME: usize = 64;
 
 /// A part of a statement.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Piece<'t> {
+pub(super) enum SqlPiece<'t> {
     /// A value.
     Literal,
     /// What stands for a value that is sent apart: `$1`, `?`.
@@ -42,7 +42,7 @@ pub(super) enum Piece<'t> {
     LeftOut,
 }
 
-impl Piece<'_> {
+impl SqlPiece<'_> {
     /// Returns whether a value may end with it, so that a sign behind it joins two.
     pub fn is_operand(self) -> bool {
         matches!(
@@ -65,33 +65,33 @@ impl Piece<'_> {
 }
 
 /// The pieces of a text.
-pub(super) struct Pieces<'t> {
-    pub all: Vec<Piece<'t>>,
-    lists: Lists,
-    dialect: Dialect,
+pub(super) struct SqlPieces<'t> {
+    pub all: Vec<SqlPiece<'t>>,
+    lists: ValueLists,
+    dialect: StatementDialect,
     /// No digit of a number stands in what is printed, nor could another change it.
     pub has_free_numbers: bool,
     /// The last piece came of this; `None` behind white space.
-    last: Option<Origin>,
+    last: Option<PieceOrigin>,
 }
 
 /// What a token was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+enum PieceOrigin {
     Word,
     Number,
     Text,
     Other,
 }
 
-impl<'t> Pieces<'t> {
+impl<'t> SqlPieces<'t> {
     /// Of all tokens of a text; where that is cut, without those at its end that may be a part of one. `None` where it is not certain
     /// what is a literal.
-    pub fn of(tokens: &'t [Token], dialect: Dialect, is_whole: bool) -> Option<Self> {
+    pub fn of(tokens: &'t [Token], dialect: StatementDialect, is_whole: bool) -> Option<Self> {
         let tokens = if is_whole { tokens } else { without_end(tokens) };
         let mut pieces = Self {
             all: Vec::with_capacity(tokens.len()),
-            lists: Lists::default(),
+            lists: ValueLists::default(),
             dialect,
             has_free_numbers: true,
             last: None,
@@ -99,11 +99,11 @@ impl<'t> Pieces<'t> {
         let mut rest = tokens;
         while let Some((token, behind)) = rest.split_first() {
             rest = behind;
-            if dialect == Dialect::Cql
+            if dialect == StatementDialect::Cql
                 && let Some(length) = uuid(token, behind)
             {
                 rest = behind.get(length..).unwrap_or_default();
-                pieces.literal(Origin::Number)?;
+                pieces.literal(PieceOrigin::Number)?;
             } else if !dialect.is_mysql() || !is_introducer(token, behind) {
                 pieces.take(token)?;
             }
@@ -114,14 +114,14 @@ impl<'t> Pieces<'t> {
     /// Ends the text. What follows of one that is not whole was left out.
     pub fn end(&mut self, is_whole: bool) {
         if !is_whole {
-            self.push(Piece::LeftOut);
+            self.push(SqlPiece::LeftOut);
         }
-        while self.all.last() == Some(&Piece::End) {
+        while self.all.last() == Some(&SqlPiece::End) {
             self.all.pop();
         }
     }
 
-    fn push(&mut self, piece: Piece<'t>) {
+    fn push(&mut self, piece: SqlPiece<'t>) {
         self.all.push(piece);
         self.lists.pushed(&mut self.all);
     }
@@ -134,45 +134,45 @@ impl<'t> Pieces<'t> {
                 return Some(());
             }
             Token::Word(word) => return self.word(word),
-            Token::Number(..) | Token::HexStringLiteral(_) => return self.literal(Origin::Number),
+            Token::Number(..) | Token::HexStringLiteral(_) => return self.literal(PieceOrigin::Number),
             Token::EscapedStringLiteral(_) | Token::UnicodeStringLiteral(_) => {
                 // Digits may be part of an escape, which may be a wrong one with others.
                 self.has_free_numbers = false;
-                return self.literal(Origin::Text);
+                return self.literal(PieceOrigin::Text);
             }
-            token if is_text(token) => return self.literal(Origin::Text),
-            Token::Placeholder(text) if text.starts_with('?') => self.push(Piece::Marker("?")),
+            token if is_text(token) => return self.literal(PieceOrigin::Text),
+            Token::Placeholder(text) if text.starts_with('?') => self.push(SqlPiece::Marker("?")),
             Token::Placeholder(text) => self.marker(text),
-            Token::LParen => self.push(Piece::Open("(")),
-            Token::RParen => self.push(Piece::Close(")")),
-            Token::LBracket => self.push(Piece::Open("[")),
-            Token::RBracket => self.push(Piece::Close("]")),
-            Token::LBrace => self.push(Piece::Open("{")),
-            Token::RBrace => self.push(Piece::Close("}")),
-            Token::Comma => self.push(Piece::Comma),
-            Token::Period => self.push(Piece::Period),
-            Token::Colon => self.push(Piece::Colon),
-            Token::DoubleColon => self.push(Piece::Cast),
-            Token::SemiColon if self.all.last().is_none_or(|last| *last == Piece::End) => {}
-            Token::SemiColon => self.push(Piece::End),
+            Token::LParen => self.push(SqlPiece::Open("(")),
+            Token::RParen => self.push(SqlPiece::Close(")")),
+            Token::LBracket => self.push(SqlPiece::Open("[")),
+            Token::RBracket => self.push(SqlPiece::Close("]")),
+            Token::LBrace => self.push(SqlPiece::Open("{")),
+            Token::RBrace => self.push(SqlPiece::Close("}")),
+            Token::Comma => self.push(SqlPiece::Comma),
+            Token::Period => self.push(SqlPiece::Period),
+            Token::Colon => self.push(SqlPiece::Colon),
+            Token::DoubleColon => self.push(SqlPiece::Cast),
+            Token::SemiColon if self.all.last().is_none_or(|last| *last == SqlPiece::End) => {}
+            Token::SemiColon => self.push(SqlPiece::End),
             Token::EOF => {}
-            symbol => self.push(Piece::Symbol(symbol)),
+            symbol => self.push(SqlPiece::Symbol(symbol)),
         }
-        self.last = Some(Origin::Other);
+        self.last = Some(PieceOrigin::Other);
         Some(())
     }
 
     /// A value: with its sign, and with those right before it, it is one.
-    fn literal(&mut self, origin: Origin) -> Option<()> {
-        if self.last == Some(Origin::Word) && origin == Origin::Text && !self.is_introduced() {
+    fn literal(&mut self, origin: PieceOrigin) -> Option<()> {
+        if self.last == Some(PieceOrigin::Word) && origin == PieceOrigin::Text && !self.is_introduced() {
             return None;
         }
         self.last = Some(origin);
-        if self.all.last() == Some(&Piece::Literal) {
+        if self.all.last() == Some(&SqlPiece::Literal) {
             return Some(());
         }
         self.drop_sign();
-        self.push(Piece::Literal);
+        self.push(SqlPiece::Literal);
         Some(())
     }
 
@@ -182,8 +182,8 @@ impl<'t> Pieces<'t> {
         const KINDS: [&str; 9] =
             ["date", "time", "timestamp", "timestamptz", "interval", "json", "jsonb", "point", "bytea"];
         match self.all.last() {
-            Some(Piece::Word(word)) => KINDS.iter().any(|kind| word.eq_ignore_ascii_case(kind)),
-            Some(Piece::Reserved(_)) => true,
+            Some(SqlPiece::Word(word)) => KINDS.iter().any(|kind| word.eq_ignore_ascii_case(kind)),
+            Some(SqlPiece::Reserved(_)) => true,
             _ => false,
         }
     }
@@ -202,46 +202,49 @@ impl<'t> Pieces<'t> {
         // `$1` is one; `$name` is none that a server of ours knows.
         let is_number = text.get(1..).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
         self.drop_sign();
-        self.push(if is_number { Piece::Marker(text) } else { Piece::Literal });
+        self.push(if is_number { SqlPiece::Marker(text) } else { SqlPiece::Literal });
     }
 
     fn word(&mut self, word: &'t Word) -> Option<()> {
         match (self.last, word.quote_style) {
             // `1h30m`, `0b01`: all of it is one.
-            (Some(Origin::Number), None) => return Some(()),
-            (Some(Origin::Text), None) => return None,
+            (Some(PieceOrigin::Number), None) => return Some(()),
+            (Some(PieceOrigin::Text), None) => return None,
             _ => {}
         }
-        self.last = Some(Origin::Word);
+        self.last = Some(PieceOrigin::Word);
         let text = word.value.as_str();
         let piece = match word.quote_style {
-            _ if text.len() > NAME && text.chars().count() > NAME => Piece::TooLong,
-            Some(quote) => Piece::Quoted(quote, text),
-            None if self.is_value(text) => return self.literal(Origin::Number),
-            None if self.is_reserved(word) => Piece::Reserved(text),
-            None => Piece::Word(text),
+            _ if text.len() > NAME && text.chars().count() > NAME => SqlPiece::TooLong,
+            Some(quote) => SqlPiece::Quoted(quote, text),
+            None if self.is_value(text) => return self.literal(PieceOrigin::Number),
+            None if self.is_reserved(word) => SqlPiece::Reserved(text),
+            None => SqlPiece::Word(text),
         };
-        if let Piece::Word(name) = piece
-            && let [before @ .., Piece::Colon] = self.all.as_slice()
+        if let SqlPiece::Word(name) = piece
+            && let [before @ .., SqlPiece::Colon] = self.all.as_slice()
             && !before.last().is_some_and(|before| before.is_operand())
         {
             self.all.pop();
-            self.push(Piece::Named(name));
+            self.push(SqlPiece::Named(name));
         } else {
             self.push(piece);
         }
-        self.has_free_numbers &= numbers(text.as_bytes()).next().is_none() || piece == Piece::TooLong;
+        self.has_free_numbers &= numbers(text.as_bytes()).next().is_none() || piece == SqlPiece::TooLong;
         Some(())
     }
 
     /// Returns whether a word is a value: a number in another base (`0b01` of `MySQL`), or a duration of CQL as ISO 8601 has it.
     fn is_value(&self, word: &str) -> bool {
         match (self.dialect, word.as_bytes()) {
-            (Dialect::Mysql | Dialect::MysqlUnescaped, [b'0', b'b' | b'B' | b'x' | b'X', digits @ ..]) => {
-                digits.iter().all(u8::is_ascii_hexdigit)
+            (
+                StatementDialect::Mysql | StatementDialect::MysqlUnescaped,
+                [b'0', b'b' | b'B' | b'x' | b'X', digits @ ..],
+            ) => digits.iter().all(u8::is_ascii_hexdigit),
+            (StatementDialect::Mysql | StatementDialect::MysqlUnescaped, digits) => {
+                digits.iter().all(u8::is_ascii_digit)
             }
-            (Dialect::Mysql | Dialect::MysqlUnescaped, digits) => digits.iter().all(u8::is_ascii_digit),
-            (Dialect::Cql, [b'P' | b'p', inside @ ..]) => is_duration(inside),
+            (StatementDialect::Cql, [b'P' | b'p', inside @ ..]) => is_duration(inside),
             _ => false,
         }
     }
@@ -249,7 +252,8 @@ impl<'t> Pieces<'t> {
     fn is_reserved(&self, word: &Word) -> bool {
         let others = ["BATCH", "ALLOW", "FILTERING", "KEYSPACE", "UNLOGGED"];
         is_reserved(word.keyword)
-            || self.dialect == Dialect::Cql && others.iter().any(|other| word.value.eq_ignore_ascii_case(other))
+            || self.dialect == StatementDialect::Cql
+                && others.iter().any(|other| word.value.eq_ignore_ascii_case(other))
     }
 }
 

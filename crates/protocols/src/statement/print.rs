@@ -1,12 +1,12 @@
 //! Pieces to one line of text. White space depends on the pieces alone, not on where the text had some.
 
 use super::LEFT_OUT;
-use super::pieces::Piece;
+use super::pieces::SqlPiece;
 use overhead_decode::{cut_in_the_middle, limits};
 use std::fmt::Write as _;
 
 /// Returns the text of a statement.
-pub(super) fn line(pieces: &[Piece<'_>]) -> String {
+pub(super) fn line(pieces: &[SqlPiece<'_>]) -> String {
     let mut line = String::with_capacity(pieces.len() * 6);
     let mut before = None;
     for &piece in pieces {
@@ -19,27 +19,29 @@ pub(super) fn line(pieces: &[Piece<'_>]) -> String {
     line
 }
 
-fn write(piece: Piece<'_>, line: &mut String) {
+fn write(piece: SqlPiece<'_>, line: &mut String) {
     match piece {
-        Piece::Literal => line.push('?'),
-        Piece::Marker(text) | Piece::Word(text) | Piece::Open(text) | Piece::Close(text) => line.push_str(text),
-        Piece::Named(name) => {
+        SqlPiece::Literal => line.push('?'),
+        SqlPiece::Marker(text) | SqlPiece::Word(text) | SqlPiece::Open(text) | SqlPiece::Close(text) => {
+            line.push_str(text);
+        }
+        SqlPiece::Named(name) => {
             line.push(':');
             line.push_str(name);
         }
-        Piece::Reserved(word) => line.extend(word.chars().map(|letter| letter.to_ascii_uppercase())),
-        Piece::Quoted(quote, name) => {
+        SqlPiece::Reserved(word) => line.extend(word.chars().map(|letter| letter.to_ascii_uppercase())),
+        SqlPiece::Quoted(quote, name) => {
             line.push(quote);
             line.push_str(name);
             line.push(quote);
         }
-        Piece::TooLong | Piece::LeftOut => line.push_str(LEFT_OUT),
-        Piece::Comma => line.push(','),
-        Piece::Period => line.push('.'),
-        Piece::Colon => line.push(':'),
-        Piece::Cast => line.push_str("::"),
-        Piece::End => line.push(';'),
-        Piece::Symbol(token) => {
+        SqlPiece::TooLong | SqlPiece::LeftOut => line.push_str(LEFT_OUT),
+        SqlPiece::Comma => line.push(','),
+        SqlPiece::Period => line.push('.'),
+        SqlPiece::Colon => line.push(':'),
+        SqlPiece::Cast => line.push_str("::"),
+        SqlPiece::End => line.push(';'),
+        SqlPiece::Symbol(token) => {
             // A string takes all that is written to it.
             let _ = write!(line, "{token}");
         }
@@ -47,13 +49,18 @@ fn write(piece: Piece<'_>, line: &mut String) {
 }
 
 /// Returns whether a space stands between two pieces.
-fn is_apart(before: Piece<'_>, piece: Piece<'_>) -> bool {
+fn is_apart(before: SqlPiece<'_>, piece: SqlPiece<'_>) -> bool {
     match (before, piece) {
-        (Piece::Open(_) | Piece::Period | Piece::Cast, _)
-        | (_, Piece::Close(_) | Piece::Comma | Piece::Period | Piece::Colon | Piece::Cast | Piece::End)
-        | (Piece::Word(_) | Piece::Quoted(..) | Piece::TooLong, Piece::Open("("))
-        | (Piece::Word(_) | Piece::Quoted(..) | Piece::Close(_) | Piece::Marker(_), Piece::Open("[")) => false,
-        (Piece::Reserved(word), Piece::Open("[")) => !word.eq_ignore_ascii_case("ARRAY"),
+        (SqlPiece::Open(_) | SqlPiece::Period | SqlPiece::Cast, _)
+        | (
+            _,
+            SqlPiece::Close(_) | SqlPiece::Comma | SqlPiece::Period | SqlPiece::Colon | SqlPiece::Cast | SqlPiece::End,
+        )
+        | (SqlPiece::Word(_) | SqlPiece::Quoted(..) | SqlPiece::TooLong, SqlPiece::Open("("))
+        | (SqlPiece::Word(_) | SqlPiece::Quoted(..) | SqlPiece::Close(_) | SqlPiece::Marker(_), SqlPiece::Open("[")) => {
+            false
+        }
+        (SqlPiece::Reserved(word), SqlPiece::Open("[")) => !word.eq_ignore_ascii_case("ARRAY"),
         _ => true,
     }
 }

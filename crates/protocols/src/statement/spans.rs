@@ -1,6 +1,6 @@
 //! Where the tokens of a text lie, for those who replace what is in it.
 
-use super::dialect::Dialect;
+use super::dialect::StatementDialect;
 use super::words::is_text;
 use overhead_model::Protocol;
 use sqlparser::keywords::Keyword;
@@ -40,12 +40,12 @@ pub fn is_keyword(word: &[u8]) -> bool {
 /// cut into tokens further on, there are those before the place; none for a protocol without such a language.
 pub fn spans(protocol: Protocol, text: &str) -> Vec<(Range<usize>, SpanKind)> {
     let dialect = match protocol {
-        Protocol::Pgwire => Dialect::Postgres,
-        Protocol::Mysql => Dialect::Mysql,
-        Protocol::Cql => Dialect::Cql,
+        Protocol::Pgwire => StatementDialect::Postgres,
+        Protocol::Mysql => StatementDialect::Mysql,
+        Protocol::Cql => StatementDialect::Cql,
         _ => return Vec::new(),
     };
-    let mut place = Place { text, at: 0, line: 1, column: 1 };
+    let mut place = TextPosition { text, at: 0, line: 1, column: 1 };
     let mut spans = Vec::new();
     for spanned in dialect.with_spans(text) {
         let start = place.go_to(spanned.span.start);
@@ -57,14 +57,14 @@ pub fn spans(protocol: Protocol, text: &str) -> Vec<(Range<usize>, SpanKind)> {
     spans
 }
 
-fn kind(token: &Token, dialect: Dialect) -> SpanKind {
+fn kind(token: &Token, dialect: StatementDialect) -> SpanKind {
     match token {
         Token::Word(word) if word.quote_style.is_some() => SpanKind::Quoted,
         Token::Word(word) if word.keyword == Keyword::NoKeyword => SpanKind::Name,
         Token::Number(..) => SpanKind::Number,
         Token::HexStringLiteral(_) => SpanKind::Hexadecimal,
         Token::Placeholder(_) => SpanKind::Marker,
-        Token::DoubleQuotedString(_) if dialect != Dialect::Mysql => SpanKind::Quoted,
+        Token::DoubleQuotedString(_) if dialect != StatementDialect::Mysql => SpanKind::Quoted,
         token if is_text(token) => SpanKind::Text,
         Token::Whitespace(Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)) => SpanKind::Comment,
         _ => SpanKind::Other,
@@ -72,14 +72,14 @@ fn kind(token: &Token, dialect: Dialect) -> SpanKind {
 }
 
 /// A place in a text, by its line and column as the tokenizer counts them.
-struct Place<'t> {
+struct TextPosition<'t> {
     text: &'t str,
     at: usize,
     line: u64,
     column: u64,
 }
 
-impl Place<'_> {
+impl TextPosition<'_> {
     /// Moves on to a location and returns its offset.
     fn go_to(&mut self, to: Location) -> usize {
         for character in self.text.get(self.at..).unwrap_or_default().chars() {

@@ -1,18 +1,18 @@
-use super::{Dialect, Normalised, Statement, normalise, of};
+use super::{NormalisedStatement, StatementDialect, StatementText, normalise, of};
 use proptest::prelude::*;
 
-fn plain(text: &str, dialect: Dialect) -> Normalised {
+fn plain(text: &str, dialect: StatementDialect) -> NormalisedStatement {
     normalise(text.as_bytes(), true, dialect, || "VERB".to_owned())
 }
 
 #[track_caller]
-fn check(dialect: Dialect, expected: &[(&str, &str)]) {
+fn check(dialect: StatementDialect, expected: &[(&str, &str)]) {
     for (text, statement) in expected {
         assert_eq!(plain(text, dialect).statement.as_str(), *statement, "{text}");
     }
 }
 
-use Dialect::{Cql, Mysql, MysqlUnescaped, Postgres};
+use StatementDialect::{Cql, Mysql, MysqlUnescaped, Postgres};
 
 #[test]
 fn literals_of_postgresql_become_question_marks_and_nothing_else_does() {
@@ -97,7 +97,7 @@ fn statements_of_one_text_are_joined_and_comments_go() {
     for nothing in ["", " ; ", "-- nothing"] {
         assert_eq!(
             normalise(nothing.as_bytes(), true, Postgres, String::new).statement,
-            Statement::default(),
+            StatementText::default(),
             "{nothing}"
         );
     }
@@ -263,7 +263,7 @@ fn digits_that_are_printed_are_not_free() {
 const SECRET: &str = "hunter2";
 
 /// A literal of a language that holds the secret.
-fn secret(dialect: Dialect) -> impl Strategy<Value = String> {
+fn secret(dialect: StatementDialect) -> impl Strategy<Value = String> {
     let common = ["'hunter2'", "'it''s hunter2'", "'hunter2;--'", "'/*hunter2'", "/*hunter2*/ 1", "-- hunter2\n 1"];
     let own: &[&str] = match dialect {
         Postgres => {
@@ -286,7 +286,7 @@ fn secret(dialect: Dialect) -> impl Strategy<Value = String> {
     prop::sample::select(all)
 }
 
-fn dialect() -> impl Strategy<Value = Dialect> {
+fn dialect() -> impl Strategy<Value = StatementDialect> {
     prop::sample::select(vec![Postgres, Mysql, MysqlUnescaped, Cql])
 }
 

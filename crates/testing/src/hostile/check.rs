@@ -7,7 +7,7 @@ use crate::hostile::conversation::{Conversation, Cut, Segments, Turn};
 use overhead_decode::{Label, Note, OpId, Reader};
 use overhead_dissect::Engine;
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, Side};
-use overhead_protocols::{AnyDecoder, Shared};
+use overhead_protocols::{AnyDecoder, SharedContext};
 use std::ops::Range;
 
 /// STARTUP and READY of CQL version 5, after which both sides send segments; without and with `COMPRESSION` lz4.
@@ -43,7 +43,7 @@ fn differ(protocol: Protocol, conversation: &Conversation, rounds: Range<u64>) {
         Turn::Bytes(side, bytes) => Some((*side, bytes.as_slice())),
         Turn::Opaque(..) => None,
     });
-    let new = || AnyDecoder::new(protocol, conversation.mid_stream, &Shared::default());
+    let new = || AnyDecoder::new(protocol, conversation.mid_stream, &SharedContext::default());
     free::check_rounds(new, &said.collect::<Vec<_>>(), rounds);
 }
 
@@ -59,7 +59,7 @@ fn wrap(turns: &mut Vec<Turn>, segments: Segments) {
 }
 
 fn read(protocol: Protocol, mid_stream: bool, turns: &[Turn], cut: Cut) -> DecoderOutput {
-    let mut engine = Engine::new(AnyDecoder::new(protocol, mid_stream, &Shared::default()), mid_stream);
+    let mut engine = Engine::new(AnyDecoder::new(protocol, mid_stream, &SharedContext::default()), mid_stream);
     let mut output = DecoderOutput::default();
     for turn in turns {
         match turn {

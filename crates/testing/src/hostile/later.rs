@@ -5,7 +5,7 @@ use crate::hostile::seeds;
 use crate::transcript::Transcript;
 use overhead_decode::Engine;
 use overhead_model::{Account, Protocol, Side};
-use overhead_protocols::{AnyDecoder, Shared};
+use overhead_protocols::{AnyDecoder, SharedContext};
 use std::path::Path;
 
 /// Has a decoder hear every recorded conversation from each later piece on, and compares with what it posts where it has heard all
@@ -40,7 +40,7 @@ pub fn begun_later(protocol: Protocol, fixtures: &Path) -> Result<(usize, Vec<St
 
 /// Returns the account of every byte, by side.
 fn accounts(protocol: Protocol, talk: &[Turn], mid_stream: bool) -> [Vec<Account>; 2] {
-    let decoder = AnyDecoder::new(protocol, mid_stream, &Shared::default());
+    let decoder = AnyDecoder::new(protocol, mid_stream, &SharedContext::default());
     let mut engine = Engine::new(decoder, mid_stream);
     let mut transcript = Transcript::default();
     for turn in talk {

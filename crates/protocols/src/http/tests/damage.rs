@@ -4,13 +4,13 @@ use super::{C, Engine, Http, NOTHING, Note, S, Side, Transcript, ok, outcomes, t
 use proptest::prelude::*;
 
 /// What came, or how many bytes that were not captured.
-enum Piece<'a> {
+enum StreamPiece<'a> {
     Bytes(Side, &'a str),
     Opaque(Side, u64),
 }
-use Piece::{Bytes, Opaque};
+use StreamPiece::{Bytes, Opaque};
 
-fn play(mid_stream: bool, pieces: &[Piece<'_>]) -> Transcript {
+fn play(mid_stream: bool, pieces: &[StreamPiece<'_>]) -> Transcript {
     let mut engine = Engine::new(Http::new(), mid_stream);
     let mut transcript = Transcript::default();
     for piece in pieces {
@@ -77,7 +77,7 @@ fn snapped_heads_say_what_was_asked_and_what_came_of_it() {
     let request = "GET /a HTTP/1.1\r\nHost: x\r\nUser-Ag";
     let response = "HTTP/1.1 200 OK\r\nDate: Sun, 2";
     let once = || [Bytes(C, request), Opaque(C, 60), Bytes(S, response), Opaque(S, 400)];
-    let pieces: Vec<Piece<'_>> = once().into_iter().chain(once()).collect();
+    let pieces: Vec<StreamPiece<'_>> = once().into_iter().chain(once()).collect();
     let transcript = play(false, &pieces);
     let workload: Vec<_> = transcript.summary().into_iter().filter(|line| line.starts_with("workload")).collect();
     let line = "workload GET /a [] unanswered: framing 16, metadata 5, query 5 | framing 12, status 5";

@@ -1,6 +1,6 @@
 //! Damage, long packets, losses, and properties that hold for any bytes.
 
-use super::super::pair::Kind;
+use super::super::pair::ExpectedResponse;
 use super::*;
 use overhead_model::{Account, Outcome};
 use proptest::prelude::*;
@@ -239,10 +239,10 @@ proptest! {
         (at, with) in (0..64_usize, any::<u8>()),
         awaited in prop::sample::select(vec![
             None,
-            Some(Kind::Login),
-            Some(Kind::Prepare),
-            Some(Kind::Fetch),
-            Some(Kind::Text),
+            Some(ExpectedResponse::Login),
+            Some(ExpectedResponse::Prepare),
+            Some(ExpectedResponse::Fetch),
+            Some(ExpectedResponse::Text),
         ]),
     ) {
         if let Some(byte) = bytes.get_mut(at) {

@@ -5,7 +5,7 @@
 //!     [[USING] DELIMITERS 'c'] [[WITH] (option [value], …) | [WITH] option [[AS] value] …] [WHERE …]
 //! ```
 
-use super::super::sql::{PgSqlLexer, PgSqlToken, Verb};
+use super::super::sql::{PgSqlLexer, PgSqlToken, SqlVerb};
 use crate::limits;
 use overhead_decode::near;
 use overhead_model::Side;
@@ -54,7 +54,7 @@ impl CopyDialect {
 
 /// Returns whether `sql` may start copies, judging by its words. With `several`, it may hold more than one statement.
 #[inline]
-pub(in super::super) fn may_copy(sql: &[u8], verb: &Verb, several: bool) -> bool {
+pub(in super::super) fn may_copy(sql: &[u8], verb: &SqlVerb, several: bool) -> bool {
     let first = [&b"COPY"[..], b"START_REPLICATION", b"BASE_BACKUP"].iter().any(|word| verb.is(word));
     first || (several && may_copy_later(sql))
 }

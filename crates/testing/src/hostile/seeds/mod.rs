@@ -10,7 +10,7 @@ mod spelt;
 use crate::hostile::Target;
 use crate::hostile::conversation::{Conversation, Cut, Segments, Turn};
 use overhead_model::{Protocol, Side};
-use overhead_protocols::{Facts, facts};
+use overhead_protocols::{ProtocolFacts, facts};
 use std::path::Path;
 
 pub use memo::random as random_script;
@@ -37,7 +37,7 @@ pub fn seeds(target: Target, fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
 
 /// Messages that were not recorded, and the smallest of all.
 fn spelt_out(protocol: Protocol) -> Vec<Vec<u8>> {
-    let Facts { greeting, answer, .. } = facts(protocol);
+    let ProtocolFacts { greeting, answer, .. } = facts(protocol);
     let greeting = [(Side::Request, greeting.to_vec()), (Side::Response, answer.to_vec())];
     let greeting = encode(&[greeting.to_vec()], None);
     let more = match protocol {
