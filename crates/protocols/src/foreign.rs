@@ -1,26 +1,25 @@
-//! Protocols by the first bytes of a direction: those that are not decoded, so that a warning can name them, and ours where
-//! another one was expected.
+//! Recognises protocols by the first bytes of a direction: those we do not decode, so that a warning can name them, and
+//! ours on a port where another one was expected.
 //!
-//! Everything here is a pure function of a few captured bytes. A verdict needs a structure that the expected protocol cannot
-//! have, or lengths that agree: "looks like" is said to a user who is about to believe a table.
+//! Everything here is a pure function of a few captured bytes. A verdict needs a structure that the expected protocol
+//! cannot have, or lengths that agree, because users act on the warning.
 
 use super::limits::SNIFF;
 use super::{Sniff, facts, mysql, sniff};
 use overhead_decode::Look;
 use overhead_model::{Protocol, Side};
 
-/// What is known of a connection of an expected protocol.
+/// The verdict on a connection that is expected to speak some protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SniffVerdict {
-    /// It is of that protocol, or nothing says that it is not.
+    /// It speaks that protocol, or nothing contradicts it.
     Expected,
-    /// It is not.
     Foreign(Look),
-    /// More must be seen.
+    /// More bytes are needed.
     Open,
 }
 
-/// Judges what `side` of a connection, which is expected to speak `protocol`, begins with.
+/// Judges the first bytes that `side` sends on a connection expected to speak `protocol`.
 pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> SniffVerdict {
     match marked(bytes) {
         Some(look) if look != Look::Ours(protocol) => return SniffVerdict::Foreign(look),
@@ -30,7 +29,7 @@ pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> 
         return SniffVerdict::Expected;
     }
     if is_tls(bytes) {
-        // A client may begin with TLS: that is decoded.
+        // A client may begin with TLS, which is decoded.
         let begins = !mid_stream && side == Side::Request;
         return if begins { SniffVerdict::Expected } else { SniffVerdict::Foreign(Look::Tls) };
     }
@@ -39,8 +38,8 @@ pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> 
     look.map_or(SniffVerdict::Open, SniffVerdict::Foreign)
 }
 
-/// The same as long as more may come of that side, and the other one has not spoken: nothing is said against the protocol before
-/// its own first message is there, as far as it takes to tell it. What has come of it by then may look like another's.
+/// Like [`judge`], for a side that may still send more while the other is silent: returns `Open` until the first
+/// message of `protocol` is long enough to recognise, because its beginning may look like another protocol.
 pub fn judge_so_far(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> SniffVerdict {
     match judge(protocol, side, bytes, mid_stream) {
         SniffVerdict::Foreign(_) if bytes.len() < SNIFF && sniff(protocol, bytes) == Sniff::More => SniffVerdict::Open,
@@ -48,8 +47,8 @@ pub fn judge_so_far(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bo
     }
 }
 
-/// Judges a connection by what both sides begin with, where neither proves anything by itself. `is_last` where no more will
-/// be seen of a side that is empty or short; `server_first` where the server spoke before the client.
+/// Judges a connection by the first bytes of both sides, if neither is conclusive. `is_last`: nothing more will come
+/// from a side that is empty or short. `server_first`: the server spoke before the client.
 pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is_last: bool) -> SniffVerdict {
     if !facts(protocol).is_text {
         let both = starts.iter().all(|start| !start.is_empty());
@@ -76,7 +75,7 @@ pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is
     }
 }
 
-/// Returns what bytes of a connection look like of which neither the protocol nor the server is known, and whose they are.
+/// Returns the protocol that the bytes of an unknown connection look like, and the side that sends them.
 pub fn look(bytes: &[u8]) -> Option<(Look, Side)> {
     let by_side = |side: Side| structured(side, bytes).map(|look| (look, side));
     let marked = marked(bytes).map(|look| (look, if is_servers(bytes) { Side::Response } else { Side::Request }));
@@ -94,15 +93,15 @@ fn is_definite(sniff: Sniff) -> bool {
     matches!(sniff, Sniff::Request | Sniff::Response)
 }
 
-/// Of the marked ones, those that a server sends.
+/// Returns whether the bytes carry the mark of a server.
 fn is_servers(bytes: &[u8]) -> bool {
     mysql::is_greeting(bytes) || bytes.starts_with(X_HELLO)
 }
 
-/// How servers of `MySQL`'s X Protocol begin: a notice that says hello.
+/// First message of a server of `MySQL`'s X Protocol: a notice with a hello.
 const X_HELLO: &[u8] = &[5, 0, 0, 0, 11, 8, 5, 26, 0];
 
-/// Protocols that begin with a mark that no message of the others begins with.
+/// Returns the protocol whose unique first bytes these are.
 fn marked(bytes: &[u8]) -> Option<Look> {
     if bytes.starts_with(b"SSH-") {
         Some(Look::Ssh)
@@ -118,7 +117,7 @@ fn marked(bytes: &[u8]) -> Option<Look> {
     }
 }
 
-/// Protocols told by lengths that agree, or by words that one side alone says.
+/// Returns a protocol recognised by lengths that agree.
 fn structured(side: Side, bytes: &[u8]) -> Option<Look> {
     if side == Side::Request && is_kafka_request(bytes) { Some(Look::Kafka) } else { None }
 }
@@ -212,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_has_come_of_a_message_so_far_is_not_taken_for_another_protocols() {
-        // As MongoDB's drivers number their requests, one after the other: what stands there may be a command to MySQL.
+        // MongoDB drivers number their requests consecutively, so the id byte may look like a MySQL command.
         let mut looked_like_another = false;
         for id in 0..=u8::MAX {
             let hello = [&[0x44, 1, 0, 0, id], &[0; 7][..], b"\xdd\x07\0\0\0\0\0\0\0\x2f\x01\0\0\x10hello\0"].concat();

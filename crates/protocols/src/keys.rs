@@ -1,46 +1,42 @@
-//! The statement of a command with keys: its name, and the patterns of its keys.
+//! Statements of commands with keys: the command's name and the patterns of its keys.
 
 use crate::pattern;
 
-/// Patterns that are shown of a command's keys.
+/// Most patterns shown per command.
 const SHOWN: usize = 4;
 
-/// The keys of a command that is being read. Small, for every connection has one.
+/// The keys of the current command. Kept small because every connection has one.
 #[derive(Debug, Default)]
 pub(crate) struct KeyPatterns {
-    /// The different patterns so far, each behind a space.
+    /// The distinct patterns so far, each preceded by a space.
     text: String,
-    /// Where they end, and how many there are.
+    /// Their ends in the text.
     ends: [u16; SHOWN],
     shown: u8,
-    /// There are more keys than patterns.
     is_more: bool,
-    /// The beginning of a key that comes in pieces. Absent where none is.
+    /// The beginning of a key that arrives in pieces.
     piece: Option<Box<PartialKey>>,
 }
 
-/// A key that comes in pieces.
 #[derive(Debug, Default)]
 struct PartialKey {
     bytes: Vec<u8>,
-    /// Some of it was not captured, or it is too long.
+    /// Not completely captured, or too long.
     is_lost: bool,
 }
 
-// Patterns are no longer than what is looked at of a key.
+// Patterns are no longer than the inspected part of a key.
 const _: () = assert!(SHOWN * (pattern::LONGEST + 2) <= u16::MAX as usize);
 
 impl KeyPatterns {
-    /// A new command.
     #[inline]
     pub fn clear(&mut self) {
         self.text.clear();
         (self.shown, self.is_more) = (0, false);
-        // Of a key that did not come to its end.
+        // Drops an incomplete key.
         self.piece = None;
     }
 
-    /// Takes in a whole key.
     pub fn push(&mut self, key: &[u8]) {
         let start = self.text.len();
         self.text.push(' ');
@@ -65,12 +61,11 @@ impl KeyPatterns {
         }
     }
 
-    /// Takes in a key that is not there to be looked at.
     pub fn push_unknown(&mut self) {
         self.push(b"\0");
     }
 
-    /// Takes in `len` bytes of a key, of which these were captured.
+    /// Adds `len` bytes of a key, of which only `bytes` were captured.
     pub fn push_piece(&mut self, bytes: &[u8], len: u64) {
         let piece = self.piece.get_or_insert_default();
         piece.is_lost |= (bytes.len() as u64) < len || piece.bytes.len() + bytes.len() > pattern::LONGEST;
@@ -79,7 +74,7 @@ impl KeyPatterns {
         }
     }
 
-    /// The key that came in pieces is whole.
+    /// Ends a key that arrived in pieces.
     pub fn end_pieces(&mut self) {
         match self.piece.take() {
             Some(piece) if piece.is_lost => self.push_unknown(),
@@ -88,7 +83,7 @@ impl KeyPatterns {
         }
     }
 
-    /// Returns the statement of the command with this name, which is over; empty without keys.
+    /// Returns the statement of the finished command called `name`; empty without keys.
     pub fn statement(&mut self, name: &str) -> &str {
         if self.shown > 0 {
             self.text.insert_str(0, name);
@@ -100,7 +95,6 @@ impl KeyPatterns {
         &self.text
     }
 
-    /// Returns how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.text.capacity() + self.piece.as_ref().map_or(0, |piece| piece.bytes.capacity() + size_of::<PartialKey>())
     }

@@ -1,9 +1,10 @@
-//! The protocols: bytes of a connection to postings and operations. Each has two lines here and a folder of the same shape:
+//! The protocols: decoders that turn the bytes of a connection into postings and operations. Each has two lines here
+//! and a folder of the same shape:
 //!
-//! - `mod.rs`: specification, layout in prose, the decoder's struct with its [`Decoder`], and `FACTS` (see [`ProtocolFacts`]);
-//! - `wire.rs`: the protocol's constants and small readers of its primitives;
-//! - `decode.rs`: messages to postings;
-//! - `pair.rs`: messages to operations;
+//! - `mod.rs`: specification, layout in prose, the [`Decoder`], and `FACTS` (see [`ProtocolFacts`]);
+//! - `wire.rs`: constants and readers of primitives;
+//! - `decode.rs`: from messages to postings;
+//! - `pair.rs`: from messages to operations;
 //! - `tests.rs`: hex vectors named after their situation, cuts at every byte, properties.
 
 #![forbid(unsafe_code)]
@@ -31,88 +32,85 @@ use overhead_model::{Protocol, Side};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// What the first bytes of a direction look like to one protocol.
+/// How the first bytes of a direction look to one protocol.
 ///
-/// A port says what is expected, and the bytes have to agree. Where a port is expected to have one protocol, [`judge`] asks in
-/// this order, until something is certain: other protocols' marks that none of ours begins with (`SSH-`), the
-/// expected protocol, TLS, our other protocols, then foreign ones that are told by lengths that agree. Where nothing is
-/// certain, [`judge_both`] looks at both directions together.
+/// A port suggests a protocol, and the bytes must agree. If a port has an expected protocol, [`judge`] checks in this
+/// order until one is certain: marks unique to other protocols (`SSH-`), the expected protocol, TLS, our other
+/// protocols, then foreign protocols recognised by lengths that agree. If none is certain, [`judge_both`] looks at both
+/// directions together.
 ///
-/// Where a port says nothing, all protocols that it may be are asked in the order of [`Protocol::ALL`], those first whose
-/// messages prove most: of several that say [`Sniff::Request`] or [`Sniff::Response`] the first one is believed.
+/// If a port suggests nothing, its candidates are tried in the order of [`Protocol::ALL`], most distinctive first; the
+/// first one to return [`Sniff::Request`] or [`Sniff::Response`] wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sniff {
-    /// Not this protocol, whatever follows.
     No,
-    /// Too few bytes to tell. Asked again with more, up to [`limits::SNIFF`].
+    /// Too few bytes. Asked again with more, up to [`limits::SNIFF`].
     More,
-    /// A client of this protocol sends such bytes, and nothing else that is known does.
+    /// Only a client of this protocol sends such bytes.
     Request,
-    /// A server of this protocol sends such bytes, and nothing else that is known does.
+    /// Only a server of this protocol sends such bytes.
     Response,
-    /// An end on this side sends such bytes, and so do ends of other protocols (a line that begins with a word, or with `+`).
-    /// It is believed only where the other direction says the same of the other side.
+    /// This side sends such bytes, but so do other protocols (a line that begins with a word, or with `+`). Counts only
+    /// if the other direction agrees.
     Perhaps(Side),
 }
 
-/// What there is to say of a protocol beside how it is decoded. Each folder has its own in its `mod.rs`.
+/// Everything about a protocol except how it is decoded. Each folder defines it in its `mod.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolFacts {
-    /// Says what the first bytes of a direction look like.
     pub sniff: fn(&[u8]) -> Sniff,
-    /// Whether its messages are lines of text, as those of many protocols are: it takes both directions to tell. Where
-    /// messages have lengths and types, the decoder finds out by itself that bytes are not of its protocol.
+    /// Whether messages are lines of text, like those of many protocols, so that recognition takes both directions.
+    /// Decoders of binary protocols reject foreign bytes themselves.
     pub is_text: bool,
-    /// The smallest thing that its servers answer without a login; empty where the server speaks first.
+    /// The smallest request answered without a login; empty if the server speaks first.
     pub greeting: &'static [u8],
-    /// The smallest answer to it that a server may give, or what it says first.
+    /// The smallest reply to it, or the server's first message.
     pub answer: &'static [u8],
-    /// Returns whether the first bytes of an answer are one to [`ProtocolFacts::greeting`].
+    /// Returns whether bytes begin a reply to [`ProtocolFacts::greeting`].
     pub is_greeted: fn(&[u8]) -> bool,
 }
 
-/// What the connections of a capture share.
+/// State shared by the connections of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct SharedContext {
-    /// What was prepared on any of them.
+    /// Statements prepared on any connection.
     pub statements: SharedStatements,
-    /// What compressed bodies may still decompress to.
+    /// The budget for decompressed bodies.
     expansion: Arc<Expansion>,
 }
 
 impl SharedContext {
-    /// Returns how many compressed bodies were refused for want of what all of a run may take.
+    /// Returns how many compressed bodies were refused because the budget was spent.
     pub fn refused(&self) -> u64 {
         self.expansion.refused()
     }
 }
 
-/// Returns whether servers of this protocol take RESP on the same port.
+/// Returns whether servers of this protocol also accept RESP on the same port.
 pub const fn takes_resp(protocol: Protocol) -> bool {
     matches!(protocol, Protocol::Ssdb)
 }
 
-/// Returns whether servers of this protocol may take it in datagrams of UDP, which are not decoded.
+/// Returns whether servers of this protocol may accept it over UDP, which is not decoded.
 pub const fn speaks_udp(protocol: Protocol) -> bool {
     matches!(protocol, Protocol::Memcache)
 }
 
-/// Returns what the first bytes of a direction look like to `protocol`.
 pub fn sniff(protocol: Protocol, bytes: &[u8]) -> Sniff {
     (facts(protocol).sniff)(bytes)
 }
 
-/// Makes the enum of all decoders, and dispatches to them, from one line per protocol.
+/// Defines the enum of all decoders and its dispatch, with one line per protocol.
 macro_rules! registry {
     ($($variant:ident => $module:ident :: $decoder:ident, $make:expr);+ $(;)?) => {
-        /// A decoder of any protocol. Boxed, so that a connection takes the room of its own one, not of the largest.
+        /// A decoder of any protocol. Boxed, so that its size depends on the protocol, not on the largest decoder.
         #[derive(Debug)]
         pub enum AnyDecoder {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $variant(Box<$module::$decoder>),)+
         }
 
         impl AnyDecoder {
-            /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
+            /// Returns a decoder for a connection; `mid_stream` if its beginning was not captured.
             pub fn new(protocol: Protocol, mid_stream: bool, shared: &SharedContext) -> Self {
                 match protocol {
                     $(Protocol::$variant => {
@@ -123,7 +121,6 @@ macro_rules! registry {
             }
         }
 
-        /// Returns what there is to say of `protocol`.
         pub const fn facts(protocol: Protocol) -> ProtocolFacts {
             match protocol {
                 $(Protocol::$variant => $module::FACTS,)+

@@ -1,4 +1,4 @@
-//! Patterns of keys and paths: what is the same in those that an application builds alike.
+//! Patterns of keys and paths: the part that stays the same between keys built alike.
 //!
 //! ```text
 //! user:1042:name                                  user:#:name
@@ -7,36 +7,36 @@
 //! mail:ann@example.org:unread                     mail:#:unread
 //! ```
 //!
-//! A pattern holds no user data: numbers, hexadecimal, and what looks like a token rather than a name, become `#`. It does not
-//! change when a digit becomes another digit, nor with the length of a number that is all of the last part, which the memo relies
-//! on (`Free::Digits`, `CountedText`).
+//! A pattern holds no user data: numbers, hexadecimal digits and anything that looks like a token become `#`. It does
+//! not depend on the value of digits, nor on the length of a number that is the whole last part; the memo relies on
+//! that (`Free::Digits`, `CountedText`).
 
-/// Stands for what differs from key to key.
+/// Replaces the part that differs between keys.
 pub const ANY: char = '#';
 
-/// Hexadecimal digits from which on a run of them is no name, if one of them is a decimal one.
+/// Shortest run of hexadecimal digits that is not a name, if it contains a decimal one.
 const HEXADECIMAL: usize = 8;
 
 /// Letters of the longest name.
 const LETTERS: usize = 24;
 
-/// Letters in a row without a vowel that no name has.
+/// Longest run of consonants in a name.
 const CONSONANTS: usize = 6;
 
-/// Bytes of a pattern, and of a key that is looked at: what is longer is `#`.
+/// Longest pattern, and longest inspected key, in bytes; longer ones become `#`.
 pub const LONGEST: usize = 512;
 
 /// Lengths of the groups of a UUID (RFC 9562 section 4).
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 
-/// What a byte of a key is, in bits, so that those of several can be told together.
+/// Byte classes, as bits that combine.
 const DIGIT: u8 = 1;
 const LETTER: u8 = 2;
-/// Stands between the words of a part.
+/// Separates the words of a part.
 const BETWEEN: u8 = 4;
-/// Of an address, or of what is written in escapes.
+/// Part of an address or an escape sequence.
 const ESCAPE: u8 = 8;
-/// Stands between the parts of a key, each of which is a name, a value or both.
+/// Separates the parts of a key; each is a name, a value or both.
 const SEPARATOR: u8 = 16;
 const UNPRINTABLE: u8 = 32;
 
@@ -56,7 +56,7 @@ const KINDS: [u8; 256] = {
     kinds
 };
 
-/// Appends the pattern of a key, or of a path, which is no longer than the key, or [`ANY`].
+/// Appends the pattern of a key or path; it is no longer than the key, or is [`ANY`].
 pub fn push(key: &[u8], out: &mut String) {
     let start = out.len();
     if key.len() > LONGEST || !push_parts(key, out) {
@@ -65,10 +65,10 @@ pub fn push(key: &[u8], out: &mut String) {
     }
 }
 
-/// Appends the patterns of the parts of a key; false where some of it cannot be printed.
+/// Appends the patterns of a key's parts; returns false if the key is not printable.
 fn push_parts(mut rest: &[u8], out: &mut String) -> bool {
     loop {
-        // Most are one number or one name.
+        // Most parts are one number or one name.
         let number = leading_digits(rest);
         let mut kinds = if number > 0 { DIGIT } else { 0 };
         let (mut len, mut last) = (number, 0);
@@ -91,9 +91,8 @@ fn push_parts(mut rest: &[u8], out: &mut String) -> bool {
     }
 }
 
-/// Returns how many digits a text begins with.
 fn leading_digits(text: &[u8]) -> usize {
-    // Of a digit the high half is 3, and still is where 6 is added.
+    // The high half of a digit is 3, and stays 3 when 6 is added.
     const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
     let are_digits = |word: &&[u8; 8]| {
         let word = u64::from_le_bytes(**word);
@@ -103,8 +102,8 @@ fn leading_digits(text: &[u8]) -> usize {
     len + text[len..].iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Returns where a number begins that is all of a key's last part; `None` where there is none. With one of other digits, shorter or
-/// longer, the pattern of a key of at most [`LONGEST`] bytes is the same.
+/// Returns the start of a number that is the whole last part of a key. Any other number in its place gives the same
+/// pattern, as long as the key does not exceed [`LONGEST`] bytes.
 pub fn last_number(key: &[u8]) -> Option<usize> {
     let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let start = key.len() - digits;
@@ -112,25 +111,23 @@ pub fn last_number(key: &[u8]) -> Option<usize> {
     (digits > 0 && is_part && key.len() <= LONGEST).then_some(start)
 }
 
-/// Returns the pattern of a key, or of a path.
 pub fn of(key: &[u8]) -> String {
     let mut pattern = String::new();
     push(key, &mut pattern);
     pattern
 }
 
-/// Longest word that may be the name of a command.
+/// Longest possible command name.
 const COMMAND: usize = 40;
 
-/// Returns whether a word that stands where a command's name is due, and that is none that is known, looks like one and not like
-/// what users keep to themselves.
+/// Returns whether an unknown word in the place of a command name looks like one and not like private data.
 pub fn is_command(word: &str) -> bool {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_alphabetic() || b"._-".contains(&byte));
     !word.is_empty() && word.len() <= COMMAND && is_plain && word.split(['.', '_', '-']).all(can_be_said)
 }
 
-/// Returns the pattern of a path's first segment as it stands in a name. A word with a digit or two (`/v2`) is as it is, and so is a
-/// host with its port.
+/// Returns the pattern of a path's first segment for use in a name. Words with one or two digits (`/v2`) and hosts with
+/// a port are kept.
 pub fn of_segment(segment: &[u8]) -> String {
     let text = String::from_utf8_lossy(segment);
     let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();
@@ -143,7 +140,7 @@ pub fn of_segment(segment: &[u8]) -> String {
     if digits <= most && of(word.as_bytes()) == word { text.into_owned() } else { of(segment) }
 }
 
-/// Appends the pattern of a part, whose bytes are of these kinds. Where a word of it looks like a token, all of it may be one.
+/// Appends the pattern of a part with bytes of these classes. If a word looks like a token, the whole part becomes `#`.
 fn push_part(part: &[u8], kinds: u8, out: &mut String) {
     let start = out.len();
     let is_named = match kinds {
@@ -165,7 +162,7 @@ fn push_part(part: &[u8], kinds: u8, out: &mut String) {
     }
 }
 
-/// Appends the patterns of the words of a part; false where one of them looks like a token.
+/// Appends the patterns of a part's words; returns false if one looks like a token.
 fn push_words(part: &str, out: &mut String) -> bool {
     let mut rest = part;
     while !rest.is_empty() {
@@ -190,7 +187,7 @@ fn push_words(part: &str, out: &mut String) -> bool {
     true
 }
 
-/// Returns the length of the UUID that a text begins with; 0 where it does not.
+/// Returns the length of the UUID at the start of a text, or 0.
 fn uuid(text: &str) -> usize {
     let mut groups = text.splitn(UUID.len(), '-');
     let mut len = 0;
@@ -207,7 +204,7 @@ fn uuid(text: &str) -> usize {
     len
 }
 
-/// Appends the pattern of a word of letters and digits; false where it looks like a token.
+/// Appends the pattern of an alphanumeric word; returns false if it looks like a token.
 fn push_word(word: &str, out: &mut String) -> bool {
     let is_digit = |character: char| character.is_ascii_digit();
     let (behind, before) = (word.trim_start_matches(is_digit), word.trim_end_matches(is_digit));
@@ -217,7 +214,7 @@ fn push_word(word: &str, out: &mut String) -> bool {
         out.push(ANY);
         return true;
     }
-    // One name, or one and a number.
+    // One name, or a name and a number.
     let is_number_first = behind.len() < word.len();
     let letters = if is_number_first { behind } else { before };
     out.extend(is_number_first.then_some(ANY));
@@ -226,19 +223,19 @@ fn push_word(word: &str, out: &mut String) -> bool {
     is_name && !letters.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Appends a word of letters; false where it looks like a token.
+/// Appends a word of letters; returns false if it looks like a token.
 fn push_name(letters: &str, out: &mut String) -> bool {
     out.push_str(letters);
     is_name(letters)
 }
 
-/// Returns whether there are vowels wherever a name has some.
+/// Returns whether a word has enough vowels to be a name.
 fn can_be_said(letters: &str) -> bool {
     let is_vowel = |byte: &u8| b"aeiouy".contains(&byte.to_ascii_lowercase());
     letters.as_bytes().split(is_vowel).all(|run| run.len() <= CONSONANTS)
 }
 
-/// Returns whether letters look like a name, and not like a token.
+/// Returns whether letters form a name rather than a token.
 fn is_name(letters: &str) -> bool {
     let (mut consonants, mut humps, mut before) = (0, 0, b' ');
     for byte in letters.bytes() {
@@ -247,7 +244,7 @@ fn is_name(letters: &str) -> bool {
         if consonants > CONSONANTS {
             return false;
         }
-        // In camelCase, a capital letter follows a small one once in a word; in base64 again and again.
+        // In camelCase, a word changes from lower to upper case once; in base64, repeatedly.
         humps += usize::from(before.is_ascii_lowercase() && byte.is_ascii_uppercase());
         before = byte;
     }
@@ -330,7 +327,7 @@ mod tests {
     }
 
     proptest! {
-        /// What the memo takes for the same key has the same pattern.
+        /// Keys that the memo treats as equal have equal patterns.
         #[test]
         fn other_digits_have_the_same_pattern(key in "[a-f0-9A-Zxyz:@/._ -]{0,60}", other in "[0-9]{60}") {
             let changed: String =
@@ -338,7 +335,7 @@ mod tests {
             prop_assert_eq!(of(key.as_bytes()), of(changed.as_bytes()));
         }
 
-        /// Nor is there a difference to it where a number at the end is shorter or longer.
+        /// Nor does the length of a number at the end matter to the memo.
         #[test]
         fn the_last_number_may_have_any_length(
             before in "([a-f0-9A-Zxyz:@/._ -]{0,40}[:/])?", number in "[0-9]{1,60}", other in "[0-9]{1,400}",

@@ -1,10 +1,9 @@
-//! The verb of an SQL statement, whichever dialect it is in.
+//! The verb of an SQL statement, in any dialect.
 
-/// Longest verb that is told apart; no command's first word is longer.
+/// Longest verb; no command's first word is longer.
 const LENGTH: usize = 23;
 
-/// The first word of a statement in upper case; empty where it is not known or the statement is empty. Aligned, it is copied
-/// as words.
+/// The first word of a statement in upper case; empty if unknown. Aligned so that copies use whole words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(8))]
 pub(crate) struct SqlVerb {
@@ -13,12 +12,10 @@ pub(crate) struct SqlVerb {
 }
 
 impl SqlVerb {
-    /// From the first word of `text`.
     pub fn of_word(text: &[u8]) -> Self {
         Self::in_capitals(text.iter().take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_'))
     }
 
-    /// From several words with a space between any two.
     pub fn of_words(text: &[u8]) -> Self {
         Self::in_capitals(text)
     }
@@ -32,8 +29,8 @@ impl SqlVerb {
         verb
     }
 
-    /// Of a statement whose words come with the number of parentheses that are open there: its first word, or, of one that begins
-    /// with `WITH`, the first that is `main` and stands no deeper. None where there are no words.
+    /// Returns the first word of a statement, or, after `WITH`, the first word in `main` at the same depth. `next`
+    /// yields words with the number of open parentheses.
     pub fn of_statement<'a>(mut next: impl FnMut() -> Option<(&'a [u8], usize)>, main: &[&[u8]]) -> Self {
         let Some((first, depth)) = next() else { return Self::default() };
         if !first.eq_ignore_ascii_case(b"WITH") {
@@ -47,19 +44,17 @@ impl SqlVerb {
         Self::of_word(first)
     }
 
-    /// Returns the word.
     pub fn as_str(&self) -> &str {
         let word = self.text.get(..usize::from(self.len)).unwrap_or_default();
         std::str::from_utf8(word).unwrap_or_default()
     }
 
-    /// Returns whether it is this word, which is in upper case.
+    /// Returns whether the verb is `word`, which must be in upper case.
     #[inline]
     pub fn is(&self, word: &[u8]) -> bool {
         self.text.get(..usize::from(self.len)) == Some(word)
     }
 
-    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

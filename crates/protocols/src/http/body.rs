@@ -1,4 +1,4 @@
-//! Bodies: how long they are, and their bytes.
+//! Bodies: their length and their bytes.
 
 use super::head::{self, HeadFields};
 use super::wire::{self, MAX_CHUNK_LINE, MAX_TRAILERS};
@@ -6,31 +6,24 @@ use overhead_decode::near;
 use overhead_decode::{Free, Input, Malformed, Out, Reader, Step};
 use overhead_model::Account::{Data, Framing, Metadata};
 
-/// What is left of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpBody {
-    /// There is none, or no more.
+    /// No body, or nothing left of it.
     Over,
-    /// So many bytes.
     Length(u64),
-    /// Before the line of a chunk.
     ChunkLine,
-    /// Within a chunk that has so many bytes left.
+    /// The bytes left in the chunk.
     Chunk(u64),
-    /// Behind a chunk's bytes, before the end of their line.
+    /// Before the CRLF of a chunk.
     ChunkEnd,
-    /// Behind the last chunk, before the trailer fields.
+    /// After the last chunk, before the trailer fields.
     Trailers,
-    /// All that comes.
     UntilClose,
 }
 
 impl HttpBody {
-    /// Returns the body of a request (section 6.3, rules 3 to 7).
-    ///
-    /// # Errors
-    ///
-    /// [`Malformed`] where its length cannot be told: a server refuses such a request, and closes the connection.
+    /// Returns the body of a request (section 6.3, rules 3 to 7). Fails if its length is ambiguous: a server refuses
+    /// such a request and closes the connection.
     pub fn of_request(lengths: &HeadFields) -> Result<Self, Malformed> {
         match lengths {
             HeadFields { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
@@ -40,11 +33,8 @@ impl HttpBody {
         }
     }
 
-    /// Returns the body of a response that may have one (section 6.3, rules 3 to 8).
-    ///
-    /// # Errors
-    ///
-    /// [`Malformed`] where lengths contradict one another.
+    /// Returns the body of a response that may have one (section 6.3, rules 3 to 8). Fails if lengths contradict each
+    /// other.
     pub fn of_response(lengths: &HeadFields) -> Result<Self, Malformed> {
         match lengths {
             HeadFields { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
@@ -57,7 +47,7 @@ impl HttpBody {
         if len == 0 { Self::Over } else { Self::Length(len) }
     }
 
-    /// Posts what is there of the body's next part; the step that says what more it takes, where that is not enough for one.
+    /// Posts the available bytes of the body's next part. Returns the step to stop with if there are too few.
     pub fn step<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         match self {
             Self::Over => Ok(Step::More),
@@ -101,7 +91,7 @@ impl HttpBody {
         let len = match input.bytes {
             [b'\r', b'\n', ..] => 2,
             [b'\n', ..] => 1,
-            // Two bytes whatever they are: the chunk's length says where they lie.
+            // Any two bytes: the chunk's length gives their position.
             [] | [b'\r'] if input.available() >= 2 => 2,
             [] | [b'\r'] => return Ok(Step::Need(2)),
             _ => return Err(CHUNK),
@@ -132,7 +122,7 @@ impl HttpBody {
 
 const CHUNK: Malformed = Malformed("no chunk where one should be");
 
-/// Posts as many bytes of a body as there are of `left`, and says how many.
+/// Posts the available bytes, at most `left`, and returns their number.
 fn data<R: Reader>(left: u64, input: Input<'_>, out: &mut Out<'_, R>) -> u64 {
     let taken = left.min(input.available());
     out.post_free(Data, "body", taken, Free::Any);

@@ -1,4 +1,4 @@
-//! Messages to postings, for both directions.
+//! Decodes messages of both directions into postings.
 
 use super::Http;
 use super::body::HttpBody;
@@ -10,67 +10,59 @@ use overhead_decode::{Boundary, Input, Label, Malformed, OpId, Out, Reader, Step
 use overhead_model::{Class, Outcome};
 use std::borrow::Cow;
 
-/// How far a message is.
 #[derive(Debug, Default)]
 struct HttpMessage {
     stage: HttpStage,
-    /// Bytes of a head in which its end was looked for.
+    /// Bytes of a head already searched for its end.
     scanned: usize,
-    /// Its first line was looked at.
     is_begun: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum HttpStage {
-    /// Between messages, or in a head that has no end yet.
+    /// Between messages, or in an incomplete head.
     #[default]
     Head,
-    /// Within a message of which nothing says how long it is: it can only be lost.
+    /// In a message of unknown length: it continues until bytes are lost.
     Endless,
-    /// Within its body.
     Body(HttpBody),
 }
 
-/// The request being read.
 #[derive(Debug, Default)]
 pub(super) struct HttpRequest {
     message: HttpMessage,
     op: OpId,
-    /// How it was answered, where that came before its end.
+    /// The outcome, if the response came before the end of the request.
     early: Option<Outcome>,
-    /// Its body was to wait for the server's word, and has not begun.
+    /// The client waits for `100 Continue` before it sends the body.
     waits: bool,
-    /// The name of its operation; kept for its room.
+    /// Kept between requests to reuse its memory.
     name: String,
     statement: String,
     knows_software: bool,
 }
 
-/// The response being read.
 #[derive(Debug, Default)]
 pub(super) struct HttpResponse {
     message: HttpMessage,
     op: OpId,
     is_error: bool,
-    /// No request is known that it answers.
+    /// It answers no known request.
     is_orphan: bool,
     knows_software: bool,
 }
 
 impl HttpRequest {
-    /// Returns whether no message is incomplete.
     pub fn is_between(&self) -> bool {
         self.message.stage == HttpStage::Head
     }
 
-    /// Returns whether the client's software is known.
     pub fn knows_software(&self) -> bool {
         self.knows_software
     }
 }
 
 impl HttpResponse {
-    /// Returns whether no message is incomplete.
     pub fn is_between(&self) -> bool {
         self.message.stage == HttpStage::Head
     }
@@ -79,24 +71,21 @@ impl HttpResponse {
         if self.is_error { Outcome::Error } else { Outcome::Ok }
     }
 
-    /// Returns whether the server's software is known.
     pub fn knows_software(&self) -> bool {
         self.knows_software
     }
 }
 
-/// A head as far as it is there.
+/// A head, as far as it was captured.
 enum HttpHead<'a> {
-    /// All of it, with the empty line.
     Whole(&'a [u8]),
-    /// Its lines that are whole; what follows was not captured.
+    /// Complete lines only: the rest was not captured.
     Cut(&'a [u8]),
-    /// Too little.
     Not,
 }
 
 impl<'a> HttpHead<'a> {
-    /// Returns the head, how many of its bytes were sent, and whether it was cut. One that was is read with an empty line at its end.
+    /// Returns the head, its length on the wire, and whether it was cut. A cut head is completed with an empty line.
     fn head(self) -> Option<(Cow<'a, [u8]>, usize, bool)> {
         match self {
             Self::Whole(head) => Some((head.into(), head.len(), false)),
@@ -107,15 +96,14 @@ impl<'a> HttpHead<'a> {
 }
 
 impl HttpMessage {
-    /// Goes on to the next message.
     fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Looks for the head that `input` begins with, behind `empty` bytes of empty lines.
+    /// Searches `input` for a head that follows `empty` bytes of empty lines.
     fn find<'a>(&mut self, input: Input<'a>, empty: usize) -> Result<HttpHead<'a>, Malformed> {
         let bytes = input.bytes;
-        // Its end may have begun in what was looked at.
+        // The end may straddle the bytes already searched.
         let from = self.scanned.saturating_sub(2).max(empty);
         if let Some(end) = head::end(bytes, from) {
             self.scanned = 0;
@@ -134,21 +122,18 @@ impl HttpMessage {
     }
 }
 
-/// How many bytes of empty lines there are before a message (section 2.2).
+/// Returns the bytes of empty lines before a message (section 2.2).
 fn empty_lines(bytes: &[u8]) -> usize {
     bytes.iter().take(MAX_EMPTY).take_while(|byte| matches!(byte, b'\r' | b'\n')).count()
 }
 
-/// What the beginning of a request says of what follows.
+/// The first line of a request, as far as it can be recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FirstLine {
-    /// It may become a request.
+    /// Too short to decide.
     Begun,
-    /// It is the line of a request.
     Request,
-    /// It is none.
     Other,
-    /// The client speaks HTTP/2.
     Http2,
 }
 
@@ -164,10 +149,9 @@ impl FirstLine {
 }
 
 impl Http {
-    /// The next part of a request.
     pub(super) fn requests<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         if self.request.waits && self.request.early.is_some() {
-            // It was refused: what comes is its body all the same, or the next request.
+            // The request was refused; its body may follow, or the next request.
             match wire::begins_request(input.bytes) {
                 Boundary::More if input.opaque == 0 => return Ok(Step::More),
                 Boundary::Yes => self.end_request(out),
@@ -223,7 +207,7 @@ impl Http {
         };
         self.pairing.request(HttpPending { op, method, switches_to })?;
         (self.request.op, self.request.early, self.request.waits) = (op, None, lengths.waits);
-        // Where its length cannot be told, nothing tells where the next one begins.
+        // Without a length, the next message cannot be found.
         self.request.message.stage = HttpStage::Endless;
         if !is_cut {
             self.request.message.stage = HttpStage::Body(HttpBody::of_request(&lengths)?);
@@ -234,7 +218,7 @@ impl Http {
         Ok(Step::Progress)
     }
 
-    /// A request is complete, or what is left of it was lost.
+    /// Ends a request that is complete, or that lost its rest.
     fn end_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.request.message.reset();
         if let Some(outcome) = self.request.early.take() {
@@ -243,7 +227,6 @@ impl Http {
         out.release();
     }
 
-    /// The next part of a response.
     pub(super) fn responses<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         match &mut self.response.message.stage {
             HttpStage::Head => self.response_head(input, out),
@@ -279,7 +262,7 @@ impl Http {
         let op = front.map_or_else(|| out.orphan("RESPONSE"), |front| front.op);
         out.charge(op);
         (self.response.op, self.response.is_orphan, self.response.is_error) = (op, front.is_none(), status >= 400);
-        // Where it cannot be read, or was cut, nothing tells where the next one begins.
+        // After an unreadable or cut head, the next message cannot be found.
         self.response.message.stage = HttpStage::Endless;
         let HttpResponse { knows_software, .. } = &mut self.response;
         let lengths = head::response(
@@ -303,7 +286,8 @@ impl Http {
         Ok(Step::Progress)
     }
 
-    /// What follows the head of a response (section 6.3). Where it grants another protocol, that is what follows.
+    /// Returns the body that follows the head of a response (section 6.3), and switches the protocol if the response
+    /// grants that.
     fn body_of_response(
         &mut self,
         status: u16,
@@ -326,7 +310,7 @@ impl Http {
         }
     }
 
-    /// A response that another one follows is complete: it says nothing of the outcome.
+    /// Ends an interim response, which says nothing about the outcome.
     fn end_interim<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.response.message.reset();
         if self.response.is_orphan {
@@ -335,7 +319,7 @@ impl Http {
         out.release();
     }
 
-    /// A response is complete, or what is left of it was lost.
+    /// Ends a response that is complete, or that lost its rest.
     fn end_response<R: Reader>(&mut self, outcome: Outcome, out: &mut Out<'_, R>) {
         self.response.message.reset();
         let HttpResponse { op, is_orphan, .. } = self.response;
@@ -349,12 +333,11 @@ impl Http {
         out.release();
     }
 
-    /// Returns whether the request of `op` is incomplete.
     fn is_being_sent(&self, op: OpId) -> bool {
         self.request.message.stage != HttpStage::Head && self.request.op == op
     }
 
-    /// Bytes of a request were lost. What came of it has its operation, and its response is still to come.
+    /// Bytes of a request were lost. The part already posted keeps its operation and still waits for its response.
     pub(super) fn lost_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if self.request.message.stage == HttpStage::Head {
             self.request.message.reset();
@@ -363,7 +346,7 @@ impl Http {
         }
     }
 
-    /// Bytes of a response were lost, and with them, maybe, other responses.
+    /// Bytes of a response were lost, and possibly further responses.
     pub(super) fn lost_response<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         match self.response.message.stage {
             HttpStage::Head => self.response.message.reset(),
@@ -376,7 +359,8 @@ impl Http {
         self.pairing.lost(being_sent, out);
     }
 
-    /// The connection is over: so is a body that goes on to its end, and a request that was answered before it was complete.
+    /// Ends the messages of a closed connection: a body of unknown length, and a request answered before it was
+    /// complete.
     pub(super) fn end_messages<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if self.response.message.stage == HttpStage::Body(HttpBody::UntilClose) {
             self.end_response(self.response.outcome(), out);

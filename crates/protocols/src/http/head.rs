@@ -1,4 +1,4 @@
-//! Heads of messages and trailers: what they say, and whose their bytes are.
+//! Parses heads and trailers, and posts their bytes.
 
 use super::wire::{self, RequestTarget};
 use crate::pattern;
@@ -9,37 +9,32 @@ use overhead_model::Account::{self, Data, Framing, Metadata, Query, Unknown};
 use overhead_model::Side;
 use std::mem::MaybeUninit;
 
-/// Fields for which there is always room.
+/// Header fields that httparse has room for without allocation.
 const FEW: usize = 64;
 
-/// What the fields of a head say of the body's length and of what comes behind the message.
+/// Header fields that determine the body's length and what follows the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HeadFields {
-    /// Content-Length, where there is one.
     pub content: Option<Result<u64, Malformed>>,
-    /// There is a Transfer-Encoding, which comes before any Content-Length (section 6.3, rule 3).
+    /// There is a Transfer-Encoding, which overrides Content-Length (section 6.3, rule 3).
     pub is_coded: bool,
-    /// Its last coding is chunked.
     pub is_chunked: bool,
-    /// What the connection is to go on with (RFC 9110 section 7.8).
+    /// The protocol to upgrade to (RFC 9110 section 7.8).
     pub upgrade: Option<&'static str>,
-    /// The body is sent once the server has said that it may (RFC 9110 section 10.1.1), or never.
+    /// The client waits for `100 Continue` before it sends the body, if at all (RFC 9110 section 10.1.1).
     pub waits: bool,
 }
 
-/// What a request is, beside its body.
+/// The methods that affect how a response is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpMethod {
-    /// Its response has no body.
     Head,
-    /// Behind a response that grants it, the connection is a tunnel.
+    /// A successful response turns the connection into a tunnel.
     Connect,
-    /// Any other.
     Other,
 }
 
-/// Returns where a head ends that begins with `bytes`, behind its empty line; `None` where that has not come. No end is looked
-/// for before `from`.
+/// Returns the end of the head at the start of `bytes`, after its empty line, searching from `from` on.
 pub(super) fn end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
@@ -54,18 +49,17 @@ pub(super) fn end(bytes: &[u8], from: usize) -> Option<usize> {
 
 const CONFLICT: Malformed = Malformed("a Content-Length that is no length, or several that differ");
 
-/// What to do with a head.
+/// How to post a head, and where its results go.
 pub(super) struct HeadOptions<'n> {
-    /// How many of its bytes are to be posted: all, or those before an empty line that was put there.
+    /// Bytes to post; fewer than the head if an empty line was appended to complete it.
     pub len: usize,
-    /// Whether the software of this side is known. It is told once, from the first head that names it.
+    /// Whether the software on this side is known: it is reported once.
     pub knows_software: &'n mut bool,
-    /// Where the operation's name is written, and its statement.
     pub name: &'n mut String,
     pub statement: &'n mut String,
 }
 
-/// Posts the head of a request; what it says, or `None` where it is a bad one, all of which is in `unknown`.
+/// Posts the head of a request and returns its fields. A malformed head is posted to `unknown`.
 pub(super) fn request<R: Reader>(
     head: &[u8],
     heading: &mut HeadOptions<'_>,
@@ -109,7 +103,7 @@ pub(super) fn request<R: Reader>(
     Some((method, lengths))
 }
 
-/// Posts the head of a response; what it says, or `None` where it cannot be read, and is in `unknown`.
+/// Posts the head of a response and returns its fields. A malformed head is posted to `unknown`.
 pub(super) fn response<R: Reader>(
     head: &[u8],
     heading: &mut HeadOptions<'_>,
@@ -153,8 +147,8 @@ pub(super) fn trailers<R: Reader>(bytes: &[u8], out: &mut Out<'_, R>) {
     parts.finish();
 }
 
-/// Returns a head with underscores in its target for the bytes beyond ASCII that no target may have and servers take all the same;
-/// `None` where it has none.
+/// Replaces bytes beyond ASCII in the target by underscores: servers accept them although the specification does not.
+/// Returns `None` if there are none.
 fn with_plain_target(head: &[u8]) -> Option<Vec<u8>> {
     let start = head.len() - head.trim_ascii_start().len();
     let line = first_line(head);
@@ -177,24 +171,22 @@ fn lines(head: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', head).count()
 }
 
-/// The first line that is not empty, without its end.
 fn first_line(head: &[u8]) -> &[u8] {
     let head = head.trim_ascii_start();
     let line = near::find(b'\n', head).and_then(|end| head.get(..end)).unwrap_or_default();
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The version at the end of a request line.
 fn version(head: &[u8]) -> &[u8] {
     first_line(head).last_chunk::<8>().map_or(&[], |version| version.as_slice())
 }
 
-/// The method, where it looks like one.
+/// Returns the method if it looks like one.
 fn told(method: &str) -> &str {
     if pattern::is_command(method) { method } else { "(unknown)" }
 }
 
-/// The operation's name: the method, and the path up to its second slash, of which nothing is told that looks like a token.
+/// Writes the operation's name: the method, and the path up to its second slash, with tokens masked.
 fn name(method: &str, target: RequestTarget<'_>, name: &mut String) {
     let segment = target.path.get(..target.first_segment()).unwrap_or_default();
     name.clear();
@@ -203,7 +195,7 @@ fn name(method: &str, target: RequestTarget<'_>, name: &mut String) {
     name.push_str(&pattern::of_segment(if segment.is_empty() { b"/" } else { segment }));
 }
 
-/// Writes the method and the pattern of the path. What follows a question mark is the user's data.
+/// Writes the method and the pattern of the path. The query part is user data and left out.
 fn write_statement(method: &str, path: &[u8], statement: &mut String) {
     statement.push_str(told(method));
     statement.push(' ');
@@ -232,7 +224,6 @@ fn post_target<R: Reader>(target: RequestTarget<'_>, parts: &mut HeadCursor<'_, 
     }
 }
 
-/// Posts fields, and says what they say.
 fn fields<R: Reader>(
     headers: &[Header<'_>],
     side: Side,
@@ -281,7 +272,7 @@ impl HeadFields {
 
     fn hear_coding(&mut self, value: &[u8]) {
         let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
-        // As if there were none (RFC 2616 section 3.6).
+        // Treated as absent (RFC 2616 section 3.6).
         if !last.eq_ignore_ascii_case(b"identity") {
             self.is_coded = true;
             self.is_chunked = last.eq_ignore_ascii_case(b"chunked");
@@ -289,13 +280,12 @@ impl HeadFields {
     }
 }
 
-/// Fields whose value is read.
+/// Header fields whose value is read.
 enum HttpField {
     ContentLength,
     TransferEncoding,
     Upgrade,
     Expect,
-    /// What the end on this side is.
     Software(Side),
     Other,
 }
@@ -314,7 +304,7 @@ impl HttpField {
     }
 }
 
-/// What people call a protocol that a connection goes on with (RFC 9110 section 7.8).
+/// Returns the display name of the protocol to upgrade to (RFC 9110 section 7.8).
 fn protocol(value: &[u8]) -> &'static str {
     let value = value.trim_ascii();
     let is = |name: &[u8]| value.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
@@ -327,7 +317,7 @@ fn protocol(value: &[u8]) -> &'static str {
     }
 }
 
-/// A head of which one part after another is posted, with what lies between them.
+/// Posts a head part by part, with the delimiters between them.
 struct HeadCursor<'a, 'o, 'r, R: Reader> {
     head: &'a [u8],
     at: usize,
@@ -340,7 +330,6 @@ impl<'a, 'o, 'r, R: Reader> HeadCursor<'a, 'o, 'r, R> {
         Self { head, at: 0, len, out }
     }
 
-    /// Posts a part of the head, which lies behind the last one.
     fn take(&mut self, part: &[u8], account: Account, field: &'static str) {
         if !part.is_empty() {
             self.between(self.place(part));
@@ -349,7 +338,7 @@ impl<'a, 'o, 'r, R: Reader> HeadCursor<'a, 'o, 'r, R> {
         }
     }
 
-    /// As [`HeadCursor::take`], of a part that is not looked at but for its delimiters.
+    /// Posts a part that is only searched for delimiters.
     fn take_free(&mut self, part: &[u8], account: Account, field: &'static str) {
         if !part.is_empty() {
             self.between(self.place(part));
@@ -358,12 +347,11 @@ impl<'a, 'o, 'r, R: Reader> HeadCursor<'a, 'o, 'r, R> {
         }
     }
 
-    /// Where a part lies in the head.
     fn place(&self, part: &[u8]) -> usize {
         part.as_ptr().addr().saturating_sub(self.head.as_ptr().addr()).clamp(self.at, self.len)
     }
 
-    /// Posts what lies before `at`: colons, spaces and line ends; and lines that are no fields.
+    /// Posts everything before `at`: colons, spaces, line ends, and lines that are not fields.
     fn between(&mut self, at: usize) {
         let between = self.head.get(self.at..at).unwrap_or_default();
         let is_text = |byte: &u8| !b" \t\r\n:".contains(byte);
@@ -375,7 +363,6 @@ impl<'a, 'o, 'r, R: Reader> HeadCursor<'a, 'o, 'r, R> {
         self.at = at;
     }
 
-    /// Posts what is left, up to the empty line and with it.
     fn finish(mut self) {
         self.between(self.len);
     }

@@ -1,6 +1,6 @@
 //! HTTP/1.0 and HTTP/1.1.
 //!
-//! Specification: RFC 9112 (messages), RFC 9110 (semantics); sections are those of RFC 9112 unless another one is named.
+//! Specification: RFC 9112 (messages), RFC 9110 (semantics). Section numbers refer to RFC 9112 unless stated otherwise.
 //!
 //! ```text
 //! request   <method> SP <target> SP HTTP/1.x CRLF  fields  CRLF  body
@@ -10,12 +10,12 @@
 //! chunks    n × ( <hex size> [;extension] CRLF <bytes> CRLF )  0 CRLF  fields  CRLF
 //! ```
 //!
-//! Heads are read by `httparse`, once they are there as a whole; bodies are posted as they come, by their length alone. Method
-//! and path are `query`, what follows the question mark and bodies `data`, status and reason `status`, names and values of fields
-//! `metadata`; what delimits them, and the value of Content-Length, is `framing`.
+//! `httparse` reads complete heads; bodies are posted as they arrive, by length. Method and path are `query`, the query
+//! part of the target and bodies `data`, status and reason `status`, names and values of fields `metadata`; delimiters
+//! and the value of Content-Length are `framing`.
 //!
-//! Responses answer requests in order; interim ones (1xx) belong to the operation that they precede. A connection that changes its
-//! protocol (`Upgrade`, `CONNECT`, HTTP/2) is not decoded from there on.
+//! Responses answer requests in order; interim ones (1xx) belong to the operation they precede. After a switch of
+//! protocols (`Upgrade`, `CONNECT`, HTTP/2), the connection is no longer decoded.
 
 mod body;
 mod decode;
@@ -33,17 +33,15 @@ use overhead_model::Side;
 use pair::HttpPairing;
 use std::hash::{Hash, Hasher};
 
-/// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
-    // Its first line names the protocol, so that one direction is enough to tell it.
+    // The first line names the protocol, so one direction is enough.
     is_text: false,
     greeting: b"HEAD / HTTP/1.0\r\n\r\n",
     answer: b"HTTP/1.0 200 OK\r\n\r\n",
     is_greeted: |answer| answer.starts_with(b"HTTP/1."),
 };
 
-/// State of one connection.
 #[derive(Debug, Default)]
 pub struct Http {
     request: HttpRequest,
@@ -52,13 +50,11 @@ pub struct Http {
 }
 
 impl Http {
-    /// Returns a decoder for a new connection, or for one whose start was not captured.
     pub fn new() -> Self {
         Self::default()
     }
 }
 
-/// Returns what the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match (wire::begins_request(bytes), wire::begins_response(bytes)) {
         (Boundary::Yes, _) => Sniff::Request,
@@ -100,14 +96,14 @@ impl Decoder for Http {
     }
 
     fn quiet(&self) -> Option<u64> {
-        // All that outlives an operation is whose software is known: it is told once.
+        // Between operations, only the known software matters.
         let Self { request, response, pairing } = self;
         let is_quiet = request.is_between() && response.is_between() && pairing.is_quiet();
         is_quiet.then(|| u64::from(request.knows_software()) | u64::from(response.knows_software()) << 1)
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
-        // The number says all of it.
+        // The number is the complete state.
         self.quiet().hash(state);
         true
     }

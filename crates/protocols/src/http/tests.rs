@@ -15,7 +15,6 @@ mod switches;
 const C: Side = Side::Request;
 const S: Side = Side::Response;
 
-/// The smallest response.
 const NOTHING: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 fn talk(conversation: &[(Side, &str)]) -> Transcript {
@@ -23,24 +22,21 @@ fn talk(conversation: &[(Side, &str)]) -> Transcript {
     check(Http::new, &bytes)
 }
 
-/// The one line that a conversation with a single operation comes to.
 fn single(request: &str, response: &str) -> String {
     let summary = talk(&[(C, request), (S, response)]).summary();
     assert_eq!(summary.len(), 1, "{summary:#?}");
     summary.concat()
 }
 
-/// Name and outcome of each operation.
 fn outcomes(transcript: &Transcript) -> Vec<String> {
     transcript.summary().iter().map(|line| line.split(':').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// A response with a length.
 fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// The fields that one direction was posted under, with their bytes.
+/// Returns the fields posted for one direction, with their bytes.
 fn posted(transcript: &Transcript, side: Side) -> Vec<String> {
     let text = |posting: &overhead_testing::transcript::Posting| {
         format!("{} {} {}", posting.path, posting.account, posting.len)

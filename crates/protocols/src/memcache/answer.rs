@@ -1,4 +1,4 @@
-//! Lines of a server, and the values behind them.
+//! Decodes the lines of a server and the values that follow them.
 
 use super::pair::{MemcacheReplyTarget, MemcacheRequestKind, ReplyKeyword};
 use super::{Memcache, MemcacheStage, PartialValue, meta, wire};
@@ -6,7 +6,6 @@ use overhead_decode::{Input, Malformed, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
 
 impl Memcache {
-    /// Decodes the next line of a server.
     pub(super) fn answer<R: Reader>(
         &mut self,
         input: &mut Input<'_>,
@@ -18,7 +17,7 @@ impl Memcache {
         let (text, end) = wire::text(line);
         let name = text.split(|&byte| byte == b' ').next().unwrap_or_default();
         let word = word(name, text);
-        // A key may have any bytes but space and LF.
+        // A key may contain any byte except space and LF.
         let has_key = matches!(
             word,
             ReplyKeyword::Value
@@ -50,7 +49,7 @@ impl Memcache {
         Ok(None)
     }
 
-    /// What a line is followed by, and what follows from it.
+    /// Begins the value that follows a line, and applies what the line says.
     fn take_effect<R: Reader>(
         &mut self,
         word: ReplyKeyword,
@@ -78,7 +77,6 @@ impl Memcache {
         Ok(())
     }
 
-    /// A value of this length follows.
     fn begin_value(&mut self, length: Option<&[u8]>, is_last: bool) -> Result<(), Malformed> {
         let left = length.and_then(wire::number).filter(|&left| left <= wire::VALUE);
         let left = left.ok_or(Malformed("the length of a value"))?;
@@ -87,7 +85,7 @@ impl Memcache {
         Ok(())
     }
 
-    /// Returns whether a line is one of the log that a client watches.
+    /// Returns whether the line belongs to the log that a client watches.
     fn is_logged(&self, text: &[u8]) -> bool {
         self.is_watching && self.target.is_none() && (self.pairing.is_empty() || text.starts_with(b"ts="))
     }
@@ -104,7 +102,6 @@ impl Memcache {
     }
 }
 
-/// What a line says by its first word.
 fn word(name: &[u8], text: &[u8]) -> ReplyKeyword {
     match name {
         b"VALUE" | b"CONFIG" => ReplyKeyword::Value,
@@ -121,7 +118,7 @@ fn word(name: &[u8], text: &[u8]) -> ReplyKeyword {
         b"TOUCHED" => ReplyKeyword::Touched,
         b"NOT_FOUND" => ReplyKeyword::NotFound,
         b"VERSION" => ReplyKeyword::Version,
-        // The last two are of `lru_crawler mgdump` and `lru_crawler metadump`.
+        // The last two belong to `lru_crawler mgdump` and `lru_crawler metadump`.
         b"STAT" | b"ITEM" | b"PREFIX" | b"mg" => ReplyKeyword::Item,
         _ if name.starts_with(b"key=") => ReplyKeyword::Item,
         _ if [&b"ERROR"[..], b"CLIENT_ERROR", b"SERVER_ERROR"].iter().any(|error| text.starts_with(error)) => {
@@ -132,7 +129,7 @@ fn word(name: &[u8], text: &[u8]) -> ReplyKeyword {
     }
 }
 
-/// Posts a line that begins with `name`, without its end. It `is_told` by what it says where others may have no answer.
+/// Posts a line that begins with `name`, without its end. `is_told`: its content decides which request it answers.
 fn post<R: Reader>(word: ReplyKeyword, name: &[u8], text: &[u8], is_told: bool, out: &mut Out<'_, R>) {
     out.set_read(is_told);
     match word {
@@ -177,7 +174,7 @@ fn post_value<R: Reader>(place: usize, word: &[u8], out: &mut Out<'_, R>) {
     }
 }
 
-/// Posts an answer to a meta command: what came of it, the length of the value behind it, flags.
+/// Posts the reply to a meta command: result, length of the value, flags.
 fn post_meta<R: Reader>(name: &[u8], text: &[u8], out: &mut Out<'_, R>) {
     let is_framing = matches!(name, b"VA" | b"EN");
     wire::each_word(text, out, |place, word, out| match place {
@@ -188,7 +185,7 @@ fn post_meta<R: Reader>(name: &[u8], text: &[u8], out: &mut Out<'_, R>) {
     });
 }
 
-/// The server says its version; others than memcached say their name before it.
+/// Reports the server's version; servers other than memcached send their name before it.
 pub(super) fn hear_version<R: Reader>(version: Option<&[u8]>, out: &mut Out<'_, R>) {
     let Some(version) = version.filter(|version| !version.is_empty() && version.len() <= 64) else { return };
     let version = String::from_utf8_lossy(version);

@@ -8,18 +8,17 @@ use overhead_model::{Account, Outcome, Side};
 
 const HEADER: u64 = 24;
 
-/// Versions of servers are not longer.
+/// Longest version text of a server.
 const VERSION: u64 = 256;
 
-/// What a header says.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     opcode: u8,
     key: u64,
     extras: u64,
-    /// Of an answer.
+    /// Only in replies.
     status: u16,
-    /// Extras, key and value together.
+    /// Length of extras, key and value together.
     body: u64,
     opaque: u32,
 }
@@ -41,14 +40,14 @@ impl Header {
         self.body - self.extras - self.key
     }
 
-    /// Returns what tells its answer from others, or it from others: see [`MemcachePending::id`].
+    /// Returns the id that pairs a reply with its request; see [`MemcachePending::id`].
     fn id(&self, bytes: &[u8]) -> u64 {
         let key = self.key(bytes);
         let told = if key.is_empty() || !opcodes::repeats_key(self.opcode) { 0 } else { wire::fingerprint(key) };
         told << 32 | u64::from(self.opaque)
     }
 
-    /// Returns the key; nothing where it was not captured whole.
+    /// Returns the key; empty if it was not captured completely.
     fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         let behind = bytes.get((HEADER + self.extras) as usize..).unwrap_or_default();
         behind.get(..self.key as usize).unwrap_or_default()
@@ -56,7 +55,7 @@ impl Header {
 }
 
 impl Memcache {
-    /// Decodes a header with extras and key; a value follows by itself.
+    /// Decodes header, extras and key; the value is posted separately.
     pub(super) fn binary<R: Reader>(
         &mut self,
         side: Side,
@@ -162,7 +161,7 @@ impl Memcache {
         }
     }
 
-    /// A value follows, or none: then the message is over.
+    /// Begins the value; without one, ends the message.
     fn begin<R: Reader>(&mut self, side: Side, left: u64, account: Account, out: &mut Out<'_, R>) {
         if left > 0 {
             *self.stage(side) =
@@ -175,7 +174,7 @@ impl Memcache {
     }
 }
 
-/// Posts the key of a message, which is read where it tells answers apart.
+/// Posts the key of a message; its content matters if it pairs replies with requests.
 fn post_key<R: Reader>(
     header: &Header,
     account: Account,
@@ -188,7 +187,6 @@ fn post_key<R: Reader>(
     cursor.out().set_read(false);
 }
 
-/// Posts the fields of a header.
 fn post_header<R: Reader>(side: Side, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     cursor.skip(1, Account::Framing, "magic")?;
     cursor.skip(1, Account::Query, "opcode")?;
@@ -202,7 +200,6 @@ fn post_header<R: Reader>(side: Side, cursor: &mut Cursor<'_, '_, '_, R>) -> Res
     cursor.skip_free(8, Account::Metadata, "CAS", Free::Any)
 }
 
-/// Posts so many bytes of extras.
 fn post_extras<R: Reader>(extras: BinaryExtras, len: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     match (extras, len) {
         (BinaryExtras::Store, 8) => {

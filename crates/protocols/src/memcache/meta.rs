@@ -1,4 +1,4 @@
-//! Meta commands: a key, and flags of one letter with or without a token.
+//! Meta commands: a key, then one-letter flags, some with a token.
 
 use super::Memcache;
 use super::pair::{MemcachePending, MemcacheRequestKind};
@@ -7,7 +7,7 @@ use overhead_decode::{Out, Reader};
 use overhead_model::Account;
 
 impl Memcache {
-    /// Posts the line of a meta command. Returns what it waits for, besides what is known of it.
+    /// Posts the line of a meta command and completes `pending` from its flags.
     pub(super) fn meta_line<R: Reader>(
         &mut self,
         command: &Command,
@@ -39,7 +39,7 @@ impl Memcache {
     }
 }
 
-/// Returns a number for what an answer repeats of its request: the opaque, or else the `key`. 0 where it repeats neither.
+/// Returns a fingerprint of what the reply will repeat: the opaque, else the `key`; 0 if neither.
 fn repeated<'a>(flags: &(impl Iterator<Item = &'a [u8]> + Clone), key: &[u8]) -> u64 {
     let opaque = flags.clone().find_map(|flag| flag.strip_prefix(b"O"));
     match opaque {
@@ -49,7 +49,7 @@ fn repeated<'a>(flags: &(impl Iterator<Item = &'a [u8]> + Clone), key: &[u8]) ->
     }
 }
 
-/// The same, of an answer.
+/// Returns the fingerprint of what a reply repeats.
 pub(super) fn answered(text: &[u8]) -> u64 {
     let flags = || wire::words(text).skip(1);
     let opaque = flags().find_map(|flag| flag.strip_prefix(b"O"));
@@ -57,11 +57,10 @@ pub(super) fn answered(text: &[u8]) -> u64 {
     told.map_or(0, wire::fingerprint)
 }
 
-/// Posts a flag: its letter, and the token behind it.
 pub(super) fn post_flag<R: Reader>(word: &[u8], out: &mut Out<'_, R>) {
     let Some((letter, token)) = word.split_first() else { return };
     match letter {
-        // Won the right to store anew, stale, the right is given already.
+        // Won the right to recache, stale, right already given.
         b'W' | b'X' | b'Z' => out.post(Account::Status, "flag", 1),
         _ => out.post(Account::Query, "flag", 1),
     }

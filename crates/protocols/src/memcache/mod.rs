@@ -1,6 +1,6 @@
 //! memcached: the text protocol with its meta commands, and the binary protocol.
 //!
-//! Specifications: `doc/protocol.txt` and `doc/protocol-binary.txt` of memcached.
+//! Specifications: memcached's `doc/protocol.txt` and `doc/protocol-binary.txt`.
 //!
 //! ```text
 //! text      get <key>*\r\n                                        VALUE <key> <flags> <bytes> [<cas>]\r\n <data>\r\n … END\r\n
@@ -12,8 +12,8 @@
 //!           0x81 opcode keylen(2) extlen datatype status(2)  bodylen(4) opaque(4) cas(8)   extras key value
 //! ```
 //!
-//! The first byte of a connection says which of the two it speaks, as it does to servers. A value ends where its length says, and a
-//! line is a command whatever it holds: after a mistake of the client, decoding goes on where a server would.
+//! As in servers, the first byte of a connection decides between the two. The length of a value determines its end, and
+//! every line is treated as a command, so that decoding recovers from a client's mistake as a server would.
 
 mod answer;
 mod binary;
@@ -35,12 +35,11 @@ use std::hash::{Hash, Hasher};
 
 pub use probe::sniff;
 
-/// Returns whether this is a command in text that servers have.
+/// Returns whether this is a known command of the text protocol.
 pub fn knows(name: &str) -> bool {
     wire::Command::named(name.as_bytes()).is_some()
 }
 
-/// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: true,
@@ -49,78 +48,70 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     is_greeted: |answer| answer.starts_with(b"VERSION ") || answer.starts_with(b"CLIENT_ERROR unauthenticated"),
 };
 
-/// Which of the two protocols a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemcacheEncoding {
     Text,
     Binary,
 }
 
-/// State of one connection.
 #[derive(Debug)]
 pub struct Memcache {
     /// Absent before the first byte.
     mode: Option<MemcacheEncoding>,
     request: MemcacheStage,
     response: MemcacheStage,
-    /// The request whose value is being sent.
+    /// The request whose value is arriving.
     sent: Option<IncompleteRequest>,
-    /// Whose answer is being read.
     target: Option<MemcacheReplyTarget>,
     pairing: MemcachePairing,
-    /// The server sends what it logs.
+    /// The server streams its log.
     is_watching: bool,
-    /// Bytes at the current position, by side, that hold no end of a line.
+    /// Bytes already searched for a line end, by side.
     scanned: [usize; 2],
-    /// Of the request that is being read.
+    /// Of the current request.
     keys: KeyPatterns,
 }
 
-/// How far a direction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemcacheStage {
     /// Between messages, or between lines.
     Idle,
-    /// Among the words of a line that fetches.
+    /// Among the keys of a retrieval command.
     Words(PartialLine),
-    /// Within a value.
     Value(PartialValue),
 }
 
-/// A line that is read word by word.
+/// A line read word by word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PartialLine {
     op: OpId,
     name: &'static str,
-    /// Of the next word.
     place: usize,
 }
 
-/// A value, or what is left of it.
+/// The rest of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PartialValue {
     left: u64,
     account: Account,
     free: bool,
-    /// A line's end follows.
+    /// A CRLF follows.
     has_end: bool,
-    /// The message ends with it.
     is_last: bool,
 }
 
-/// A request that is named, and whose value is not there as a whole.
+/// A labelled request whose value is incomplete.
 #[derive(Clone, Copy, Debug)]
 struct IncompleteRequest {
     op: OpId,
     name: &'static str,
-    /// It will not be answered.
+    /// It has no reply.
     is_silent: bool,
-    /// How it was answered already.
+    /// The outcome, if it was answered early.
     answered: Option<Outcome>,
 }
 
 impl Memcache {
-    /// Returns a decoder for a new connection, whether or not its start was captured.
     pub fn new() -> Self {
         Self {
             mode: None,
@@ -135,7 +126,6 @@ impl Memcache {
         }
     }
 
-    /// Returns how far `side` is.
     fn stage(&mut self, side: Side) -> &mut MemcacheStage {
         match side {
             Side::Request => &mut self.request,
@@ -143,7 +133,7 @@ impl Memcache {
         }
     }
 
-    /// Decodes the next line, header or piece of a value; the step that stops it where there is none.
+    /// Decodes the next line, header or piece of a value. Returns the step to stop with if it is incomplete.
     fn element<R: Reader>(
         &mut self,
         side: Side,
@@ -167,7 +157,7 @@ impl Memcache {
         }
     }
 
-    /// Posts what there is of a value and of the line's end behind it.
+    /// Posts the available part of a value and the line end after it.
     fn value<R: Reader>(
         &mut self,
         side: Side,
@@ -192,7 +182,7 @@ impl Memcache {
                 return Some(Step::Need(2));
             }
             let end = input.bytes.get(..2).unwrap_or(input.bytes);
-            // Servers read on behind two bytes, whatever they are (`CLIENT_ERROR bad data chunk`).
+            // Servers skip two bytes, whatever they are (`CLIENT_ERROR bad data chunk`).
             let account = if b"\r\n".starts_with(end) { Account::Framing } else { Account::Data };
             out.post(account, "CRLF", 2);
             input.advance(2);
@@ -206,7 +196,7 @@ impl Memcache {
         None
     }
 
-    /// A request is there as a whole that `sent` was said of.
+    /// Ends a request whose value is complete.
     fn end_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if let Some(IncompleteRequest { op, name, is_silent, answered }) = self.sent.take() {
             self.name(op, name, out);
@@ -217,11 +207,10 @@ impl Memcache {
         out.release();
     }
 
-    /// The answer that is being read is over.
     fn end_answer<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let Some(target) = self.target.take() else { return };
         match &mut self.sent {
-            // The value that it refuses is still to come.
+            // The rejected value is still arriving.
             Some(sent) if sent.op == target.op => sent.answered = Some(target.outcome),
             _ => out.close(target.op, if target.is_orphan { Outcome::NoReply } else { target.outcome }),
         }
@@ -276,7 +265,7 @@ impl Decoder for Memcache {
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
-        // The number says all of it.
+        // The number is the complete state.
         self.quiet().hash(state);
         true
     }

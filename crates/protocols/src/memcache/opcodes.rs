@@ -1,24 +1,21 @@
 //! Opcodes and status codes of the binary protocol (`protocol_binary.h`, `doc/protocol-binary.txt`).
 
-/// `incr`, whose answer is a number.
 const INCR: u8 = 0x05;
 const DECR: u8 = 0x06;
-/// `version`, whose answer names the server.
+/// `version`: the reply names the server.
 pub(super) const VERSION: u8 = 0x0b;
-/// `stats`, which is answered by several messages, the last of which is empty.
+/// `stats`: the reply is several messages, the last one empty.
 pub(super) const STATS: u8 = 0x10;
 
-/// An opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BinaryOpcode {
     pub name: &'static str,
-    /// It is answered in some cases alone.
+    /// Not always answered.
     pub quiet: bool,
-    /// What follows the header of a request.
     pub extras: BinaryExtras,
 }
 
-/// What the bytes are that follow the header of a request, before the key.
+/// The bytes between the header and the key of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BinaryExtras {
     /// Client flags (4), time to live (4).
@@ -27,7 +24,7 @@ pub(super) enum BinaryExtras {
     Count,
     /// Time to live (4), or a level.
     Time,
-    /// None that are known.
+    /// Unknown or absent.
     Other,
 }
 
@@ -35,8 +32,7 @@ const fn opcode(name: &'static str, quiet: bool, extras: BinaryExtras) -> Binary
     BinaryOpcode { name, quiet, extras }
 }
 
-/// Returns what there is to say of an opcode, under the name of its command in the text protocol, with a word before it that tells the two
-/// apart.
+/// Returns the description of an opcode. Its name is the text command's, prefixed to keep the two apart.
 pub(super) const fn of(code: u8) -> BinaryOpcode {
     use BinaryExtras::{Count, Other, Store, Time};
     match code {
@@ -93,23 +89,22 @@ pub(super) const fn of(code: u8) -> BinaryOpcode {
     }
 }
 
-/// Returns whether the messages are about authentication.
 pub(super) const fn is_sasl(code: u8) -> bool {
     matches!(code, 0x20..=0x22)
 }
 
-/// Returns whether the messages repeat the key, which tells an answer from others under the same opaque.
+/// Returns whether replies repeat the key, which distinguishes replies with the same opaque.
 pub(super) const fn repeats_key(code: u8) -> bool {
     matches!(code, 0x0c | 0x0d | 0x23 | 0x24)
 }
 
-/// Returns whether the value of an answer is the number that was stored.
+/// Returns whether the reply's value is the stored number.
 pub(super) const fn counts(code: u8) -> bool {
     matches!(code, INCR | DECR | 0x15 | 0x16)
 }
 
-/// Returns whether a status says that something went wrong. That a key is not there, or is, or that nothing was stored, is an
-/// answer; so is that authentication goes on.
+/// Returns whether a status is an error. A missing key, an existing one, a value not stored and a further
+/// authentication step are not.
 pub(super) const fn is_error(status: u16) -> bool {
     !matches!(status, 0x00 | 0x01 | 0x02 | 0x05 | 0x21)
 }

@@ -1,14 +1,15 @@
-//! Requests to operations: which answer is whose.
+//! Pairs replies with requests.
 //!
-//! Servers answer in order. What is not answered in every case (`q` of meta commands, binary opcodes in `Q`) is told by the next
-//! answer that cannot be its own: by its word, by the opaque or key that it repeats, or by opcode and opaque.
+//! Servers answer in order. A quiet request (meta commands with `q`, binary opcodes ending in `Q`) may have no reply;
+//! the next reply that cannot belong to it shows that: by its word, by the opaque or key that it repeats, or by opcode
+//! and opaque.
 
 use crate::limits;
 use overhead_decode::{Malformed, Note, OpId, Out, Reader};
 use overhead_model::Outcome;
 use std::collections::VecDeque;
 
-/// What a request asks for, as far as it says which answers it may have.
+/// Requests by the replies they may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemcacheRequestKind {
     /// `VALUE` blocks up to `END`.
@@ -17,7 +18,7 @@ pub(super) enum MemcacheRequestKind {
     Delete,
     Count,
     Touch,
-    /// Lines up to `END`, or one line.
+    /// Lines up to `END`, or a single line.
     List,
     /// One line of a list.
     Item,
@@ -28,24 +29,21 @@ pub(super) enum MemcacheRequestKind {
     MetaSet,
     MetaDelete,
     MetaCount,
-    /// Arithmetic that makes what is not there, and answers that even where it is quiet.
+    /// Arithmetic that creates missing keys; creation is reported even if quiet.
     MetaCreate,
     MetaNoop,
     MetaDebug,
-    /// One line, whichever.
+    /// Any single line.
     Other,
-    /// A command that no server of memcached has.
+    /// Not a command of memcached.
     Unknown,
-    /// A binary request with this opcode.
     Binary(u8),
 }
 
-/// What the first word of an answer says of what it answers.
+/// Replies by their first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyKeyword {
-    /// `VALUE`.
     Value,
-    /// `END`.
     End,
     /// `STAT` and other lines of a list.
     Item,
@@ -71,12 +69,11 @@ pub(super) enum ReplyKeyword {
     /// `MN`.
     Noop,
     Error,
-    /// Any other line.
     Other,
 }
 
 impl MemcacheRequestKind {
-    /// Returns whether an answer that begins so can be one to this.
+    /// Returns whether a reply with this word can answer this request.
     fn may_be(self, word: ReplyKeyword) -> bool {
         if self == Self::Unknown {
             return true;
@@ -95,7 +92,7 @@ impl MemcacheRequestKind {
             ReplyKeyword::Done => {
                 matches!(self, Self::MetaGet | Self::MetaSet | Self::MetaDelete | Self::MetaCount | Self::MetaCreate)
             }
-            // Servers before 1.6.10 answered `mn` so.
+            // Servers before 1.6.10 answered `mn` this way.
             ReplyKeyword::Miss => matches!(self, Self::MetaGet | Self::MetaDebug | Self::MetaNoop | Self::List),
             ReplyKeyword::Absent | ReplyKeyword::Refused => {
                 matches!(self, Self::MetaSet | Self::MetaDelete | Self::MetaCount | Self::MetaCreate)
@@ -107,7 +104,7 @@ impl MemcacheRequestKind {
         }
     }
 
-    /// Returns whether a quiet one has such an answer at all: hits of what fetches, and what went wrong for others.
+    /// Returns whether a quiet request has such a reply at all: hits for retrieval, errors for the others.
     fn may_be_quietly(self, word: ReplyKeyword) -> bool {
         match self {
             Self::MetaGet => matches!(word, ReplyKeyword::Fetched | ReplyKeyword::Done | ReplyKeyword::Error),
@@ -117,35 +114,33 @@ impl MemcacheRequestKind {
     }
 }
 
-/// The id of a request that waited alone.
+/// The id of a request that was alone, so that no id was read.
 pub(super) const UNTOLD: u64 = u64::MAX;
 
-/// A request that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemcachePending {
     pub op: OpId,
     pub ask: MemcacheRequestKind,
-    /// It has an answer in some cases alone.
+    /// Not always answered.
     pub quiet: bool,
     /// A meta command that asks for the value.
     pub fetches: bool,
-    /// By which its answer is told from others, where any could be another's: a fingerprint of the opaque or key that is repeated (0:
-    /// neither is), or a binary opaque with half a fingerprint of the key above it (0: it is not repeated). [`UNTOLD`] where it was
-    /// not looked for.
+    /// Distinguishes its reply from others: a fingerprint of the opaque or key that the reply repeats (0: neither), or
+    /// a binary opaque with half a fingerprint of the key above it (0: not repeated). [`UNTOLD`] if it was not needed.
     pub id: u64,
-    /// Of a quiet one, a fingerprint of the key: which of several with one key is answered makes no difference to what is counted.
+    /// Of a quiet request, a fingerprint of the key: requests with the same key are interchangeable in the totals.
     pub key: u64,
-    /// Before it, requests were sent that are told to have no answer, which some errors of servers have all the same.
+    /// Requests without a reply were sent before it; servers answer them with some errors anyway.
     pub is_behind_silent: bool,
 }
 
 impl MemcachePending {
-    /// Returns one that has to be answered, and waits alone as far as is known.
+    /// Returns a request that will be answered and waits alone.
     pub const fn new(op: OpId, ask: MemcacheRequestKind) -> Self {
         Self { op, ask, quiet: false, fetches: false, id: UNTOLD, key: 0, is_behind_silent: false }
     }
 
-    /// Returns whether an answer that begins so can be one to this.
+    /// Returns whether a reply with this word can answer this request.
     fn may_be(&self, word: ReplyKeyword) -> bool {
         let has_value = match word {
             ReplyKeyword::Fetched => self.fetches,
@@ -156,60 +151,51 @@ impl MemcachePending {
     }
 }
 
-/// Returns whether the binary request with the first of these ids may have the answer with the second.
+/// Returns whether the binary request with id `request` can have the reply with id `answer`.
 pub(super) fn is_same(request: u64, answer: u64) -> bool {
     request as u32 == answer as u32 && (request == answer || request >> 32 == 0 || answer >> 32 == 0)
 }
 
-/// The request that an answer is being read to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemcacheReplyTarget {
     pub op: OpId,
     pub ask: MemcacheRequestKind,
-    /// As in [`MemcachePending`].
     pub id: u64,
-    /// How it ends, as far as was read.
+    /// The outcome so far.
     pub outcome: Outcome,
-    /// Nothing asked for it.
+    /// No request matches.
     pub is_orphan: bool,
 }
 
-/// Requests that wait, in order.
 #[derive(Debug)]
 pub(super) struct MemcachePairing {
     pending: VecDeque<MemcachePending>,
-    /// Of these, the quiet ones.
     quiet: usize,
-    /// How many that wait are looked at for an answer: fewer after nothing was found, until none waits.
+    /// How many waiting requests are searched for a reply; reduced after a failed search until none waits.
     reach: usize,
-    /// Requests were sent that are told to have no answer, behind all that wait.
+    /// Requests without a reply were sent after all waiting ones.
     has_silent: bool,
 }
 
-/// How many are looked at where an answer was not found before.
+/// Number of requests searched after a failed search.
 const NEAR: usize = 64;
 
 impl MemcachePairing {
-    /// No request waits. There is room for one: most clients wait for each answer.
+    /// Has room for one request: most clients wait for each reply.
     pub fn new() -> Self {
         Self { pending: VecDeque::with_capacity(1), quiet: 0, reach: limits::QUIET, has_silent: false }
     }
 
-    /// Returns whether no request waits.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Returns whether any waits that need not be answered, so that an answer must say more than that it is the next.
+    /// Returns whether a quiet request waits, so that a reply must be identified by more than its position.
     pub fn has_quiet(&self) -> bool {
         self.quiet > 0
     }
 
-    /// A request waits for its answer.
-    ///
-    /// # Errors
-    ///
-    /// [`Malformed`] where more wait than can be kept.
+    /// Adds a waiting request. Fails if too many wait.
     pub fn push<R: Reader>(&mut self, mut pending: MemcachePending, out: &mut Out<'_, R>) -> Result<(), Malformed> {
         pending.is_behind_silent = std::mem::take(&mut self.has_silent);
         if self.quiet >= limits::QUIET && self.pending.front().is_some_and(|front| front.quiet) {
@@ -223,8 +209,8 @@ impl MemcachePairing {
         Ok(())
     }
 
-    /// Takes out the request that an answer is to which begins with `word`. `id` says what the answer repeats (0: nothing), where
-    /// that is needed.
+    /// Removes the request answered by a reply that begins with `word`. `id` computes what the reply repeats (0:
+    /// nothing), if that is needed.
     pub fn answer<R: Reader>(
         &mut self,
         word: ReplyKeyword,
@@ -242,11 +228,11 @@ impl MemcachePairing {
             Some(_) => {
                 let id = if self.has_quiet() { id() } else { 0 };
                 let may_be = |it: &MemcachePending| it.may_be(word);
-                // What was not asked for is not repeated; nor is a request quietly answered that does not repeat what was.
+                // A reply does not repeat an id without being asked to, and a quiet request that asked for one gets it.
                 let same = |it: &MemcachePending| {
                     it.id == UNTOLD || id == it.id || id == 0 && (!it.quiet || word == ReplyKeyword::Error)
                 };
-                // One that has to be answered is, whatever is repeated.
+                // A request that is always answered takes the reply whatever it repeats.
                 let place = self.find(|it| may_be(it) && same(it)).or_else(|| self.find(|it| may_be(it) && !it.quiet));
                 if place.is_some_and(|place| self.is_ambiguous(place, word, |it| may_be(it) && same(it))) {
                     out.note(Note::Ambiguous);
@@ -258,7 +244,7 @@ impl MemcachePairing {
         self.take(place, true, out)
     }
 
-    /// The same of a binary answer. `id` is as in [`MemcachePending`].
+    /// Removes the request answered by a binary reply; `id` is as in [`MemcachePending`].
     pub fn binary_answer<R: Reader>(&mut self, opcode: u8, id: u64, out: &mut Out<'_, R>) -> MemcacheReplyTarget {
         let is_it = |it: &MemcachePending| it.ask == MemcacheRequestKind::Binary(opcode) && is_same(it.id, id);
         let place = self.find(is_it);
@@ -268,8 +254,8 @@ impl MemcachePairing {
         self.take(place, false, out)
     }
 
-    /// Returns whether the answer that the request at `place` is taken to have could be another's of another kind or key, which
-    /// `is_it` says of those that wait. Behind one that has to be answered, nobody is answered before it.
+    /// Returns whether the reply taken by the request at `place` could belong to a waiting request of another kind or
+    /// key; `is_it` checks one. Requests after one that is always answered cannot be answered before it.
     fn is_ambiguous(&self, place: usize, word: ReplyKeyword, is_it: impl Fn(&MemcachePending) -> bool) -> bool {
         let mut behind = self.pending.iter().take(self.reach).skip(place);
         let Some(taken) = behind.next() else { return false };
@@ -279,17 +265,16 @@ impl MemcachePairing {
         is_told
             || others
                 .filter(|it| (it.ask, it.key, it.quiet) != (taken.ask, taken.key, true))
-                // Of one that has to be answered, the answer of its own is missing where the error is its.
+                // A request that is always answered has a reply of its own, which would be missing if it took the error.
                 .filter(|it| it.quiet || word != ReplyKeyword::Error)
                 .any(is_it)
     }
 
-    /// A request was sent that is told to have no answer.
     pub fn push_silent(&mut self) {
         self.has_silent = true;
     }
 
-    /// Returns whether one was sent behind all that wait.
+    /// Returns whether such a request follows all waiting ones.
     pub fn has_silent(&self) -> bool {
         self.has_silent
     }
@@ -302,8 +287,8 @@ impl MemcachePairing {
         place
     }
 
-    /// Takes out the request at `place`. Those before it that need no answer have none, and nor have others where answers come
-    /// `in_order`.
+    /// Removes the request at `place`. Quiet requests before it have no reply; with `in_order`, neither have the
+    /// others.
     fn take<R: Reader>(&mut self, place: Option<usize>, in_order: bool, out: &mut Out<'_, R>) -> MemcacheReplyTarget {
         let Some(mut place) = place else {
             let op = out.orphan("RESPONSE");
@@ -339,8 +324,7 @@ impl MemcachePairing {
         }
     }
 
-    /// Answers were lost: what waits cannot be told from what was answered in the loss. Keeps the one whose request `is_sent`
-    /// still, if it waits.
+    /// Replies were lost: every waiting request may have been answered. Keeps the one still being sent.
     pub fn lost<R: Reader>(&mut self, is_sent: Option<OpId>, out: &mut Out<'_, R>) {
         let kept = self.pending.back().copied().filter(|last| Some(last.op) == is_sent);
         if kept.is_some() {
@@ -354,7 +338,7 @@ impl MemcachePairing {
         self.has_silent = false;
     }
 
-    /// The connection is over: what needed no answer has none.
+    /// Ends the connection: waiting quiet requests have no reply.
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         for pending in self.pending.drain(..).filter(|pending| pending.quiet) {
             out.close(pending.op, Outcome::NoReply);
@@ -362,7 +346,6 @@ impl MemcachePairing {
         self.quiet = 0;
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.pending.capacity() * size_of::<MemcachePending>()
     }

@@ -1,4 +1,4 @@
-//! What the first bytes look like, and where a message begins.
+//! Recognises the first bytes of a connection, and the beginning of a message.
 
 use super::wire::{self, Command};
 use crate::Sniff;
@@ -6,8 +6,7 @@ use crate::limits::SNIFF;
 use overhead_decode::Boundary;
 use overhead_model::Side;
 
-/// Returns what the first bytes of a direction look like. Commands that Redis has too, and words that other servers say, are
-/// certain with both directions alone.
+/// Commands shared with Redis and words used by other servers are certain only with both directions.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match bytes {
         [] => Sniff::More,
@@ -43,7 +42,8 @@ fn text(bytes: &[u8]) -> Sniff {
     }
 }
 
-/// Returns whether nothing else that is known begins so: storage with all its numbers, and commands that Redis does not have.
+/// Returns whether no other known protocol has such a line: storage with all its numbers, and commands that Redis
+/// lacks.
 fn is_certain(command: &Command, words: &wire::LineWords<'_>) -> bool {
     match command.name {
         "set" | "add" | "replace" | "append" | "prepend" | "cas" => {
@@ -57,11 +57,11 @@ fn is_certain(command: &Command, words: &wire::LineWords<'_>) -> bool {
     }
 }
 
-/// Returns whether bytes begin an answer, and whether that is certain; `None` where they do not.
+/// Returns whether bytes begin a reply, and whether that is certain; `None` if they do not.
 fn answer(bytes: &[u8]) -> Option<bool> {
     const PREFIXES: [&[u8]; 7] =
         [b"VALUE ", b"STAT ", b"VERSION ", b"CLIENT_ERROR ", b"SERVER_ERROR ", b"VA ", b"CONFIG "];
-    // Answers to meta commands with flags, and what is said to who tends a server.
+    // Replies to meta commands with flags, and to administration commands.
     const RARE: [&[u8]; 19] = [
         b"HD ",
         b"EN ",
@@ -100,7 +100,7 @@ fn answer(bytes: &[u8]) -> Option<bool> {
     if PREFIXES.iter().any(|prefix| bytes.starts_with(prefix)) {
         return Some(true);
     }
-    // What is no text is known to be none before the line's end is there.
+    // Bytes that are not text are rejected before the line is complete.
     let line = line(bytes).filter(|line| wire::is_text(line))?;
     let may_be = RARE.iter().any(|prefix| line.starts_with(prefix));
     let is_number = (1..=20).contains(&line.len()) && line.iter().all(u8::is_ascii_digit);
@@ -111,8 +111,8 @@ fn answer(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// Returns whether the header that bytes begin with can be one; `None` where there are too few of them. Magic, opcode, length of the
-/// key, of the extras, data type, vbucket or status, length of all.
+/// Returns whether bytes can be a binary header; `None` if there are too few. Magic, opcode, length of the key, of the
+/// extras, data type, vbucket or status, length of the body.
 fn header(bytes: &[u8]) -> Option<bool> {
     let &[_, opcode, key_high, key_low, extras, kind, _, _, a, b, c, d] = bytes.first_chunk()?;
     let key = u32::from(u16::from_be_bytes([key_high, key_low]));
@@ -121,21 +121,20 @@ fn header(bytes: &[u8]) -> Option<bool> {
     Some(opcode <= 0x57 && kind == 0 && extras <= 32 && key <= 250 && fits)
 }
 
-/// Returns the first line, without its end.
 fn line(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|&byte| byte == b'\n')?;
     let line = bytes.get(..end)?;
     Some(line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// Whether bytes in the midst of a stream begin a message.
+/// Returns whether bytes within a stream begin a message.
 pub(super) fn boundary(side: Side, bytes: &[u8]) -> Boundary {
-    // Asked at every byte, and as soon as there are so many: what lies further ahead must not change the answer.
+    // Asked at every byte once there are enough: bytes further ahead must not change the result.
     let bytes = bytes.get(..SNIFF).unwrap_or(bytes);
     let begins = match (side, sniff(bytes)) {
         (_, Sniff::More) => return Boundary::More,
         (Side::Request, Sniff::Request | Sniff::Perhaps(Side::Request)) | (Side::Response, Sniff::Response) => true,
-        // A number may stand in any value.
+        // Any value may contain a number.
         (Side::Response, Sniff::Perhaps(Side::Response)) => !bytes.first().is_some_and(u8::is_ascii_digit),
         _ => false,
     };

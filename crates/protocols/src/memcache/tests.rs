@@ -19,20 +19,18 @@ fn talk(conversation: &[(Side, &str)]) -> Transcript {
     check(Memcache::new, &bytes)
 }
 
-/// The one line that a conversation with a single operation comes to.
 fn single(request: &str, response: &str) -> String {
     let summary = talk(&[(C, request), (S, response)]).summary();
     assert_eq!(summary.len(), 1, "{summary:#?}");
     summary.concat()
 }
 
-/// Name, outcome and bytes of the answer of each operation.
+/// Returns name, outcome and response bytes of each operation.
 fn answers(transcript: &Transcript) -> Vec<(String, Outcome, u64)> {
     let answer = |op: &Entry| (op.name().to_owned(), op.outcome.unwrap_or(Unanswered), op.amounts[S as usize].total());
     transcript.ops.iter().map(answer).collect()
 }
 
-/// Names and outcomes of what these requests and answers come to.
 fn outcomes(request: &str, response: &str) -> Vec<(String, Outcome)> {
     let all = answers(&talk(&[(C, request), (S, response)]));
     all.into_iter().map(|(name, outcome, _)| (name, outcome)).collect()
@@ -106,7 +104,7 @@ fn what_is_asked_for_without_a_reply_gets_none() {
 
 #[test]
 fn noreply_is_no_such_thing_where_servers_do_not_look_for_it() {
-    // A wrong number of words is found first; a key may be called so; these commands have no such option.
+    // The number of words is checked first; a key may have this name; these commands have no such option.
     let requests = "set k 0 0 1 2 noreply\r\ndelete noreply\r\nget noreply\r\nversion noreply\r\n\
         lru_crawler enable noreply\r\nslabs reassign 1 2 noreply\r\nmn noreply\r\n";
     let answers = "ERROR\r\nNOT_FOUND\r\nEND\r\nVERSION 1\r\nERROR\r\nERROR\r\nMN\r\n";
@@ -144,7 +142,7 @@ fn an_object_too_large_is_refused_before_it_is_there() {
 
 #[test]
 fn behind_a_bad_data_chunk_what_is_left_is_a_command() {
-    // As memcached 1.6.18 answers it.
+    // As memcached 1.6.18 answers.
     assert_eq!(
         outcomes("set k 0 0 3\r\nabcdef\r\nget k\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\nEND\r\n"),
         named(&[("set", Error), ("f", Error), ("get", Answered)])
@@ -262,7 +260,7 @@ fn an_answer_that_nobody_asked_for_is_unmatched() {
 
 #[test]
 fn an_answer_that_is_skipped_does_not_shift_those_after_it() {
-    // memcached drops what it has not sent when a later `get` of the batch fails.
+    // memcached drops unsent replies when a later `get` of the batch fails.
     let long = "x".repeat(251);
     assert_eq!(
         outcomes(
@@ -424,7 +422,6 @@ fn conserve(pieces: &[(bool, Vec<u8>)]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The statements of these requests.
 fn statements(request: &str, response: &str) -> Vec<String> {
     talk(&[(C, request), (S, response)]).ops.into_iter().map(|op| op.statement).collect()
 }
@@ -441,7 +438,7 @@ fn a_command_has_the_pattern_of_its_keys_and_nothing_of_its_values() {
     assert_eq!(statements("stats items\r\nversion\r\n", "END\r\nVERSION 1\r\n"), ["", ""]);
 }
 
-/// `safe_strtol` and `safe_strtoul` of memcached, which cut what 64 bits hold to 32.
+/// memcached's `safe_strtol` and `safe_strtoul`, which truncate 64 bits to 32.
 #[test]
 fn numbers_are_those_that_servers_take() {
     for words in ["0 4102444800", "18446744073709551615 0", "+1 -2147483649", "0 +9223372036854775807"] {

@@ -1,4 +1,4 @@
-//! Command lines, and the values behind them.
+//! Decodes command lines and the values that follow them.
 
 use super::pair::{MemcachePending, MemcacheRequestKind};
 use super::wire::{self, Command, LineWords, WordRole};
@@ -7,17 +7,17 @@ use crate::{limits, pattern};
 use overhead_decode::{Input, Label, Malformed, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome};
 
-/// Commands that fetch may name any number of keys, on a line of any length: it is taken in word by word.
+/// Retrieval commands accept any number of keys on a line of any length, so they are read word by word.
 const FETCH: [&str; 4] = ["get", "gets", "gat", "gats"];
 
-/// Bytes of the longest key: a longer one is answered by an error even where no answer is asked for.
+/// Longest key in bytes; a longer one causes an error even with `noreply`.
 const LONGEST_KEY: usize = 250;
 
-/// Name of what no server has a command for.
+/// Shown for unknown commands.
 const UNKNOWN: &str = "(unknown)";
 
 impl Memcache {
-    /// Returns class and way of sending of the operations of this name.
+    /// Returns the class and the `via` of operations with this name.
     pub(super) fn label(&self, name: &str) -> (Class, &'static str) {
         let class = match name {
             "quit" | "bin quit" | "bin quitq" | "bin sasl_list_mechs" | "bin sasl_auth" | "bin sasl_step" => {
@@ -28,14 +28,13 @@ impl Memcache {
         (class, if self.mode == Some(MemcacheEncoding::Binary) { "binary" } else { "text" })
     }
 
-    /// Labels an operation, whose keys were taken in.
     pub(super) fn name<R: Reader>(&mut self, op: OpId, name: &str, out: &mut Out<'_, R>) {
         let (class, via) = self.label(name);
         let statement = self.keys.statement(name);
         out.label_statement(op, Label { class, name, via, statement });
     }
 
-    /// Decodes the next line of a client, or what there is of one that fetches.
+    /// Decodes the next command line, or the available part of a retrieval.
     pub(super) fn command<R: Reader>(
         &mut self,
         input: &mut Input<'_>,
@@ -67,7 +66,6 @@ impl Memcache {
         Ok(None)
     }
 
-    /// Takes in words of a line that fetches.
     fn words<R: Reader>(
         &mut self,
         mut words: PartialLine,
@@ -106,7 +104,6 @@ impl Memcache {
         Ok(Some(Step::More))
     }
 
-    /// A line that fetches is over.
     pub(super) fn end_words<R: Reader>(&mut self, PartialLine { op, name, .. }: PartialLine, out: &mut Out<'_, R>) {
         self.name(op, name, out);
         if self.pairing.push(MemcachePending::new(op, MemcacheRequestKind::Values), out).is_err() {
@@ -115,7 +112,6 @@ impl Memcache {
         out.release();
     }
 
-    /// A whole line, with its end.
     fn line<R: Reader>(&mut self, line: &[u8], out: &mut Out<'_, R>) -> Result<(), Malformed> {
         let (text, end) = wire::text(line);
         let words = LineWords::of(text);
@@ -170,13 +166,13 @@ impl Memcache {
         Ok(())
     }
 
-    /// Takes in the key of a line that stores, counts, deletes or touches, or of a meta command.
+    /// Notes the key of a storage, arithmetic, deletion, touch or meta command.
     fn take_keys(&mut self, command: &Command, text: &[u8]) {
         let mut words = wire::words(text).skip(1);
         if command.role(1) == WordRole::Key
             && let Some(key) = words.next()
         {
-            // It stands for other bytes, in base64.
+            // The key is encoded in base64.
             if is_meta(command.ask) && words.any(|flag| flag == b"b") {
                 self.keys.push_unknown();
             } else {
@@ -185,7 +181,7 @@ impl Memcache {
         }
     }
 
-    /// The client says that it goes. Nothing answers, nor could: as with the farewell of TLS, there is no operation.
+    /// A quit is not answered; like the closing alert of TLS it is not an operation.
     fn quit<R: Reader>(&mut self, op: OpId, out: &mut Out<'_, R>) {
         let (class, via) = self.label("quit");
         out.label(op, class, "quit", via);
@@ -199,7 +195,7 @@ fn is_meta(ask: MemcacheRequestKind) -> bool {
     matches!(ask, MetaGet | MetaSet | MetaDelete | MetaCount | MetaDebug)
 }
 
-/// Posts the words of a line; the one at `noreply` is that.
+/// Posts the words of a line; the word at index `noreply` is that option.
 fn post_words<R: Reader>(command: &Command, text: &[u8], noreply: Option<usize>, out: &mut Out<'_, R>) {
     wire::each_word(text, out, |place, word, out| match place {
         0 => out.post(Account::Query, "command", word.len() as u64),
@@ -208,7 +204,7 @@ fn post_words<R: Reader>(command: &Command, text: &[u8], noreply: Option<usize>,
     });
 }
 
-/// Posts a line that is no command, to servers too.
+/// Posts a line that servers do not accept as a command.
 fn post_unknown<R: Reader>(text: &[u8], out: &mut Out<'_, R>) {
     if wire::is_text(text) {
         wire::each_word(text, out, |place, word, out| {

@@ -1,23 +1,21 @@
-//! Command words, opcodes and the small readers of both encodings.
+//! Command words and primitives of the text protocol.
 
 use super::pair::MemcacheRequestKind;
 use crate::limits;
 use overhead_decode::{Free, Malformed, Out, Reader, near};
 use overhead_model::Account;
 
-/// Longest key (`KEY_MAX_LENGTH`). What comes behind a longer one is not read as its value.
+/// Longest key (`KEY_MAX_LENGTH`). A longer one is not followed by a value.
 pub(super) const KEY: usize = 250;
 
-/// Largest length of a value that servers read as one: `INT_MAX`, the line's end counted.
+/// Largest value length that servers accept: `INT_MAX`, including the line end.
 pub(super) const VALUE: u64 = i32::MAX as u64 - 2;
 
-/// First byte of a binary request.
 pub(super) const REQUEST: u8 = 0x80;
 
-/// First byte of a binary response.
 pub(super) const RESPONSE: u8 = 0x81;
 
-/// What a word of a command line is.
+/// The meaning of a word in a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WordRole {
     Key,
@@ -31,7 +29,6 @@ pub(super) enum WordRole {
 }
 
 impl WordRole {
-    /// Returns the account and the name.
     pub const fn title(self) -> (Account, &'static str) {
         match self {
             Self::Key => (Account::Data, "key"),
@@ -45,7 +42,7 @@ impl WordRole {
         }
     }
 
-    /// Returns up to how many digits it stays valid whatever they are; 0 where it matters what they are.
+    /// Returns the largest number of digits that stays valid whatever their values; 0 if the values matter.
     const fn digits(self) -> usize {
         match self {
             Self::Key => usize::MAX,
@@ -55,14 +52,13 @@ impl WordRole {
         }
     }
 
-    /// Posts a word of this role.
     pub fn post<R: Reader>(self, word: &[u8], out: &mut Out<'_, R>) {
         let (account, name) = self.title();
         post_word(word, account, name, self.digits(), out);
     }
 }
 
-/// Posts a word whose digits are free to differ where there are at most `digits` bytes. Other bytes could end it.
+/// Posts a word whose digits may vary if it has at most `digits` bytes. Any other byte could end it.
 pub(super) fn post_word<R: Reader>(
     word: &[u8],
     account: Account,
@@ -78,16 +74,15 @@ pub(super) fn post_word<R: Reader>(
     }
 }
 
-/// A command of the text protocol.
 #[derive(Debug)]
 pub(super) struct Command {
     pub name: &'static str,
     pub ask: MemcacheRequestKind,
-    /// With fewer or more words, the command's own counted, it is answered by `ERROR`.
+    /// Least and most words, including the command; servers answer `ERROR` otherwise.
     words: (usize, usize),
-    /// Whether `noreply` as the last word is one.
+    /// Accepts `noreply` as its last word.
     noreply: bool,
-    /// What the words behind the command are; the last role is that of all further ones.
+    /// Roles of the words after the command; the last role repeats.
     roles: &'static [WordRole],
 }
 
@@ -135,7 +130,7 @@ static COMMANDS: [Command; 36] = [
     command("gats", MemcacheRequestKind::Values, (3, ANY), false, &[WordRole::Time, WordRole::Key]),
     command("bget", MemcacheRequestKind::Values, (2, ANY), false, &[WordRole::Key]),
     command("stats", MemcacheRequestKind::List, (1, ANY), false, &[WordRole::Subcommand, WordRole::Argument]),
-    // Of ElastiCache and its like: where the servers of a cluster are.
+    // ElastiCache and compatible services: the addresses of a cluster's servers.
     command("config", MemcacheRequestKind::Values, (3, 3), false, &[WordRole::Subcommand, WordRole::Key]),
     command("version", MemcacheRequestKind::Version, (1, ANY), false, &[WordRole::Argument]),
     command("verbosity", MemcacheRequestKind::Other, (2, 3), true, &[WordRole::Argument]),
@@ -153,29 +148,28 @@ static COMMANDS: [Command; 36] = [
 ];
 
 impl Command {
-    /// Returns the command with this name. Servers know them in lower case alone.
+    /// Returns the command with this name. Servers accept only lower case.
     pub fn named(name: &[u8]) -> Option<&'static Self> {
         COMMANDS.iter().find(|command| command.name.as_bytes() == name)
     }
 
-    /// Returns what the word at `place` is; the command's own has place 0.
+    /// Returns the role of the word at index `place`; the command has index 0.
     pub fn role(&self, place: usize) -> WordRole {
         let role = self.roles.get(place.saturating_sub(1)).or(self.roles.last());
         role.copied().unwrap_or(WordRole::Argument)
     }
 
-    /// Returns whether a line of so many words has as many as the command takes.
+    /// Returns whether the command accepts a line of this many words.
     pub fn takes(&self, words: usize) -> bool {
         (self.words.0..=self.words.1).contains(&words)
     }
 
-    /// Returns what the command asks for, with these words.
     pub fn ask_of(&self, line: &LineWords<'_>) -> MemcacheRequestKind {
         let is_one = self.name == "stats" && matches!(line.get(1), b"sizes_enable" | b"sizes_disable");
         if is_one { MemcacheRequestKind::Item } else { self.ask }
     }
 
-    /// Returns whether the command is not answered, with these words: servers look for `noreply` after they counted them.
+    /// Returns whether the request has no reply: servers look for `noreply` after counting words.
     pub fn is_silent(&self, line: &LineWords<'_>) -> bool {
         let counts = self.takes(line.count) && line.count > 1 && line.last == b"noreply";
         counts
@@ -187,7 +181,7 @@ impl Command {
             }
     }
 
-    /// Returns how long the value behind the line is; `None` where none follows, or where a server would not read it as one.
+    /// Returns the length of the value that follows the line; `None` if a server would not read one.
     pub fn value(&self, line: &LineWords<'_>) -> Option<u64> {
         if line.get(1).len() > KEY || !self.takes(line.count) {
             return None;
@@ -204,7 +198,7 @@ impl Command {
     }
 }
 
-/// The words of a command line that decide what it is.
+/// The words of a command line that decide its kind.
 #[derive(Debug)]
 pub(super) struct LineWords<'a> {
     words: [&'a [u8]; 7],
@@ -213,7 +207,6 @@ pub(super) struct LineWords<'a> {
 }
 
 impl<'a> LineWords<'a> {
-    /// Looks at the text of a line, without its end.
     pub fn of(text: &'a [u8]) -> Self {
         let mut line = Self { words: [b""; 7], last: b"", count: 0 };
         for word in words(text) {
@@ -225,13 +218,13 @@ impl<'a> LineWords<'a> {
         line
     }
 
-    /// Returns the word at `place`, one of the first seven; empty where the line has fewer.
+    /// Returns one of the first seven words; empty if absent.
     pub fn get(&self, place: usize) -> &'a [u8] {
         self.words.get(place).copied().unwrap_or_default()
     }
 }
 
-/// Posts the spaces between the words of a line, and has each word posted in its place.
+/// Posts the spaces of a line, and calls `post` for each word.
 pub(super) fn each_word<R: Reader>(
     text: &[u8],
     out: &mut Out<'_, R>,
@@ -251,23 +244,22 @@ pub(super) fn each_word<R: Reader>(
     }
 }
 
-/// Returns the words of a line.
 pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     text.split(|&byte| byte == b' ').filter(|word| !word.is_empty())
 }
 
-/// Returns the unsigned number that a word is, with or without a plus. Servers refuse what 64 bits do not hold, and cut what fewer do not
+/// Parses an unsigned number, optionally with a plus sign. Servers refuse more than 64 bits and truncate to 32
 /// (`safe_strtoul`).
 pub(super) fn number(word: &[u8]) -> Option<u64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// Returns whether a word is a number with a sign or without one, as servers read times (`safe_strtol`).
+/// Returns whether a word is a number that servers accept as a time, optionally signed (`safe_strtol`).
 fn is_time(word: &[u8]) -> bool {
     std::str::from_utf8(word).is_ok_and(|word| word.parse::<i64>().is_ok())
 }
 
-/// Returns a number to compare words by that are not kept; neither 0 nor the largest. (FNV-1a)
+/// Returns an FNV-1a hash of a word, adjusted to be neither 0 nor `u64::MAX`.
 pub(super) fn fingerprint(word: &[u8]) -> u64 {
     let hash = word
         .iter()
@@ -275,11 +267,8 @@ pub(super) fn fingerprint(word: &[u8]) -> u64 {
     (hash | 1) & (u64::MAX >> 1)
 }
 
-/// Returns a line with its end, LF or CRLF; `None` where the end is not there yet. The first `scanned` bytes have none.
-///
-/// # Errors
-///
-/// [`Malformed`] where it is longer than any line is.
+/// Returns a line with its LF or CRLF; `None` if it is incomplete. Skips the `scanned` bytes already searched. Fails if
+/// it is longer than any line.
 pub(super) fn line<'a>(bytes: &'a [u8], scanned: &mut usize) -> Result<Option<&'a [u8]>, Malformed> {
     let from = (*scanned).min(bytes.len());
     if let Some(end) = near::find(b'\n', bytes.get(from..).unwrap_or_default()) {
@@ -290,14 +279,13 @@ pub(super) fn line<'a>(bytes: &'a [u8], scanned: &mut usize) -> Result<Option<&'
     if bytes.len() > limits::LINE { Err(Malformed("a line without an end")) } else { Ok(None) }
 }
 
-/// Returns the text of a line and the length of its end.
+/// Splits a line into its text and the length of its end.
 pub(super) fn text(line: &[u8]) -> (&[u8], u64) {
     let text = line.strip_suffix(b"\n").unwrap_or(line);
     let text = text.strip_suffix(b"\r").unwrap_or(text);
     (text, (line.len() - text.len()) as u64)
 }
 
-/// Returns whether these are the bytes of a line of text.
 pub(super) fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte >= b' ' && byte != 0x7f)
 }

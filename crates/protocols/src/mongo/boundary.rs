@@ -1,4 +1,4 @@
-//! Whether a message begins at some position, and which end of the connection sends it.
+//! Recognises the beginning of a message and the side that sends it.
 
 use super::wire::{EMPTY_DOCUMENT, HEADER, Header, KNOWN_FLAGS, MongoOpcode, i32_at, u32_at};
 use crate::Sniff;
@@ -6,7 +6,6 @@ use crate::limits;
 use overhead_decode::Boundary;
 use overhead_model::Side;
 
-/// Returns what the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     let [request, response] = Side::BOTH.map(|side| begins(side, bytes));
     match (request, response) {
@@ -18,16 +17,16 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
     }
 }
 
-/// Returns whether a message that both ends may send is the server's.
+/// Returns whether a message that both sides may send is the server's.
 fn is_reply(message: &[u8]) -> bool {
-    // The first request of a connection may have the id 0; then its reply answers 0, as a request does.
+    // The first request of a connection may have the id 0; its reply then has `responseTo` 0, like a request.
     const FIRST_FIELDS: [&[u8]; 4] = [b"\x08helloOk\0", b"\x08ismaster\0", b"\x03topologyVersion\0", b"\x01ok\0"];
     let body = message.get(25..).unwrap_or_default();
     i32_at(message, 8).is_some_and(|response_to| response_to > 0)
         || FIRST_FIELDS.iter().any(|field| body.starts_with(field))
 }
 
-/// Whether a message of `side` begins with `bytes`: the lengths in it must agree.
+/// Returns whether a message of `side` begins here: the lengths in it must agree.
 pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
     if (bytes.len() as u64) < HEADER {
         return Boundary::More;
@@ -42,10 +41,10 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
     }
 }
 
-/// Returns whether what follows the header agrees with it; `None` where more must be seen.
+/// Returns whether the bytes after the header agree with it; `None` if more are needed.
 fn holds(header: &Header, bytes: &[u8]) -> Option<bool> {
     let word = |at| u32_at(bytes, at);
-    // A document or section whose length stands at `at` ends within the message.
+    // The document or section with its length at `at` ends within the message.
     let fits = |at: usize| {
         let len = i32_at(bytes, at)?;
         let room = header.len.saturating_sub(at as u64);

@@ -1,25 +1,25 @@
-//! Bodies of `OP_COMPRESSED`.
+//! Decompresses the bodies of `OP_COMPRESSED`.
 
 use overhead_decode::{Codec, Note};
 use std::cell::RefCell;
 
-/// The `compressorId` of a body that is not compressed.
+/// The `compressorId` of an uncompressed body.
 pub(super) const NOOP: u8 = 0;
 const SNAPPY: u8 = 1;
 const ZLIB: u8 = 2;
 const ZSTD: u8 = 3;
 
-/// Bytes of a decompressed body that are kept for the next one.
+/// Bytes of the buffer kept between bodies.
 const KEPT: usize = 256 << 10;
 
 thread_local! {
-    // A decompressor's state takes some hundred kilobytes: too much for each of many connections, too slow to make for
-    // each message. Nothing of a body outlives its decompression.
+    // Decompressor state takes hundreds of kilobytes: too much per connection, too slow to create per message. Nothing
+    // of a body outlives its decompression.
     static SCRATCH: RefCell<BodyDecompressor> = RefCell::default();
 }
 
-/// Gives `then` the `size` bytes that `body` stands for. It gets `None` where the body does not decompress to exactly
-/// so many, where they are beyond the limits, and for a compressor that the specification does not know.
+/// Calls `then` with the decompressed body. Passes `None` if the body does not decompress to exactly `size` bytes,
+/// exceeds the limits, or uses an unknown compressor.
 pub(super) fn with_plain<T>(compressor: u8, body: &[u8], size: usize, then: impl FnOnce(Option<&[u8]>) -> T) -> T {
     SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
         Ok(mut scratch) => {
@@ -31,9 +31,8 @@ pub(super) fn with_plain<T>(compressor: u8, body: &[u8], size: usize, then: impl
     })
 }
 
-/// Why `body` was not decompressed to `size` bytes.
 pub(super) fn why_not(compressor: u8, body: &[u8], size: usize) -> Note {
-    // Of a body that was not captured as a whole there is nothing here.
+    // A body that was not captured completely is empty here.
     let refused = codec(compressor).filter(|_| !body.is_empty()).and_then(|codec| codec.refusal(body.len(), size));
     refused.unwrap_or(Note::UndecodedMessage)
 }
@@ -47,7 +46,7 @@ fn codec(compressor: u8) -> Option<Codec> {
     }
 }
 
-/// Decompresses bodies, one after the other, into the same memory.
+/// Decompresses bodies into reused memory.
 #[derive(Default)]
 struct BodyDecompressor {
     plain: Vec<u8>,
@@ -61,7 +60,7 @@ impl BodyDecompressor {
             return None;
         }
         self.plain.clear();
-        // With no room at all, zlib would not say that nothing follows.
+        // Without any room, zlib would not report the end of its input.
         self.plain.try_reserve(size.max(1)).ok()?;
         match compressor {
             SNAPPY => self.snappy(body, size)?,
@@ -72,7 +71,7 @@ impl BodyDecompressor {
         (self.plain.len() == size).then_some(self.plain.as_slice())
     }
 
-    /// Gives back the memory that an unusually long body took.
+    /// Releases the memory of an unusually long body.
     fn settle(&mut self) {
         if self.plain.capacity() > KEPT {
             self.plain = Vec::new();
@@ -91,7 +90,7 @@ impl BodyDecompressor {
     fn zlib(&mut self, body: &[u8]) -> Option<()> {
         let zlib = self.zlib.get_or_insert_with(|| flate2::Decompress::new(true));
         zlib.reset(true);
-        // Fills what was reserved and no more.
+        // Fills the reserved memory and no more.
         let status = zlib.decompress_vec(body, &mut self.plain, flate2::FlushDecompress::Finish);
         matches!(status, Ok(flate2::Status::StreamEnd)).then_some(())
     }

@@ -1,4 +1,4 @@
-//! Messages to postings.
+//! Decodes messages into postings.
 
 use super::compress::{NOOP, why_not, with_plain};
 use super::pair::{MongoPairing, MongoPending};
@@ -12,10 +12,9 @@ use overhead_model::{Class, Outcome, Side};
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// Bytes of an `OP_COMPRESSED` before the compressed body.
+/// Length of an `OP_COMPRESSED` up to the compressed body.
 const COMPRESSED_HEADER: u64 = HEADER + 9;
 
-/// State of one connection.
 #[derive(Debug)]
 pub(super) struct MongoConnection {
     pairing: MongoPairing,
@@ -23,10 +22,8 @@ pub(super) struct MongoConnection {
     expansion: Arc<Expansion>,
 }
 
-/// One direction.
 #[derive(Debug, Default)]
 struct MongoDirection {
-    /// The current message.
     message: Option<MongoMessage>,
     walk: BodyWalk,
 }
@@ -35,7 +32,6 @@ struct MongoDirection {
 struct MongoMessage {
     header: Header,
     op: OpId,
-    /// The request that it answers.
     waiting: Option<MongoPending>,
 }
 
@@ -48,7 +44,6 @@ impl MongoConnection {
         }
     }
 
-    /// One message, or as much of it as there is.
     pub(super) fn step<R: Reader>(
         &mut self,
         side: Side,
@@ -78,7 +73,7 @@ impl MongoConnection {
         Ok(Step::Progress)
     }
 
-    /// Bytes of `side` were lost: the current message, if any, cannot be completed.
+    /// Bytes of `side` were lost: the current message cannot be completed.
     pub(super) fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         let half = &mut self.halves[side as usize];
         if let Some(message) = half.message.take() {
@@ -90,30 +85,27 @@ impl MongoConnection {
         }
     }
 
-    /// Nothing of the server is captured.
     pub(super) fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.pairing.abandon(out);
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub(super) fn held(&self) -> usize {
         self.pairing.held()
     }
 
-    /// Returns a number that tells its states apart while no message is incomplete and no request waits.
+    /// Returns the number of the current state while no message is incomplete and no request waits.
     pub(super) fn quiet(&self) -> Option<u64> {
         let Self { pairing, halves, expansion: _ } = self;
-        // What a walk keeps is of the message being read.
+        // A walk keeps nothing between messages.
         let between = halves.iter().all(|half| half.message.is_none());
         between.then(|| pairing.quiet()).flatten()
     }
 
-    /// Feeds what decoding depends on then.
     pub(super) fn feed_state(&self, state: &mut impl Hasher) -> bool {
         self.pairing.feed_state(state)
     }
 
-    /// Finds the operation of a message and posts its header. No message answers one of the server that `is_last`.
+    /// Finds the operation of a message and posts its header. `is_last`: no further reply answers this one.
     fn begin<R: Reader>(&mut self, side: Side, header: Header, is_last: bool, out: &mut Out<'_, R>) -> MongoMessage {
         let waiting = match side {
             Side::Request => None,
@@ -149,7 +141,7 @@ impl MongoConnection {
         MongoMessage { header, op, waiting }
     }
 
-    /// Prepares the walk through a body of `len` bytes.
+    /// Prepares to decode a body of `len` bytes.
     fn walk_from(&mut self, side: Side, message: MongoMessage, (opcode, len): (MongoOpcode, u64), wants_shape: bool) {
         let walk = &mut self.halves[side as usize].walk;
         walk.begin(side, opcode, len, wants_shape);
@@ -159,7 +151,7 @@ impl MongoConnection {
         }
     }
 
-    /// Posts as much of the body as can be told, and ends the message behind its last byte.
+    /// Posts the available part of the body, and ends the message after its last byte.
     fn body<R: Reader>(&mut self, side: Side, message: MongoMessage, input: Input<'_>, out: &mut Out<'_, R>) -> Step {
         let half = &mut self.halves[side as usize];
         let before = half.walk.left();
@@ -177,7 +169,6 @@ impl MongoConnection {
         Step::Progress
     }
 
-    /// The message is complete.
     fn end<R: Reader>(&mut self, side: Side, message: MongoMessage, out: &mut Out<'_, R>) {
         let walk = &self.halves[side as usize].walk;
         let (opcode, facts) = (walk.opcode, &walk.facts);
@@ -192,7 +183,7 @@ impl MongoConnection {
         out.release();
     }
 
-    /// An `OP_COMPRESSED`, which is there as a whole as far as it was captured.
+    /// Decodes an `OP_COMPRESSED`, complete as far as it was captured.
     fn compressed<R: Reader>(&mut self, side: Side, message: MongoMessage, input: Input<'_>, out: &mut Out<'_, R>) {
         let wrapped = CompressedMessage::read(side, input.bytes);
         let body = input.after(COMPRESSED_HEADER);
@@ -214,7 +205,7 @@ impl MongoConnection {
         self.end(side, message, out);
     }
 
-    /// Posts a compressed body in proportion to what it decompresses to.
+    /// Posts a compressed body in proportion to its decompressed content.
     fn inflate<R: Reader>(
         &mut self,
         side: Side,
@@ -224,10 +215,10 @@ impl MongoConnection {
         out: &mut Out<'_, R>,
     ) {
         let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
-        // How much connections may decompress, they share.
+        // Connections share the decompression budget.
         self.pairing.differ();
         let is_sane = body.len() as u64 == len && wrapped.size <= limits::DECOMPRESSED;
-        // No body decompresses to more than it is allowed to, and none that was not captured as a whole.
+        // An oversized or incompletely captured body is not decompressed.
         let size = if is_sane && self.expansion.allows(body.len(), wrapped.size) { wrapped.size } else { usize::MAX };
         with_plain(wrapped.compressor, body, size, |plain| {
             let Some(plain) = plain else {
@@ -249,7 +240,7 @@ impl MongoConnection {
     }
 }
 
-/// What an `OP_COMPRESSED` says of its body.
+/// The fields of an `OP_COMPRESSED`.
 #[derive(Clone, Copy, Debug)]
 struct CompressedMessage {
     opcode: MongoOpcode,
@@ -270,8 +261,8 @@ impl CompressedMessage {
     }
 }
 
-/// Whether a message of the server, which begins with `bytes`, provably is followed by none that answers it, unless the request
-/// was an `OP_QUERY` with its exhaust flag.
+/// Returns whether no further reply can answer a server message that begins with `bytes`, unless the request was an
+/// `OP_QUERY` with the exhaust flag.
 fn is_last(opcode: MongoOpcode, bytes: &[u8]) -> bool {
     match opcode {
         MongoOpcode::Reply => true,

@@ -1,42 +1,39 @@
-//! What one message says about its operation, gathered while its bytes are posted.
+//! Facts about an operation, collected while a message is posted.
 
 use super::roles::FieldFact;
 use super::wire::{is_true, text};
 use crate::limits;
 
-/// Name of a command that is not spelt as one.
+/// Shown for a name that is not spelt like a command.
 const OTHER: &str = "(other)";
 
-/// Longest value that is read for what it says; longer ones are only posted.
+/// Longest value that is read; longer ones are only posted.
 pub(super) const READ: u64 = 1 << 10;
 
-/// See the module.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub(super) struct MongoFacts {
-    /// Flags of the message, of whatever kind it is.
+    /// Flags of the message, whatever its opcode.
     pub(super) flags: u32,
-    /// The reply is an error, or carries one.
+    /// The reply is or contains an error.
     pub(super) failed: bool,
-    /// A `hello` that waits for a change.
+    /// A `hello` that waits for a topology change.
     pub(super) streaming: bool,
-    /// The operation reads the oplog.
     pub(super) oplog: bool,
     /// `OP_QUERY` on a collection: the documents of the reply are the user's.
     pub(super) documents: bool,
-    /// `cursorID` of an `OP_REPLY`.
+    /// The cursor of an `OP_REPLY` is open.
     pub(super) cursor_open: bool,
     pub(super) wire_version: Option<i32>,
     pub(super) version: String,
     pub(super) ferret_version: String,
     pub(super) driver: String,
     pub(super) driver_version: String,
-    /// Collection that the operation works on, as the first field that names one has it.
+    /// The first collection named in the message.
     collection: String,
     name: CommandName,
 }
 
-/// A command's name, kept without allocation.
 #[derive(Clone, Copy, Debug)]
 struct CommandName {
     bytes: [u8; limits::NAME],
@@ -50,7 +47,6 @@ impl Default for CommandName {
 }
 
 impl MongoFacts {
-    /// Ready for the next message.
     pub(super) fn clear(&mut self) {
         let Self { flags, failed, streaming, oplog, documents, cursor_open, wire_version, name, .. } = self;
         (*flags, *wire_version, name.len) = (0, None, 0);
@@ -63,13 +59,13 @@ impl MongoFacts {
         }
     }
 
-    /// Name of the command; empty where none was read.
+    /// Returns the command's name; empty if none was read.
     pub(super) fn name(&self) -> &str {
         let bytes = self.name.bytes.get(..self.name.len).unwrap_or_default();
         std::str::from_utf8(bytes).unwrap_or(OTHER)
     }
 
-    /// The command's name. The first one counts: `explain` holds another.
+    /// Sets the command's name once: the command inside `explain` does not replace it.
     pub(super) fn set_name(&mut self, name: &[u8]) {
         if self.name.len > 0 {
             return;
@@ -83,12 +79,11 @@ impl MongoFacts {
         }
     }
 
-    /// Returns the collection that the operation works on; empty where none was read.
     pub(super) fn collection(&self) -> &str {
         &self.collection
     }
 
-    /// Collection that the operation works on, with or without its database.
+    /// Sets the collection, with or without its database.
     pub(super) fn set_collection(&mut self, collection: &[u8]) {
         if self.collection.is_empty() {
             self.collection.push_str(std::str::from_utf8(collection).unwrap_or_default());
@@ -96,7 +91,7 @@ impl MongoFacts {
         self.oplog |= collection.ends_with(b"oplog.rs") || collection.ends_with(b"oplog.$main");
     }
 
-    /// Takes in a field: its name, the type byte of its value, and the value or, of a document or array, its length.
+    /// Notes a field. `value` is its value or, for a document or array, the length.
     pub(super) fn note(&mut self, fact: FieldFact, name: &[u8], kind: u8, value: &[u8]) {
         let text = || text(kind, value);
         match fact {
@@ -123,17 +118,17 @@ fn set(place: &mut String, text: &str) {
     place.push_str(text);
 }
 
-/// Returns the text where it may be the name or version of software.
+/// Returns the text if it is short enough for the name or version of software.
 fn short(text: Option<&str>) -> &str {
     text.filter(|text| text.len() <= limits::NAME).unwrap_or_default()
 }
 
-/// Returns the driver's own name or version: libraries around a driver append theirs, each behind a bar.
+/// Returns the driver's own name or version: wrapping libraries append theirs, separated by bars.
 fn innermost(text: Option<&str>) -> &str {
     short(text.and_then(|text| text.split('|').next()))
 }
 
-/// Returns whether an error field (`writeErrors`, `err`, `nErrors`) holds anything.
+/// Returns whether an error field (`writeErrors`, `err`, `nErrors`) is not empty.
 fn is_failure(kind: u8, value: &[u8]) -> bool {
     match kind {
         0x02 => value.len() > 5,

@@ -1,4 +1,4 @@
-//! The fields of a message that stand before its documents.
+//! The fields of a message before its documents.
 
 use super::roles::DocumentRole;
 use super::walk::{BodyStop, BodyWalk, c_string};
@@ -6,7 +6,6 @@ use super::wire::{MongoOpcode, REPLY_FAILED, u32_at};
 use overhead_decode::{Cursor, Reader};
 use overhead_model::Account::{self, Framing, Metadata, Query};
 
-/// A field of fixed length.
 type FixedField = (u64, Account, &'static str);
 
 const FLAGS: FixedField = (4, Metadata, "flags");
@@ -14,17 +13,16 @@ const RESERVED: FixedField = (4, Framing, "reserved");
 const CURSOR: FixedField = (8, Metadata, "cursor id");
 const LIMIT: FixedField = (4, Metadata, "number to return");
 
-/// Texts, each ended by NUL, that a message names its object with.
+/// NUL-terminated texts that name the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameFields {
     None,
     /// `database.collection`
     Namespace,
-    /// Database; command.
+    /// Database, then command.
     Command,
 }
 
-/// The fields of a message before its documents.
 struct PreambleLayout {
     before: &'static [FixedField],
     names: NameFields,
@@ -50,7 +48,7 @@ fn layout(opcode: MongoOpcode) -> PreambleLayout {
     PreambleLayout { before, names, after }
 }
 
-/// Posts them, all at once, and opens what follows.
+/// Posts the fields together, then opens what follows them.
 pub(super) fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), BodyStop> {
     let PreambleLayout { before, names, after } = layout(walk.opcode);
     let here = cursor.peek();
@@ -78,7 +76,7 @@ pub(super) fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, 
     open(walk, cursor)
 }
 
-/// The texts of `names` from `at` on, which may take `room` bytes.
+/// Returns the texts that begin at `at` and take at most `room` bytes.
 fn texts(names: NameFields, here: &[u8], at: u64, room: u64) -> Result<[Option<&[u8]>; 2], BodyStop> {
     let at = at as usize;
     if names == NameFields::None {
@@ -104,7 +102,7 @@ fn parts<R: Reader>(
     Ok(())
 }
 
-/// The database is metadata and the collection query. The pseudo-collection of commands is neither.
+/// Posts a namespace: the database is metadata, the collection query. `$cmd` is metadata.
 fn namespace<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>, name: &[u8]) -> Result<(), BodyStop> {
     let dot = memchr::memchr(b'.', name).unwrap_or(name.len());
     let (database, rest) = name.split_at(dot);
@@ -121,7 +119,6 @@ fn namespace<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>,
     walk.put(cursor, 1, Framing, "terminator")
 }
 
-/// What the fields say.
 fn read(walk: &mut BodyWalk, here: &[u8]) {
     let facts = &mut walk.facts;
     match walk.opcode {
@@ -146,7 +143,7 @@ fn read(walk: &mut BodyWalk, here: &[u8]) {
     facts.set_name(name);
 }
 
-/// Opens the documents, or has the rest posted as it is.
+/// Opens the documents, or queues the rest for posting as it is.
 fn open<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), BodyStop> {
     let (lead, role) = match walk.opcode {
         MongoOpcode::Msg => return walk.open_sections(cursor.out()),

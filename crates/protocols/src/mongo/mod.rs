@@ -1,8 +1,9 @@
-//! MongoDB wire protocol: MongoDB, FerretDB and others that speak it.
+//! MongoDB wire protocol, as spoken by MongoDB, FerretDB and others.
 //!
-//! Specification: <https://www.mongodb.com/docs/manual/reference/mongodb-wire-protocol/> for the messages,
-//! <https://github.com/mongodb/specifications> (`message/OP_MSG`, `compression/OP_COMPRESSED`, `server-discovery-and-monitoring`)
-//! for how drivers use them, and <https://bsonspec.org/spec.html> for the documents. All integers are little-endian.
+//! Specification: <https://www.mongodb.com/docs/manual/reference/mongodb-wire-protocol/> (messages),
+//! <https://github.com/mongodb/specifications> (`message/OP_MSG`, `compression/OP_COMPRESSED`,
+//! `server-discovery-and-monitoring`: use by drivers), and <https://bsonspec.org/spec.html> (documents). All integers
+//! are little-endian.
 //!
 //! ```text
 //! message        length i32 | requestID i32 | responseTo i32 | opcode i32 | body
@@ -18,22 +19,21 @@
 //! element        type u8 | name, NUL | value                               arrays are documents named 0, 1, 2, …
 //! ```
 //!
-//! **Operations.** A request and the message whose `responseTo` is its `requestID`. In a stream of replies (`moreToCome`,
-//! or an `OP_QUERY` with its exhaust flag) each answers the one before; the stream is one operation. Names are those
-//! of the commands, as sent; a legacy opcode has the name of the command that took its place (`OP_QUERY` on a
-//! collection is `find`, `OP_GET_MORE` is `getMore`, `OP_KILL_CURSORS` is `killCursors`). `via` is the opcode.
-//! An operation is an error where `ok` is not 1, and where it has write errors or a write concern error.
+//! **Operations.** A request and the message whose `responseTo` is its `requestID`. In a stream of replies
+//! (`moreToCome`, or an `OP_QUERY` with the exhaust flag) each answers the previous one; the stream is one operation.
+//! Names are command names as sent; a legacy opcode is named after its successor (`OP_QUERY` on a collection is `find`,
+//! `OP_GET_MORE` is `getMore`, `OP_KILL_CURSORS` is `killCursors`). `via` is the opcode. An operation is an error if
+//! `ok` is not 1, or if it has write errors or a write concern error.
 //!
-//! **Classes.** Setup: the first `hello` of a connection, authentication, `endSessions`, and what shells ask
-//! (`buildInfo`, `getLog`, …) before anything else. Background: later and streaming `hello`, `ping` on a connection
-//! that streams them, reads of the oplog, commands of replication and between servers.
+//! **Classes.** Setup: the first `hello` of a connection, authentication, `endSessions`, and the questions of shells
+//! (`buildInfo`, `getLog`, …) before the first command of the application. Background: later and streaming `hello`,
+//! `ping` on a connection that streams them, reads of the oplog, replication, and commands between servers.
 //!
-//! **Accounts.** Command name, collection, operators and stage names are `query`; user's field names `schema`, in sort,
-//! projection and index keys too; the values of filters, updates and documents `data`; in a reply, the outcome with its
-//! names `status`; every other name and value `metadata`. A compressed body is posted pro rata.
+//! **Accounts.** Command name, collection, operators and stage names are `query`; field names `schema`, including sort,
+//! projection and index keys; values of filters, updates and documents `data`; the outcome of a reply, with its names,
+//! `status`; every other name and value `metadata`. A compressed body is posted pro rata.
 //!
-//! Messages are walked through as they come in, element by element, so that their size does not matter; only a compressed one is
-//! kept until it is whole.
+//! Messages are decoded element by element as they arrive, whatever their size; only compressed ones are buffered.
 
 mod boundary;
 mod compress;
@@ -57,7 +57,6 @@ use std::sync::Arc;
 
 pub use boundary::sniff;
 
-/// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
@@ -68,19 +67,18 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     is_greeted: |answer| matches!(answer, [_, _, _, _, _, _, _, _, 1, 0, 0, 0, 0xdd, 7, 0, 0, ..]),
 };
 
-/// State of one connection.
 #[derive(Debug)]
 pub struct Mongo {
     connection: decode::MongoConnection,
 }
 
 impl Mongo {
-    /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
+    /// Returns a decoder for a connection; `mid_stream` if its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self::sharing(mid_stream, &SharedContext::default())
     }
 
-    /// Returns the same, for one of several connections.
+    /// Like [`Mongo::new`], for one of several connections.
     pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
         Self { connection: decode::MongoConnection::new(mid_stream, Arc::clone(&shared.expansion)) }
     }

@@ -1,4 +1,4 @@
-//! Messages to operations: which request a response answers, and what the operation is called and counted as.
+//! Pairs replies with requests, and names and classifies operations.
 
 use super::facts::MongoFacts;
 use super::roles::DocumentRole;
@@ -9,25 +9,23 @@ use overhead_model::{Class, Outcome, Side};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
-/// A request that was not answered yet, or not completely.
+/// A request without its complete reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MongoPending {
     pub(super) op: OpId,
-    /// What its reply is to be read as.
     pub(super) reply: MongoReplyKind,
-    /// `OP_QUERY` with its exhaust flag: replies follow until the cursor is closed.
+    /// `OP_QUERY` with the exhaust flag: replies follow until the cursor is closed.
     pub(super) exhaust: bool,
-    /// It waits for another reply of a stream, under the id of the last one.
+    /// Waits for the next reply of a stream, under the id of the last one.
     pub(super) streams: bool,
-    /// A reply of the stream was an error.
     failed: bool,
 }
 
-/// What is known of a reply from its request.
+/// How the request determines the reading of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MongoReplyKind {
     Command,
-    /// The documents of an `OP_REPLY` are the user's.
+    /// The documents of an `OP_REPLY` are user data.
     Documents,
     /// The documents in the cursor are outcomes.
     BulkWrite,
@@ -36,7 +34,7 @@ pub(super) enum MongoReplyKind {
 }
 
 impl MongoReplyKind {
-    /// Role of the documents of an `OP_REPLY`, and of those in a cursor.
+    /// Returns the role of the documents in an `OP_REPLY`, and in a cursor.
     pub(super) fn roles(self) -> (DocumentRole, DocumentRole) {
         match self {
             Self::Documents => (DocumentRole::Document, DocumentRole::Document),
@@ -46,24 +44,23 @@ impl MongoReplyKind {
     }
 }
 
-/// The operations of one connection.
 #[derive(Debug)]
 pub(super) struct MongoPairing {
-    /// By `requestID`, or by that of the last reply of a stream.
+    /// By `requestID`, or by the id of the last reply of a stream.
     waiting: BTreeMap<i32, MongoPending>,
-    /// All that decoding depends on while no request waits.
+    /// The state that decoding depends on while no request waits.
     state: Versioned<State>,
 }
 
-/// What the messages so far say of those to come.
+/// Facts about the connection that affect later messages.
 #[derive(Clone, Copy, Debug, Hash)]
 #[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 struct State {
-    /// The connection has introduced itself.
+    /// A `hello` was seen.
     greeted: bool,
-    /// The application has asked for something.
+    /// The application has sent a command.
     working: bool,
-    /// The connection watches the server: it has sent a streaming `hello`.
+    /// The connection monitors the server: it has sent a streaming `hello`.
     monitor: bool,
     server_named: bool,
     client_named: bool,
@@ -81,26 +78,24 @@ impl MongoPairing {
         Self { waiting: BTreeMap::new(), state: Versioned::new(state) }
     }
 
-    /// Returns the version of all that decoding depends on; `None` while a request waits.
+    /// Returns the version of the state; `None` while a request waits.
     pub(super) fn quiet(&self) -> Option<u64> {
         self.waiting.is_empty().then(|| self.state.version())
     }
 
-    /// Feeds all that decoding depends on while no request waits.
     pub(super) fn feed_state(&self, state: &mut impl Hasher) -> bool {
         self.state.hash(state);
         true
     }
 
-    /// The current message came to something that the same bytes would not always come to: its ids pair otherwise than those of a
-    /// request and its answer, or it depends on other connections. It is taken for a change, so that nothing is made of its
-    /// likes.
+    /// Marks the state as changed because the current message must not be reused from the memo: its ids are not paired
+    /// like a request and its reply, or it depends on other connections.
     pub(super) fn differ(&mut self) {
         self.state.change(|_| {});
     }
 
-    /// From now on, a message with this `responseTo` answers `waiting`. An older request that still waits for such a
-    /// message will not get one; nor will any, where too many wait.
+    /// Registers `waiting` as answered by a message with this `responseTo`, replacing an older request with the same
+    /// id. If too many wait, all are closed first.
     fn wait<R: Reader>(&mut self, out: &mut Out<'_, R>, answered_as: i32, waiting: MongoPending) {
         if self.waiting.len() >= limits::OUTSTANDING {
             self.abandon(out);
@@ -111,19 +106,18 @@ impl MongoPairing {
         }
     }
 
-    /// Closes all requests that wait: no message of the server is captured.
+    /// Closes all waiting requests: no message of the server is captured.
     pub(super) fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         for (_, forgotten) in std::mem::take(&mut self.waiting) {
             out.close(forgotten.op, Outcome::Unanswered);
         }
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub(super) fn held(&self) -> usize {
         self.waiting.len() * 2 * size_of::<(i32, MongoPending)>()
     }
 
-    /// Returns the request that a message of the server answers.
+    /// Removes and returns the request that a server message answers.
     pub(super) fn answered(&mut self, header: &Header) -> Option<MongoPending> {
         let waiting = self.waiting.remove(&header.response_to);
         if waiting.is_none() {
@@ -132,7 +126,6 @@ impl MongoPairing {
         waiting
     }
 
-    /// A request is complete.
     pub(super) fn request<R: Reader>(
         &mut self,
         out: &mut Out<'_, R>,
@@ -169,7 +162,6 @@ impl MongoPairing {
         self.wait(out, header.request_id, waiting);
     }
 
-    /// A reply to `waiting` is complete.
     pub(super) fn reply<R: Reader>(
         &mut self,
         out: &mut Out<'_, R>,
@@ -222,7 +214,7 @@ impl MongoPairing {
         if greeted || streaming { Class::Background } else { Class::Setup }
     }
 
-    /// Names the software at the end that sends on `side`, as far as `facts` tell.
+    /// Reports the software on `side`, as far as known.
     fn introduce<R: Reader>(&mut self, out: &mut Out<'_, R>, side: Side, facts: &MongoFacts) {
         match side {
             Side::Request if !self.state.client_named && !facts.driver.is_empty() => {
@@ -249,7 +241,7 @@ impl MongoPairing {
     }
 }
 
-/// What shells and drivers ask of a server before the application asks for anything.
+/// Returns whether shells and drivers send this command before the application starts.
 fn is_introspection(name: &str) -> bool {
     matches!(
         name,
@@ -267,14 +259,13 @@ fn is_introspection(name: &str) -> bool {
     )
 }
 
-/// Returns whether a command's name may be told: what servers of a sharded cluster ask each other have long names.
+/// Returns whether a command's name may be shown. Commands between the servers of a sharded cluster have long names.
 fn is_command(name: &str) -> bool {
     let prefixes = ["_shardsvr", "_configsvr"];
     let rest = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
     pattern::is_command(rest)
 }
 
-/// Returns whether a reply is due.
 fn is_answered(opcode: MongoOpcode, facts: &MongoFacts) -> bool {
     match opcode {
         MongoOpcode::Msg => facts.flags & MORE_TO_COME == 0,

@@ -1,24 +1,24 @@
-//! Which account a BSON field belongs to: it follows from the document that it stands in (the envelope of a command or a
-//! reply, or the user's own documents) and from its name.
+//! Maps BSON fields to accounts, by the document they belong to (the envelope of a command or reply, or user documents)
+//! and their name.
 
 use overhead_model::Account::{self, Data, Metadata, Query, Schema, Status};
 
-/// What a document, or the elements of an array, are.
+/// The meaning of a document, or of the elements of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum DocumentRole {
-    /// Options of the envelope, in which nothing is told apart.
+    /// Envelope options without further distinction.
     #[default]
     Options,
-    /// A command: its first field is the command's name.
+    /// A command; its first field is the command's name.
     Command,
-    /// The `client` document of `hello`, and the `driver` document in it.
+    /// The `client` document of `hello`, and the `driver` document inside it.
     Client,
     Driver,
-    /// What FerretDB says of itself in the reply to `buildInfo`.
+    /// FerretDB's own information in the reply to `buildInfo`.
     Ferret,
-    /// One of the write statements, index specifications or namespaces that a command lists.
+    /// A write statement, index specification or namespace listed in a command.
     Statement,
-    /// The query document of an `OP_QUERY` on a collection, which may be wrapped in `$query`.
+    /// The query of an `OP_QUERY` on a collection, possibly wrapped in `$query`.
     Selector,
     /// A filter, an update or an aggregation stage.
     Expression,
@@ -26,50 +26,48 @@ pub(super) enum DocumentRole {
     Stage,
     /// Field names with directions or inclusions: sort, projection, index keys.
     Shape,
-    /// A document of the user's.
     Document,
-    /// The body of a response.
     Reply,
-    /// The `cursor` document of a response.
+    /// The `cursor` document of a reply.
     Cursor,
-    /// The documents in a cursor: the user's, or the outcomes of a `bulkWrite`.
+    /// The documents in a cursor: user data, or the outcomes of a `bulkWrite`.
     Batch,
     /// Errors, counts.
     Status,
 }
 
-/// What a field says about the operation, beyond its bytes.
+/// A field's meaning for the operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum FieldFact {
     #[default]
     Nothing,
-    /// Its name is the command's, its text the collection's.
+    /// Name and text are the names of command and collection.
     Command,
-    /// Its text is the collection's name.
+    /// The text is the collection's name.
     Collection,
-    /// A `hello` with it waits for the topology to change.
+    /// A `hello` with this field waits for topology changes.
     Streaming,
-    /// Zero or false where the command failed.
+    /// Zero or false if the command failed.
     Success,
-    /// The operation failed, unless it is null, zero, false or empty.
+    /// The operation failed, unless the value is null, zero, false or empty.
     Failure,
     DriverName,
     DriverVersion,
     WireVersion,
     ServerVersion,
-    /// The server is FerretDB, of this version.
+    /// The server is FerretDB, in this version.
     FerretVersion,
 }
 
-/// Where the parts of a field go.
+/// The accounts of a field's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BsonField {
     pub(super) name: Account,
-    /// Account of a value that is no text.
+    /// Account of a value that is not text.
     pub(super) value: Account,
-    /// Account of a value that is text.
+    /// Account of a text value.
     pub(super) text: Account,
-    /// Role of a value that is a document or an array.
+    /// Role of a nested document or array.
     pub(super) child: DocumentRole,
     pub(super) fact: FieldFact,
 }
@@ -86,7 +84,7 @@ const fn text(text: Account, field: BsonField) -> BsonField {
     BsonField { text, ..field }
 }
 
-/// A name of the envelope with a value that `role` tells more about.
+/// An envelope field whose nested documents have `role`.
 const fn envelope(role: DocumentRole) -> BsonField {
     field(Metadata, Metadata, role)
 }
@@ -97,7 +95,7 @@ const FERRET: BsonField = telling(FieldFact::FerretVersion, OPTION);
 const STATUS: BsonField = field(Status, Status, DocumentRole::Status);
 
 impl DocumentRole {
-    /// What the field called `name` is; `first` where no other stands before it in its document.
+    /// Returns the field called `name`; `first` if it is the first of its document.
     pub(super) fn field(self, name: &[u8], first: bool) -> BsonField {
         match self {
             Self::Command if first => command(name),
@@ -118,7 +116,7 @@ impl DocumentRole {
         }
     }
 
-    /// Where the values of an array go whose elements have this role. Their names are indexes.
+    /// Returns the field for elements of an array with this role. Their names are indexes.
     pub(super) fn element(self) -> BsonField {
         let value = match self {
             Self::Expression | Self::Document | Self::Batch => Data,
@@ -128,7 +126,6 @@ impl DocumentRole {
         field(Account::Framing, value, self)
     }
 
-    /// The group of fields, for people.
     pub(super) const fn group(self) -> &'static str {
         match self {
             Self::Options => "options",
@@ -150,7 +147,7 @@ impl DocumentRole {
     }
 }
 
-/// The first field of a command. `OP_QUERY` may wrap the command in `$query`; `explain` holds another.
+/// The first field of a command. `OP_QUERY` may wrap the command in `$query`, and `explain` contains another command.
 fn command(name: &[u8]) -> BsonField {
     let field = field(Query, Metadata, DocumentRole::Command);
     match name {
@@ -175,7 +172,7 @@ pub(super) fn option(name: &[u8]) -> BsonField {
         | b"cond" => envelope(DocumentRole::Expression),
         b"documents" | b"document" | b"let" | b"c" | b"min" | b"max" | b"near" => envelope(DocumentRole::Document),
         b"sort" | b"projection" | b"fields" | b"hint" => envelope(DocumentRole::Shape),
-        // The key of an index, and the field of `distinct`.
+        // An index key, or the field of `distinct`.
         b"key" => text(Schema, envelope(DocumentRole::Shape)),
         b"updates" | b"deletes" | b"ops" | b"indexes" | b"nsInfo" => envelope(DocumentRole::Statement),
         b"collection" | b"viewOn" | b"ns" | b"to" | b"out" => COLLECTION,

@@ -1,66 +1,60 @@
-//! What a command asks for, without the values in it: command, collection, and the shapes of filters, updates, pipelines and sort
-//! orders.
+//! Builds statements: the command, its collection, and the shapes of filters, updates, pipelines and sort orders,
+//! without values.
 //!
-//! Field names stay, values become `?`. An array of values is `[…]`, however many there are; of documents in a row that are alike
-//! the first is told. Documents that are data - those of an insert, and those that replace others - are not told.
+//! Field names are kept, values become `?`, and an array of values becomes `[…]` whatever its length. Of consecutive
+//! documents with the same shape only the first is shown. Inserted and replacement documents are data and not shown.
 
 use super::facts::MongoFacts;
 use super::roles::DocumentRole;
 use super::wire::BsonLayout;
 use crate::pattern;
 
-/// Longest shape in bytes; of one that is longer, the beginning is told.
+/// Longest shape in bytes; the rest is left out.
 const LONGEST: usize = 2 << 10;
 
-/// Stands for what is not told.
+/// Replaces omitted parts.
 const LEFT_OUT: &str = "…";
 
-/// The shapes of one message, while it is walked through.
 #[derive(Debug, Default)]
 pub(super) struct CommandShape {
     text: String,
-    /// One for each range that is open.
+    /// One level per open range.
     levels: Vec<ShapeLevel>,
-    /// What is opened next is told.
+    /// The next range to open is shown.
     is_next_told: bool,
-    /// What is opened next may be a document that replaces another, which is data.
+    /// The next range to open may be a replacement document, which is data.
     is_next_update: bool,
-    /// Nobody wants to know.
+    /// Statements are not wanted.
     is_off: bool,
 }
 
-/// A range that is open.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 struct ShapeLevel {
     is_told: bool,
     is_array: bool,
     is_update: bool,
-    /// It holds nothing but values so far.
+    /// Contains only values so far.
     is_plain: bool,
-    /// Where its text begins.
     start: usize,
-    /// Elements that were told.
     count: usize,
-    /// Where the element before the current one begins and ends in the text.
+    /// Start and end of the previous element's text.
     before: Option<(usize, usize)>,
 }
 
-/// A range that opens.
+/// The kind of a range that opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShapeOpening {
-    /// The document of an element.
     Document,
-    /// The array of an element.
     Array,
-    /// A document that is of no element.
+    /// A document outside any element.
     Bare,
-    /// Documents or sections, one after the other.
+    /// A sequence of documents or sections.
     Several,
 }
 
 impl CommandShape {
-    /// Ready for the next message; `is_wanted` where it is told at all.
+    /// Resets for the next message; `is_wanted` if its statement is wanted.
     pub fn clear(&mut self, is_wanted: bool) {
         self.text.clear();
         self.levels.clear();
@@ -68,12 +62,11 @@ impl CommandShape {
         (self.is_next_told, self.is_next_update) = (false, false);
     }
 
-    /// The rest of the message is not decoded.
     pub fn give_up(&mut self) {
         self.clear(false);
     }
 
-    /// An element of the innermost range, which is of `role`: its name, what it holds, and the role of that.
+    /// Adds an element of the innermost range, which has `role`; `child` is the role of the element's value.
     pub fn element(&mut self, role: DocumentRole, name: &[u8], value: BsonLayout, child: DocumentRole) {
         if self.is_off {
             return;
@@ -92,7 +85,7 @@ impl CommandShape {
             return;
         }
         if level.is_update && level.count == 0 && !level.is_array && name.first() != Some(&b'$') {
-            // A document that takes the place of another.
+            // This document replaces another.
             level.is_told = false;
             self.text.truncate(level.start);
             self.text.push_str("{…}");
@@ -120,7 +113,7 @@ impl CommandShape {
         self.end_element(start);
     }
 
-    /// A filter, update, pipeline or order begins.
+    /// Begins a filter, update, pipeline or sort order.
     fn begin_part(&mut self, name: &[u8]) {
         self.text.push(' ');
         let goes_without_saying =
@@ -131,12 +124,12 @@ impl CommandShape {
         }
     }
 
-    /// The document that opens next takes the place of another, unless it has operators.
+    /// The next document is a replacement, unless it contains operators.
     pub fn expect_update(&mut self) {
         self.is_next_update = true;
     }
 
-    /// A range opens; `role` is that of what is in it.
+    /// Opens a range whose content has `role`.
     pub fn open(&mut self, opens: ShapeOpening, role: DocumentRole) {
         if self.is_off {
             return;
@@ -156,7 +149,6 @@ impl CommandShape {
         self.levels.push(ShapeLevel { is_told, is_array, is_update, is_plain: true, start, ..ShapeLevel::default() });
     }
 
-    /// The innermost range ends.
     pub fn close(&mut self) {
         let Some(level) = self.levels.pop() else { return };
         if level.is_told {
@@ -169,7 +161,7 @@ impl CommandShape {
         self.end_element(level.start);
     }
 
-    /// An element that begins at `start` ends. In a list, one that is like the one before it is left out.
+    /// Ends an element that began at `start`. In a list, drops it if it equals the previous one.
     fn end_element(&mut self, start: usize) {
         let end = self.text.len();
         let is_list = |level: &&mut ShapeLevel| level.is_array || !level.is_told;
@@ -180,7 +172,7 @@ impl CommandShape {
         }
     }
 
-    /// Returns the statement of the message that was walked through; empty where its name says all.
+    /// Returns the statement; empty if the command's name is enough.
     pub fn statement(&self, facts: &MongoFacts) -> String {
         let collection = if names_collection(facts.name()) { facts.collection() } else { "" };
         if self.is_off || collection.is_empty() && self.text.is_empty() {
@@ -191,12 +183,12 @@ impl CommandShape {
     }
 }
 
-/// Returns whether documents of this role are told.
+/// Returns whether documents of this role are shown.
 fn is_told(role: DocumentRole) -> bool {
     matches!(role, DocumentRole::Expression | DocumentRole::Shape | DocumentRole::Stage | DocumentRole::Selector)
 }
 
-/// Adds the name of a field. Of one that looks like data, its pattern.
+/// Adds a field name, or its pattern if it looks like data.
 fn push_name(name: &[u8], text: &mut String) {
     match name {
         [b'$', letters @ ..] if letters.iter().all(u8::is_ascii_alphabetic) => {
@@ -206,7 +198,7 @@ fn push_name(name: &[u8], text: &mut String) {
     }
 }
 
-/// Returns whether the first field of a command names a collection, or a later one does. That of others may name a user.
+/// Returns whether the command names a collection. Other commands may name a user instead.
 fn names_collection(command: &str) -> bool {
     matches!(
         command,

@@ -23,12 +23,12 @@ fn decode(conversation: &[(Side, &[u8])]) -> Transcript {
     check(|| Mongo::new(false), conversation)
 }
 
-/// The exchange of one request and its reply, on a connection of its own.
+/// Plays one request and its reply on a new connection.
 fn exchange(request: &[Vec<u8>], answer: &[Vec<u8>]) -> Transcript {
     decode(&[(Request, &command(7, request)), (Response, &reply(7, answer))])
 }
 
-/// `account: bytes` of the postings whose path ends with `field`, in order.
+/// Returns account and bytes of the postings whose path ends with `field`, in order.
 fn posted(transcript: &Transcript, side: Side, field: &str) -> Vec<(Account, u64)> {
     let postings = transcript.postings[side as usize].iter();
     postings.filter(|posting| posting.path.ends_with(field)).map(|posting| (posting.account, posting.len)).collect()

@@ -1,5 +1,5 @@
-//! The values of BSON elements. A value of known length is posted as it comes; what is read of it, its lengths and the few
-//! values that say something about the operation, must be there first.
+//! Posts the values of BSON elements. A value of known length is posted as it arrives; its lengths, and the few values
+//! that matter for the operation, are waited for.
 
 use super::facts::READ;
 use super::roles::FieldFact;
@@ -8,13 +8,13 @@ use super::wire::{BsonLayout, EMPTY_DOCUMENT};
 use overhead_decode::{Cursor, Free, Reader};
 use overhead_model::Account::Framing;
 
-/// Shortest text: its NUL.
+/// The shortest text consists of its NUL.
 const EMPTY_TEXT: u64 = 1;
 const OBJECT_ID: u64 = 12;
-/// The subtype of a binary value that repeats the length.
+/// The binary subtype that repeats the length.
 const OLD_BINARY: u8 = 2;
 
-/// Posts the element: all of it where it is short, else what comes before its content.
+/// Posts the element, or at least the part before its content if it is long.
 pub(super) fn post<R: Reader>(
     walk: &mut BodyWalk,
     cursor: &mut Cursor<'_, '_, '_, R>,
@@ -31,7 +31,7 @@ pub(super) fn post<R: Reader>(
     }
 }
 
-/// Takes in what the first `len` bytes of the value say. They must be there, unless they were not captured.
+/// Notes the first `len` bytes of the value. Waits for them unless they were not captured.
 fn note(walk: &mut BodyWalk, element: &BsonElement<'_>, len: u64) -> Result<(), BodyStop> {
     let fact = element.field.fact;
     if fact == FieldFact::Nothing || len > READ {
@@ -68,7 +68,7 @@ fn fixed<R: Reader>(
     walk.put_fields(cursor, [kind, name, end, (element.field.value, "value", len)])
 }
 
-/// Text, with `more` bytes of value behind it.
+/// Posts a text followed by `more` bytes of value.
 fn text<R: Reader>(
     walk: &mut BodyWalk,
     cursor: &mut Cursor<'_, '_, '_, R>,
@@ -139,7 +139,7 @@ fn regex<R: Reader>(
     walk.put(cursor, 1, Framing, "terminator")
 }
 
-/// JavaScript with the variables that it sees.
+/// Posts JavaScript code with its variables.
 fn scope<R: Reader>(
     walk: &mut BodyWalk,
     cursor: &mut Cursor<'_, '_, '_, R>,

@@ -1,5 +1,5 @@
-//! Walking through the body of a message, and through the BSON in it, without recursion: the open documents are a stack
-//! that outlives a call, so that a message of any size is posted as its bytes come in and nothing of it is kept.
+//! Walks through the body of a message and its BSON without recursion. The stack of open documents outlives a call, so
+//! messages of any size are posted as they arrive, without buffering.
 
 #![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
 
@@ -13,57 +13,54 @@ use overhead_decode::{Cursor, Field, Free, Note, Out, Reader};
 use overhead_model::Account::{self, Framing, Metadata, Unknown};
 use overhead_model::Side;
 
-/// Why the walk does not go on.
+/// Why the walk stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyStop {
-    /// The current bytes end within something that must be seen whole.
+    /// The available bytes end inside something that must be complete.
     Wait,
-    /// What is here contradicts the lengths around it, or the specification.
+    /// The bytes contradict the surrounding lengths or the specification.
     Damaged,
 }
 
-/// What the bytes of an open range are.
+/// The content of an open range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RangeKind {
-    /// Elements and a terminator.
     Document,
-    /// The same, with indexes for names.
+    /// Like a document, with indexes as names.
     Array,
-    /// Documents, one after the other.
     Documents,
     /// The sections of an `OP_MSG`.
     Sections,
 }
 
-/// A range of the body that is being walked through.
 #[derive(Clone, Copy, Debug)]
 struct BodyRange {
     kind: RangeKind,
     role: DocumentRole,
     /// No element was read yet.
     first: bool,
-    /// Position in the body behind its last byte.
+    /// End position in the body.
     end: u64,
 }
 
-/// Bytes to be posted as they come, without looking at them.
+/// Bytes posted as they arrive, whatever their content.
 #[derive(Clone, Copy, Debug)]
 struct PendingBytes {
     left: u64,
     account: Account,
     field: &'static str,
-    /// Nobody looks at them.
+    /// Their values do not matter.
     free: bool,
 }
 
-/// A walk through one body at a time; kept for the next one.
+/// The walk through a body; reused between messages.
 #[derive(Debug, Default)]
 pub(super) struct BodyWalk {
     pub(super) facts: MongoFacts,
     pub(super) shape: CommandShape,
     pub(super) opcode: MongoOpcode,
     side: Option<Side>,
-    /// Length of the body, and bytes of it that were posted.
+    /// Length of the body, and the bytes posted so far.
     end: u64,
     pos: u64,
     /// The fields before the documents were read.
@@ -71,15 +68,15 @@ pub(super) struct BodyWalk {
     frames: Vec<BodyRange>,
     /// At most three, the next one last.
     pieces: Vec<PendingBytes>,
-    /// Role of the documents in an `OP_REPLY`, and of those in the cursor of any reply.
+    /// Role of the documents in an `OP_REPLY`, and of documents in a cursor.
     pub(super) reply: DocumentRole,
     batch: DocumentRole,
-    /// Role of the first bare document, where it differs from that of the following ones.
+    /// Role of the first bare document, if it differs from the following ones.
     lead: Option<DocumentRole>,
 }
 
 impl BodyWalk {
-    /// Begins a body of `len` bytes of an `opcode` message of `side`; `wants_shape` where somebody wants to know what it asks for.
+    /// Begins a body of `len` bytes; `wants_shape` if its statement is wanted.
     pub(super) fn begin(&mut self, side: Side, opcode: MongoOpcode, len: u64, wants_shape: bool) {
         self.facts.clear();
         self.shape.clear(wants_shape && side == Side::Request);
@@ -94,18 +91,18 @@ impl BodyWalk {
         self.lead = None;
     }
 
-    /// What the documents of a reply are.
+    /// Sets the roles of documents in a reply.
     pub(super) fn expect(&mut self, reply: DocumentRole, batch: DocumentRole) {
         self.reply = reply;
         self.batch = batch;
     }
 
-    /// Bytes of the body that were not posted yet.
+    /// Returns the bytes not yet posted.
     pub(super) fn left(&self) -> u64 {
         self.end - self.pos
     }
 
-    /// Groups that were open when the last step ended are open again.
+    /// Reopens the groups that were open at the end of the last step.
     pub(super) fn reopen<R: Reader>(&self, out: &mut Out<'_, R>) {
         out.enter(self.opcode.name());
         for frame in &self.frames {
@@ -113,7 +110,7 @@ impl BodyWalk {
         }
     }
 
-    /// Posts as much of the body as can be told from the current bytes.
+    /// Posts as much of the body as the available bytes allow.
     pub(super) fn run<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
         let unreadable = cursor.remaining() > cursor.peek().len() as u64;
         while cursor.remaining() > 0 {
@@ -126,7 +123,7 @@ impl BodyWalk {
         }
     }
 
-    /// The rest of the body is not decoded.
+    /// Leaves the rest of the body undecoded.
     pub(super) fn give_up<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::UndecodedMessage);
         for _ in 0..self.frames.len() {
@@ -139,7 +136,7 @@ impl BodyWalk {
         self.push(self.left(), Unknown, "undecoded");
     }
 
-    /// What is here was not captured: the walk goes on behind the innermost range whose end is known.
+    /// Bytes were not captured: continues after the innermost range with a known end.
     fn skip_unreadable<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
         let end = self.frames.last().map_or(self.end, |frame| frame.end);
         self.pop(cursor);
@@ -147,7 +144,6 @@ impl BodyWalk {
         self.push(end - self.pos, Unknown, "not captured");
     }
 
-    /// One field, or one part of a long one.
     fn next<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), BodyStop> {
         if let Some(piece) = self.pieces.pop() {
             return self.fill(cursor, piece);
@@ -171,7 +167,7 @@ impl BodyWalk {
         }
     }
 
-    /// Behind the documents: a checksum, or nothing.
+    /// Posts the checksum after the documents, if there is one.
     fn trailer(&mut self) -> Result<(), BodyStop> {
         let checksum = self.opcode == MongoOpcode::Msg && self.facts.flags & wire::CHECKSUM_PRESENT > 0;
         if !checksum || self.left() != 4 {
@@ -191,7 +187,6 @@ impl BodyWalk {
         Ok(())
     }
 
-    /// Posts bytes that are there.
     pub(super) fn put<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
@@ -202,7 +197,6 @@ impl BodyWalk {
         self.put_fields(cursor, [(account, field, len)])
     }
 
-    /// Posts fields that are there.
     #[inline(always)]
     pub(super) fn put_fields<const N: usize, R: Reader>(
         &mut self,
@@ -215,7 +209,7 @@ impl BodyWalk {
         put.map_err(|_| BodyStop::Wait)
     }
 
-    /// Posts bytes that are there, which nobody looks at where they are `free`.
+    /// Posts available bytes; `free` if their values do not matter.
     pub(super) fn put_value<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
@@ -232,19 +226,19 @@ impl BodyWalk {
         Ok(())
     }
 
-    /// Has bytes posted as they come. The last one pushed comes first.
+    /// Queues bytes to be posted as they arrive. The last one queued is posted first.
     pub(super) fn push(&mut self, left: u64, account: Account, field: &'static str) {
         self.push_value(left, account, field, false);
     }
 
-    /// The same for bytes that nobody looks at, where they are `free`.
+    /// Like [`BodyWalk::push`]; `free` if the values do not matter.
     pub(super) fn push_value(&mut self, left: u64, account: Account, field: &'static str, free: bool) {
         if left > 0 {
             self.pieces.push(PendingBytes { left, account, field, free });
         }
     }
 
-    /// Posts bytes, those that are not there yet as they come. The body must hold them, and nothing may be pushed before.
+    /// Posts the available bytes and queues the rest. The body must contain them, and nothing may be queued.
     pub(super) fn put_all<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
@@ -259,13 +253,13 @@ impl BodyWalk {
         Ok(())
     }
 
-    /// Opens the range of bare documents up to the end of the body; the first of them may have another role.
+    /// Opens the range of bare documents up to the end of the body; `lead` is the role of the first one.
     pub(super) fn open_documents<R: Reader>(&mut self, out: &mut Out<'_, R>, lead: DocumentRole, role: DocumentRole) {
         self.lead = Some(lead);
         self.enter(out, RangeKind::Documents, role, self.end);
     }
 
-    /// Opens the sections, up to the checksum where there is one.
+    /// Opens the sections, which end before the checksum if there is one.
     pub(super) fn open_sections<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Result<(), BodyStop> {
         let checksum = if self.facts.flags & wire::CHECKSUM_PRESENT > 0 { 4 } else { 0 };
         let end = self.end.checked_sub(checksum).filter(|&end| end > self.pos);
@@ -296,7 +290,7 @@ impl BodyWalk {
         }
     }
 
-    /// A document or array of `len` bytes whose length comes next.
+    /// Opens a document or array of `len` bytes at its length field.
     fn open_document<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
@@ -362,7 +356,7 @@ impl BodyWalk {
         self.open_document(cursor, RangeKind::Document, role, len)
     }
 
-    /// Role of the document that an `OP_MSG` is about.
+    /// Returns the role of an `OP_MSG` document.
     fn body_role(&self) -> DocumentRole {
         match self.side {
             Some(Side::Request) => DocumentRole::Command,
@@ -370,10 +364,10 @@ impl BodyWalk {
         }
     }
 
-    /// One element of a document or array, or its terminator.
+    /// Posts one element of a document or array, or its terminator.
     fn element<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: BodyRange) -> Result<(), BodyStop> {
         let here = cursor.peek();
-        // What the element may take at most: the terminator of its document follows it.
+        // Most bytes of the element: the document's terminator follows.
         let room = (frame.end - self.pos).checked_sub(1).ok_or(BodyStop::Damaged)?;
         let &kind = here.first().ok_or(BodyStop::Wait)?;
         if kind == 0 {
@@ -404,7 +398,6 @@ impl BodyWalk {
         super::value::post(self, cursor, &element)
     }
 
-    /// Posts the type and the name of an element whose value can be told.
     pub(super) fn put_name<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
@@ -414,7 +407,7 @@ impl BodyWalk {
         self.put_fields(cursor, fields)
     }
 
-    /// Returns the type and the name of an element, which are posted next.
+    /// Returns the fields for type and name of an element, and notes it as read.
     #[inline(always)]
     pub(super) fn name(&mut self, element: &BsonElement<'_>) -> [Field; 3] {
         if let Some(frame) = self.frames.last_mut() {
@@ -425,7 +418,6 @@ impl BodyWalk {
         [(Framing, "element type", 1), name, (Framing, "terminator", 1)]
     }
 
-    /// Opens the document or array that is the value of an element.
     pub(super) fn open_value<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
@@ -443,7 +435,7 @@ impl BodyWalk {
         self.open_document(cursor, kind, role, len)
     }
 
-    /// The document behind a code value: a range of its own, up to the end of the value.
+    /// Opens the scope document of a code value, in a range up to the end of the value.
     pub(super) fn open_scope<R: Reader>(&mut self, out: &mut Out<'_, R>, len: u64) -> Result<(), BodyStop> {
         if self.frames.len() >= limits::NESTING {
             return Err(BodyStop::Damaged);
@@ -466,28 +458,25 @@ impl BodyRange {
 /// An element up to its value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BsonElement<'a> {
-    /// Type byte, and the layout that it stands for.
+    /// Type byte, and the layout it stands for.
     pub(super) kind: u8,
     pub(super) value: BsonLayout,
     pub(super) name: &'a [u8],
-    /// The name is an index.
     pub(super) array: bool,
     pub(super) field: roles::BsonField,
     /// The captured bytes from the value on.
     pub(super) bytes: &'a [u8],
-    /// What follows them was not captured.
+    /// The bytes after them were not captured.
     pub(super) cut: bool,
-    /// What the value may take at most.
+    /// Most bytes of the value.
     pub(super) room: u64,
 }
 
 impl BsonElement<'_> {
-    /// Returns how many bytes stand before its value.
     pub(super) fn head(&self) -> u64 {
         self.name.len() as u64 + 2
     }
 
-    /// Returns what people call its name.
     fn name_title(&self) -> &'static str {
         match (self.field.fact, self.field.name) {
             (FieldFact::Command, _) => "command name",
@@ -498,17 +487,16 @@ impl BsonElement<'_> {
         }
     }
 
-    /// Returns whether nobody looks at what the value says.
+    /// Returns whether the content of the value does not matter.
     pub(super) fn is_free(&self) -> bool {
         match self.field.fact {
             FieldFact::Nothing => true,
-            // Of these, a text is looked at, and nothing else.
+            // Only texts matter here.
             FieldFact::Command | FieldFact::Collection => matches!(self.value, BsonLayout::Fixed(_)),
             _ => false,
         }
     }
 
-    /// Returns what people call its value where it is text.
     pub(super) fn text_title(&self) -> &'static str {
         match self.field.fact {
             FieldFact::Command | FieldFact::Collection => "collection",
@@ -517,7 +505,7 @@ impl BsonElement<'_> {
     }
 }
 
-/// The length at `at` of `here`, which must lie between `least` and `most`.
+/// Returns the length at `at` of `here`, which must lie between `least` and `most`.
 pub(super) fn length(here: &[u8], at: usize, least: u64, most: u64) -> Result<u64, BodyStop> {
     if most < least {
         return Err(BodyStop::Damaged);
@@ -526,7 +514,7 @@ pub(super) fn length(here: &[u8], at: usize, least: u64, most: u64) -> Result<u6
     u64::try_from(length).ok().filter(|length| (least..=most).contains(length)).ok_or(BodyStop::Damaged)
 }
 
-/// The text at `at` of `here`, without the NUL that ends it within `most` bytes, NUL included.
+/// Returns the text at `at` of `here` without its NUL, which must lie within `most` bytes.
 pub(super) fn c_string(here: &[u8], at: usize, most: u64) -> Result<&[u8], BodyStop> {
     let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::LINE);
     let here = here.get(at..).unwrap_or_default();

@@ -2,19 +2,18 @@
 
 use overhead_model::Side;
 
-/// Bytes of a message header.
 pub(super) const HEADER: u64 = 16;
 
-/// Longest message: servers accept 48,000,000 bytes (`maxMessageSizeBytes` of `hello`); some room above.
+/// Longest message: servers accept 48,000,000 bytes (`maxMessageSizeBytes` of `hello`), rounded up.
 pub(super) const MAX_MESSAGE: u64 = 48 << 20;
 
 /// `OP_MSG`: the last four bytes of the message are its CRC-32C.
 pub(super) const CHECKSUM_PRESENT: u32 = 1;
-/// `OP_MSG`: another message follows without a request (response), or no response is due (request).
+/// `OP_MSG`: another reply follows without a request, or (in requests) no reply is due.
 pub(super) const MORE_TO_COME: u32 = 1 << 1;
-/// `OP_MSG`: the client takes a stream of responses.
+/// `OP_MSG`: the client accepts a stream of replies.
 pub(super) const EXHAUST_ALLOWED: u32 = 1 << 16;
-/// `OP_MSG`: a receiver refuses a message with other bits in the lower half set.
+/// `OP_MSG`: receivers refuse other bits in the lower half.
 pub(super) const KNOWN_FLAGS: u32 = CHECKSUM_PRESENT | MORE_TO_COME | EXHAUST_ALLOWED;
 
 /// `OP_QUERY`: the server streams all batches without `OP_GET_MORE`.
@@ -25,7 +24,6 @@ pub(super) const REPLY_FAILED: u32 = 3;
 /// Shortest BSON document: its length and its terminator.
 pub(super) const EMPTY_DOCUMENT: u64 = 5;
 
-/// The kind of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum MongoOpcode {
     Reply,
@@ -62,7 +60,7 @@ impl MongoOpcode {
         })
     }
 
-    /// Returns the name in the specification; it is the `via` of an operation.
+    /// Returns the specification's name, which is the `via` of an operation.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Reply => "OP_REPLY",
@@ -80,7 +78,6 @@ impl MongoOpcode {
         }
     }
 
-    /// Returns whether messages of this kind are sent on `side`.
     pub(super) fn is_sent_by(self, side: Side) -> bool {
         match self {
             Self::Msg | Self::Compressed => true,
@@ -90,20 +87,18 @@ impl MongoOpcode {
     }
 }
 
-/// The header that every message begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Length of the message, this header included.
+    /// Length of the message, including this header.
     pub(super) len: u64,
     pub(super) request_id: i32,
-    /// `requestID` of the message that this one answers.
+    /// `requestID` of the message being answered.
     pub(super) response_to: i32,
     pub(super) opcode: MongoOpcode,
 }
 
 impl Header {
-    /// Returns the header at the start of `bytes`, of which there must be [`HEADER`]; `None` where no message of `side` can
-    /// begin so.
+    /// Parses the header at the start of `bytes`; `None` if no message of `side` can begin this way.
     pub(super) fn read(side: Side, bytes: &[u8]) -> Option<Self> {
         let len = u64::try_from(i32_at(bytes, 0)?).ok()?;
         let opcode = MongoOpcode::of(i32_at(bytes, 12)?)?;
@@ -117,21 +112,19 @@ impl Header {
     }
 }
 
-/// Returns the little-endian integer at `at`.
 pub(super) fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     let bytes = bytes.get(at..)?.first_chunk()?;
     Some(i32::from_le_bytes(*bytes))
 }
 
-/// Returns the little-endian flags at `at`.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     i32_at(bytes, at).map(i32::cast_unsigned)
 }
 
-/// How the value of a BSON element is laid out, from its type byte.
+/// The layout of a BSON value, given by its type byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BsonLayout {
-    /// So many bytes.
+    /// This many bytes.
     Fixed(u64),
     /// Length, text, NUL.
     Text,
@@ -139,16 +132,16 @@ pub(super) enum BsonLayout {
     Array,
     /// Length, subtype, bytes.
     Binary,
-    /// Two texts, each ended by NUL.
+    /// Two NUL-terminated texts.
     Regex,
     /// As [`BsonLayout::Text`], then an object id.
     Pointer,
-    /// Length of all, a [`BsonLayout::Text`], a document.
+    /// Length of the value, a [`BsonLayout::Text`], a document.
     Scope,
 }
 
 impl BsonLayout {
-    /// Returns the layout for a type byte; `None` where the specification knows none.
+    /// Returns the layout of a type; `None` if it is not in the specification.
     pub(super) fn of(kind: u8) -> Option<Self> {
         Some(match kind {
             0x01 | 0x09 | 0x11 | 0x12 => Self::Fixed(8),
@@ -169,7 +162,7 @@ impl BsonLayout {
     }
 }
 
-/// Returns whether a number or truth value, by its type byte, is there and not zero.
+/// Returns whether a number or boolean is present and not zero.
 pub(super) fn is_true(kind: u8, value: &[u8]) -> bool {
     match (kind, value) {
         (0x01, value) => value.first_chunk().is_some_and(|bytes| f64::from_le_bytes(*bytes) != 0.0),
@@ -178,7 +171,7 @@ pub(super) fn is_true(kind: u8, value: &[u8]) -> bool {
     }
 }
 
-/// Returns the text of a string value, without its length and NUL; `None` for other types and for what is not UTF-8.
+/// Returns a string value without length and NUL; `None` for other types and invalid UTF-8.
 pub(super) fn text(kind: u8, value: &[u8]) -> Option<&str> {
     let text = value.get(4..)?.strip_suffix(&[0])?;
     (kind == 0x02).then(|| std::str::from_utf8(text).ok()).flatten()

@@ -1,6 +1,6 @@
-//! What provably begins a packet of either direction.
+//! Recognises the beginning of a packet in either direction.
 //!
-//! A packet's header says little: the proof is a layout whose lengths agree with it, or a text.
+//! A packet header proves little; a layout with agreeing lengths, or a text, does.
 
 use super::command;
 use super::pair::ExpectedResponse;
@@ -10,22 +10,21 @@ use crate::limits::{BOUNDARY_WINDOW, SNIFF};
 use overhead_decode::Boundary;
 use overhead_model::Side;
 
-/// Payload of the longest greeting that is believed.
+/// Longest payload accepted as a greeting.
 const GREETING: u64 = 512;
-/// Error numbers that servers send: their own from 1000 on, of a plugin or a router below 16,384.
+/// Error numbers of servers: their own from 1000 on, those of plugins and routers below 16,384.
 const ERRORS: std::ops::Range<u16> = 1000..16_384;
-/// Payload of the longest `OK` packet that is believed to answer a login.
+/// Longest payload of an `OK` packet accepted as the reply to a login.
 const LOGGED_IN: u64 = 5120;
-/// Bytes of a text that are enough to believe it.
+/// Bytes of text enough for recognition.
 const TEXT: usize = 24;
 
-/// Returns what the first bytes of a direction look like.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     if is_greeting(bytes) || of_response(bytes, None) == Boundary::Yes {
         return Sniff::Response;
     }
     match of_request(bytes) {
-        // It proves nothing of what came before it: with MySQL's X Protocol, too, clients begin so.
+        // Proves nothing about the bytes before it: clients of MySQL's X Protocol also begin this way.
         Boundary::Yes if bytes.starts_with(&[1, 0, 0, 0, command::QUIT]) => Sniff::Perhaps(Side::Request),
         Boundary::Yes => Sniff::Request,
         Boundary::No if of_response(bytes, None) == Boundary::No => Sniff::No,
@@ -34,19 +33,19 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
     }
 }
 
-/// Returns whether a packet that begins so, of this length, is a greeting.
+/// Returns whether a packet with this first byte and length is a greeting.
 pub(super) fn is_greeting_of(first: Option<u8>, len: u64) -> bool {
     matches!(first, Some(9 | 10)) && (20..GREETING).contains(&len)
 }
 
-/// Returns whether these are the first bytes of a server: its greeting, or the error that it sends in its place.
+/// Returns whether a server begins with these bytes: its greeting, or an error instead.
 pub fn is_greeting(bytes: &[u8]) -> bool {
     greets(bytes) == Boundary::Yes
 }
 
-/// Judges a packet by what a greeting has to be.
+/// Checks a packet against the layout of a greeting.
 fn greets(bytes: &[u8]) -> Boundary {
-    // What lies further ahead must not change an answer that was given without it.
+    // Bytes further ahead must not change an earlier result.
     let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
     let Some((len, sequence)) = header(bytes) else { return Boundary::More };
     if sequence != 0 {
@@ -77,7 +76,7 @@ fn greets(bytes: &[u8]) -> Boundary {
     }
 }
 
-/// Returns whether these bytes begin a login: capabilities of version 4.1, and zeros where they have to be.
+/// Returns whether a login begins here: capabilities of version 4.1, and zeros in the reserved places.
 pub(super) fn is_login(bytes: &[u8]) -> bool {
     let (Some((len, 1 | 2)), Some(payload)) = (header(bytes), bytes.get(HEADER as usize..)) else { return false };
     let has_41 = u16_at(payload, 0).is_some_and(|flags| u64::from(flags) & capability::PROTOCOL_41 != 0);
@@ -100,10 +99,10 @@ pub(super) fn of_request(bytes: &[u8]) -> Boundary {
     }
 }
 
-/// Judges a command by what is behind its first byte.
+/// Checks a command by the bytes after its code.
 fn inside_of(code: u8, len: u64, inside: &[u8]) -> Boundary {
     match code {
-        // Counts of attributes, of which there are none.
+        // The attribute count is 0.
         command::QUERY if inside.first() == Some(&0) => match inside {
             [_, 1, behind @ ..] => text(len.saturating_sub(3), behind),
             _ => more_if(inside.len() < 2),
@@ -112,7 +111,7 @@ fn inside_of(code: u8, len: u64, inside: &[u8]) -> Boundary {
             text(len - 1, inside)
         }
         command::FIELD_LIST | command::CHANGE_USER => {
-            // What follows the packet says nothing of it.
+            // Bytes after the packet do not count.
             let len = len - 1;
             let inside = usize::try_from(len).ok().and_then(|len| inside.get(..len)).unwrap_or(inside);
             let end = inside.iter().position(|&byte| byte == 0);
@@ -123,12 +122,12 @@ fn inside_of(code: u8, len: u64, inside: &[u8]) -> Boundary {
             None => Boundary::More,
             _ => Boundary::No,
         },
-        // Few rows at once, of a statement that is one of few.
+        // A small row count, and a small statement id.
         command::STMT_FETCH => match inside {
             [_, _, _, 0, _, _, _, 0, ..] => Boundary::Yes,
             _ => more_if(inside.len() < 8),
         },
-        // An id that is one of few.
+        // A small statement id.
         command::STMT_CLOSE | command::STMT_RESET => match inside {
             [_, _, _, 0, ..] => Boundary::Yes,
             _ => more_if(inside.len() < 4),
@@ -145,7 +144,7 @@ fn inside_of(code: u8, len: u64, inside: &[u8]) -> Boundary {
     }
 }
 
-/// A text of so many bytes: all of it, or enough to be one.
+/// Returns whether `len` bytes are text, judging by the available ones.
 fn text(len: u64, bytes: &[u8]) -> Boundary {
     let enough = usize::try_from(len).unwrap_or(TEXT).min(TEXT);
     let seen = bytes.get(..enough.min(bytes.len())).unwrap_or_default();
@@ -155,7 +154,7 @@ fn text(len: u64, bytes: &[u8]) -> Boundary {
     if seen.len() == enough { Boundary::Yes } else { Boundary::More }
 }
 
-/// Returns whether `bytes` begin a packet of a server that begins an answer; `awaited` says what kind of answer is due.
+/// Returns whether `bytes` begin a reply of a server; `awaited` is the kind of reply that is due.
 pub(super) fn of_response(bytes: &[u8], awaited: Option<ExpectedResponse>) -> Boundary {
     let Some((len, sequence)) = header(bytes) else { return more_if(true) };
     let payload = bytes.get(HEADER as usize..).unwrap_or_default();
@@ -173,7 +172,7 @@ pub(super) fn of_response(bytes: &[u8], awaited: Option<ExpectedResponse>) -> Bo
 
 fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) -> Boundary {
     match payload {
-        // A row alone proves nothing: the header of what follows does.
+        // A single row proves nothing; the next packet's header does.
         [wire::OK, ..] if awaited == Some(ExpectedResponse::Fetch) => {
             match usize::try_from(len).ok().and_then(|len| payload.get(len..)).and_then(header) {
                 Some((_, sequence)) => yes_if(len >= 2 && sequence == 2),
@@ -183,10 +182,9 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) ->
         [wire::OK, ..] if awaited == Some(ExpectedResponse::Prepare) => match payload.get(9) {
             _ if !matches!(len, 12 | 13) => Boundary::No,
             None => Boundary::More,
-            // A filler.
             Some(byte) => yes_if(*byte == 0),
         },
-        // It may answer that, too.
+        // May also be a reply to `COM_STMT_PREPARE`.
         [wire::OK, ..] if awaited.is_none() && matches!(len, 12 | 13) => Boundary::No,
         [wire::OK, ..] => of_ok(len, payload, awaited.is_some()),
         [wire::ERR, low, high, behind @ ..] => {
@@ -212,8 +210,8 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) ->
     }
 }
 
-/// `OK`: rows, id, status, warnings, and behind them a text, with or without its length. Where none is awaited, zeros may not
-/// pass as one.
+/// Checks an `OK` packet: rows, id, status, warnings and a text with or without its length. Unless one is awaited,
+/// zeros are not enough.
 fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> Boundary {
     let behind = |from: usize| {
         let (_, used) = lenenc_at(payload.get(from..)?)?;
@@ -224,10 +222,10 @@ fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> Boundary {
     let left = len.checked_sub(status as u64 + 4);
     let Some(warnings) = u16_at(payload, status + 2) else { return more_if(len >= status as u64 + 4) };
     let info = payload.get(status + 4..).unwrap_or_default();
-    // What follows the packet says nothing of it.
+    // Bytes after the packet do not count.
     let inside = usize::try_from(left.unwrap_or_default()).unwrap_or(usize::MAX).min(9);
     let is_text = info.iter().take(inside).skip(1).all(|byte| *byte >= b' ');
-    // Nobody has more warnings.
+    // More warnings are implausible.
     match left.filter(|_| warnings < 0x1000) {
         Some(0) => yes_if(is_awaited || flags & (wire::status::IN_TRANSACTION | wire::status::AUTOCOMMIT) != 0),
         Some(left @ 1..4096) if flags & wire::status::SESSION_STATE_CHANGED != 0 => {
@@ -243,7 +241,7 @@ fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> Boundary {
     }
 }
 
-/// A text and changes of the session's state, each with its length, of so many bytes in all.
+/// Checks a text and session state changes, each with its length, that take `len` bytes together.
 fn tracks(len: u64, info: &[u8]) -> Boundary {
     let end = |from: u64| {
         let (text, used) = lenenc_at(info.get(usize::try_from(from).ok()?..)?)?;
@@ -256,7 +254,7 @@ fn tracks(len: u64, info: &[u8]) -> Boundary {
     }
 }
 
-/// The number of columns, and the first one's definition, or a row.
+/// Checks a column count followed by the first definition, or a row.
 fn of_column_count(len: u64, payload: &[u8]) -> Boundary {
     let Some((count, used)) = lenenc_at(payload) else { return Boundary::More };
     let extra = len.checked_sub(used as u64);

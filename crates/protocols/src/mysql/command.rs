@@ -1,4 +1,4 @@
-//! The commands of a client ("Command Phase" in `MySQL`'s manual; `MariaDB`'s own from 250 on).
+//! Commands of a client ("Command Phase" in `MySQL`'s manual; `MariaDB`'s own from 250 on).
 
 use super::pair::ExpectedResponse;
 use overhead_model::Class;
@@ -23,21 +23,19 @@ pub(super) const BINLOG_DUMP_GTID: u8 = 30;
 pub(super) const RESET_CONNECTION: u8 = 31;
 pub(super) const STMT_BULK_EXECUTE: u8 = 250;
 pub(super) const CLONE: u8 = 32;
-/// The command that ends a clone.
 pub(super) const CLONE_EXIT: u8 = 6;
-/// What a replica says of what it has got; not a command, and not answered.
+/// Acknowledgment of a replica: not a command, and not answered.
 pub(super) const SEMI_SYNC: u8 = 0xef;
 
-/// What there is to say of a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Command {
     pub name: &'static str,
     pub class: Class,
-    /// `None` where no answer is due.
+    /// `None` if there is no reply.
     pub kind: Option<ExpectedResponse>,
 }
 
-/// Returns what there is to say of a command; `None` for a byte that is none. Those that carry a statement are named by it.
+/// Returns the description of a command, if there is one. Operations with a statement are named after it instead.
 pub(super) fn command(code: u8) -> Option<Command> {
     let result = |name, class| (name, class, Some(ExpectedResponse::Result { is_binary: Some(false) }));
     let (name, class, kind) = match code {
@@ -75,17 +73,17 @@ pub(super) fn command(code: u8) -> Option<Command> {
     Some(Command { name, class, kind })
 }
 
-/// Returns whether a packet of a client that begins so is a command of a clone under way: `INIT` to `EXIT`.
+/// Returns whether a client packet with this first byte belongs to a clone in progress: `INIT` to `EXIT`.
 pub(super) fn is_of_clone(first: Option<u8>) -> bool {
     matches!(first, Some(1..=CLONE_EXIT))
 }
 
-/// Returns whether a response that begins so is the last one of a command of a clone: `COMPLETE` or `ERROR`.
+/// Returns whether a response with this first byte ends a command of a clone: `COMPLETE` or `ERROR`.
 pub(super) fn ends_clone(first: u8) -> bool {
     matches!(first, 99 | 100)
 }
 
-/// Returns whether a command of this length can be one with this code.
+/// Returns whether a command with this code may have this length.
 pub(super) fn fits(code: u8, len: u64) -> bool {
     match code {
         QUIT | 9 | 10 | 13 | 14 | RESET_CONNECTION => len == 1,

@@ -1,10 +1,10 @@
-//! Compressed packets: the stream of plain ones within them.
+//! Compressed packets, and the stream of plain packets inside them.
 //!
-//! The content of compressed packets is one stream, in which plain packets begin and end anywhere. What these post is held on
-//! a tape until it covers the content of the first compressed packet; that one is posted then, in proportion. So what is not
-//! posted yet is not consumed either, and a stream that ends amid a packet ends like any other.
+//! The content of compressed packets is one stream; plain packets begin and end anywhere in it. Their postings are held
+//! on a tape until they cover the content of the first compressed packet, which is then posted in proportion. Bytes
+//! that are not posted yet are not consumed either, so a stream that ends within a packet needs no special care.
 //!
-//! A plain packet that is longer than what is gathered is decoded from its beginning: what is behind it is counted.
+//! Of a plain packet longer than the buffer, the beginning is decoded and the rest only counted.
 
 use super::boundary;
 use super::decode::PlainDecoder;
@@ -16,31 +16,28 @@ use overhead_model::{Account, Outcome, Side};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bytes of a compressed packet's header: length u24, sequence number u8, length of the content u24, which is 0 where the
-/// content is not compressed.
+/// Compressed packet header: length u24, sequence number u8, length of the content u24 (0 if it is stored
+/// uncompressed).
 const HEADER: u64 = 7;
-/// Bytes of content that are gathered for one plain packet.
+/// Most content bytes buffered for a plain packet.
 const GATHERED: u64 = 2 * MESSAGE_BUFFER;
-/// Bytes of compressed packets that are.
+/// Most bytes of compressed packets buffered for it.
 const GATHERED_WIRE: u64 = MESSAGE_BUFFER - (256 << 10);
-/// Content that is kept for the next packet's memory.
+/// Content memory kept between packets.
 const KEPT: usize = 64 << 10;
 
-/// Bytes of a content that is compressed, at least: two before it, a block, and a checksum of four (RFC 1950 section 2.2).
+/// Shortest compressed content: two bytes of header, a block, and four bytes of checksum (RFC 1950 section 2.2).
 const PACKED: u64 = 8;
 
-/// A compressed packet.
 #[derive(Clone, Copy, Debug)]
 struct CompressedPacket {
-    /// Bytes of its payload.
     wire: u64,
-    /// Bytes of its content.
     content: u64,
     is_packed: bool,
 }
 
 impl CompressedPacket {
-    /// The packet whose header `bytes` begin with; `None` where more are needed.
+    /// Parses the header at the start of `bytes`; `None` if more are needed.
     fn read(bytes: &[u8]) -> Option<Self> {
         let (wire, _) = header(bytes)?;
         let [a, b, c] = *bytes.get(4..)?.first_chunk()?;
@@ -53,17 +50,16 @@ impl CompressedPacket {
     }
 }
 
-/// Both directions of a connection.
 #[derive(Debug)]
 pub(super) struct CompressedLayer {
     lanes: [CompressedDirection; 2],
-    /// Operations that are over but for postings that are held back.
+    /// Finished operations with postings still on a tape.
     closing: VecDeque<DeferredClose>,
     expansion: Arc<Expansion>,
     unpacker: PacketDecompressor,
 }
 
-/// An operation to be closed when so many bytes of each direction's tape are posted.
+/// An operation to close once this many bytes of each direction's tape are posted.
 #[derive(Clone, Copy, Debug)]
 struct DeferredClose {
     op: OpId,
@@ -71,27 +67,26 @@ struct DeferredClose {
     after: [u64; 2],
 }
 
-/// One direction.
 #[derive(Debug, Default)]
 struct CompressedDirection {
-    /// Packets whose content was read, and which are not posted yet.
+    /// Packets whose content was read but not posted.
     packets: VecDeque<CompressedPacket>,
-    /// Bytes of these.
+    /// Their length in bytes.
     read: u64,
-    /// Content that was not decoded yet.
+    /// Content not decoded yet.
     content: Vec<u8>,
     tape: Tape,
-    /// Bytes of the tape that were posted.
+    /// Bytes of the tape already posted.
     played: u64,
-    /// Bytes on the tape whose content is yet to come.
+    /// Bytes on the tape whose content has yet to arrive.
     ahead: u64,
-    /// Nobody knows where the next plain packet begins.
+    /// The next plain packet's position is unknown.
     is_lost: bool,
-    /// The compressed packet that was read last begins a request or an answer.
+    /// The last compressed packet begins a request or a reply.
     begins: bool,
-    /// Operations that were closed, each with the bytes on the tape by then.
+    /// Closed operations, with the bytes on the tape at that time.
     closed: Vec<(u64, OpId, Outcome)>,
-    /// Whom the plain packet charges that is being decoded.
+    /// The operation charged by the current plain packet.
     current: Option<OpId>,
     owners: Vec<(OpId, u64)>,
     around: Shares,
@@ -104,7 +99,7 @@ impl CompressedLayer {
         Self { lanes, closing: VecDeque::new(), expansion, unpacker: PacketDecompressor::default() }
     }
 
-    /// One compressed packet, once the plain ones that lie in it are whole.
+    /// Decodes one compressed packet, once the plain packets in it are complete.
     pub fn step<R: Reader>(
         &mut self,
         plain: &mut PlainDecoder,
@@ -119,7 +114,7 @@ impl CompressedLayer {
         step
     }
 
-    /// Closes what was closed on the tape of `side`, now or once all of it is posted.
+    /// Closes the operations closed on the tape of `side`, or defers that until their bytes are posted.
     fn close<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         let closed = std::mem::take(&mut self.lanes[side as usize].closed);
         let recorded = self.lanes.each_ref().map(|lane| lane.tape.recorded());
@@ -131,7 +126,7 @@ impl CompressedLayer {
         self.settle(OUTSTANDING, out);
     }
 
-    /// Closes what is over and posted, and the earliest of more than `limit` that are not.
+    /// Closes deferred operations whose bytes are posted, and the oldest ones beyond `limit`.
     fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
         while let Some(&DeferredClose { op, outcome, after }) = self.closing.front() {
             let is_posted = self.lanes.iter().zip(after).all(|(lane, after)| after <= lane.played);
@@ -143,7 +138,6 @@ impl CompressedLayer {
         }
     }
 
-    /// Bytes of `side` were lost.
     pub fn lost<R: Reader>(&mut self, plain: &mut PlainDecoder, side: Side, out: &mut Out<'_, R>) {
         self.lanes[side as usize] = CompressedDirection { is_lost: true, ..CompressedDirection::default() };
         self.closing.iter_mut().for_each(|closing| closing.after[side as usize] = 0);
@@ -154,7 +148,7 @@ impl CompressedLayer {
         self.close(side, out);
     }
 
-    /// Nothing of the server is captured.
+    /// No packet of the server is captured.
     pub fn abandon<R: Reader>(&mut self, plain: &mut PlainDecoder, out: &mut Out<'_, R>) {
         let _ = self.lanes[Side::Response as usize].record(Side::Response, out, |out| {
             plain.abandon(out);
@@ -163,14 +157,13 @@ impl CompressedLayer {
         self.close(Side::Response, out);
     }
 
-    /// The connection is over: what was held back will not be posted any more.
+    /// Ends the connection: held postings are dropped.
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         for DeferredClose { op, outcome, .. } in self.closing.drain(..) {
             out.close(op, outcome);
         }
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         let lanes = self.lanes.iter().map(|lane| {
             lane.content.capacity() + lane.tape.held_bytes() + lane.packets.capacity() * size_of::<CompressedPacket>()
@@ -180,7 +173,6 @@ impl CompressedLayer {
 }
 
 impl CompressedDirection {
-    /// One compressed packet.
     fn step<R: Reader>(
         &mut self,
         plain: &mut PlainDecoder,
@@ -202,7 +194,7 @@ impl CompressedDirection {
                 if input.available() < self.read + HEADER {
                     return Ok(Step::Need(self.read + HEADER));
                 }
-                // What follows was not captured.
+                // The next bytes were not captured.
                 self.give_up(plain, side, out);
                 continue;
             };
@@ -218,7 +210,7 @@ impl CompressedDirection {
             }
             let wire = next.get(HEADER as usize..).unwrap_or_default();
             let wire = usize::try_from(packet.wire).ok().and_then(|len| wire.get(..len)).unwrap_or(wire);
-            // A request or an answer begins with this number.
+            // Sequence number at the beginning of a request or reply.
             self.begins = next.get(3) == Some(&u8::from(side == Side::Response));
             self.take(plain, side, (packet, wire), (unpacker, expansion), out)?;
         }
@@ -228,7 +220,7 @@ impl CompressedDirection {
         self.packets.front().is_some_and(|front| self.tape.recorded() - self.played >= front.content)
     }
 
-    /// Reads the content of a packet, and decodes what is whole.
+    /// Reads the content of a packet, and decodes complete plain packets.
     fn take<R: Reader>(
         &mut self,
         plain: &mut PlainDecoder,
@@ -264,7 +256,7 @@ impl CompressedDirection {
         self.decode(plain, side, missing, out)
     }
 
-    /// Decodes plain packets, as far as there are whole ones. Of what follows them, `opaque` bytes cannot be read.
+    /// Decodes complete plain packets. The content is followed by `opaque` unreadable bytes.
     fn decode<R: Reader>(
         &mut self,
         plain: &mut PlainDecoder,
@@ -303,7 +295,7 @@ impl CompressedDirection {
         done
     }
 
-    /// Decodes one plain packet; gives the bytes of it that are here, 0 where more are needed.
+    /// Decodes one plain packet and returns its captured bytes; 0 if more are needed.
     fn one<R: Reader>(
         &mut self,
         plain: &mut PlainDecoder,
@@ -338,7 +330,7 @@ impl CompressedDirection {
         }
     }
 
-    /// A plain packet, where the compressed one begins a request or an answer; else gives the bytes that are passed over.
+    /// Decodes a plain packet if one begins with the compressed packet; otherwise returns the number of skipped bytes.
     fn search<R: Reader>(
         &mut self,
         plain: &mut PlainDecoder,
@@ -356,7 +348,6 @@ impl CompressedDirection {
         self.one(plain, side, (here, opaque), out)
     }
 
-    /// Records `len` bytes as undecoded.
     fn lose<R: Reader>(&mut self, side: Side, len: u64, out: &mut Out<'_, R>) {
         self.is_lost = true;
         let _ = self.record(side, out, |out| {
@@ -367,7 +358,7 @@ impl CompressedDirection {
         });
     }
 
-    /// What was gathered is not followed by anything that can be read.
+    /// Drops the buffered content because no readable bytes follow.
     fn give_up<R: Reader>(&mut self, plain: &mut PlainDecoder, side: Side, out: &mut Out<'_, R>) {
         let len = self.content.len() as u64;
         self.content.clear();
@@ -378,7 +369,7 @@ impl CompressedDirection {
         });
     }
 
-    /// Puts on the tape what `decode` posts; gives how many bytes it did, beside its result.
+    /// Records the postings of `decode` on the tape. Returns its result and the number of bytes posted.
     fn record<R: Reader>(
         &mut self,
         side: Side,
@@ -396,7 +387,6 @@ impl CompressedDirection {
         Ok((step?, posted))
     }
 
-    /// Posts the first packet.
     fn post<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let Some(packet) = self.packets.pop_front() else { return };
         self.read -= packet.total();
@@ -423,10 +413,10 @@ impl CompressedDirection {
     }
 }
 
-/// Returns whether `bytes` provably begin a compressed packet of `side`: its content says what it was compressed with, or is
-/// not compressed, and begins with a plain packet.
+/// Returns whether a compressed packet of `side` begins here: its content has a compression header, or is stored and
+/// begins with a plain packet.
 pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
-    // A request or an answer begins here, and there is room for a plain packet.
+    // Begins a request or reply, and has room for a plain packet.
     let first = u8::from(side == Side::Response);
     if header(bytes).is_some_and(|(wire, sequence)| wire <= super::wire::HEADER || sequence != first) {
         return Boundary::No;
@@ -439,7 +429,7 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
         }
         let is_longer =
             packet.content > packet.wire && packet.content <= packet.wire.saturating_mul(EXPANSION_ZLIB as u64);
-        // One of four levels, and the window that everybody has.
+        // One of four levels, with the usual window.
         let is_odd = !matches!(inside, [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]);
         return match codec(inside) {
             Some(Codec::Zlib) if is_odd => Boundary::No,
@@ -456,10 +446,10 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
     if fits { inner } else { Boundary::No }
 }
 
-/// Returns whether a packet could be one: amid a stream that is compressed, less proof is needed.
+/// Returns whether this may be a packet. Within a compressed stream, less proof is needed.
 fn is_plausible(packet: CompressedPacket, bytes: &[u8]) -> Boundary {
     let inside = bytes.get(HEADER as usize..).unwrap_or_default();
-    // What follows the packet says nothing of it.
+    // Bytes after the packet do not count.
     let inside = usize::try_from(packet.wire).ok().and_then(|len| inside.get(..len)).unwrap_or(inside);
     match codec(inside) {
         None if packet.is_packed && inside.len() as u64 >= packet.wire.min(4) => Boundary::No,
@@ -468,7 +458,7 @@ fn is_plausible(packet: CompressedPacket, bytes: &[u8]) -> Boundary {
     }
 }
 
-/// Returns what `bytes` are compressed with (RFC 1950 section 2.2; RFC 8878 section 3.1.1).
+/// Returns the compression of `bytes` (RFC 1950 section 2.2; RFC 8878 section 3.1.1).
 fn codec(bytes: &[u8]) -> Option<Codec> {
     match *bytes {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Codec::Zstd),
@@ -477,7 +467,7 @@ fn codec(bytes: &[u8]) -> Option<Codec> {
     }
 }
 
-/// Decompresses packets, one after the other, into the same memory.
+/// Decompresses packets into reused memory.
 #[derive(Default)]
 struct PacketDecompressor {
     content: Vec<u8>,
@@ -486,7 +476,6 @@ struct PacketDecompressor {
 }
 
 impl PacketDecompressor {
-    /// Returns the content of a packet.
     fn unpack(&mut self, wire: &[u8], packet: CompressedPacket, expansion: &Expansion) -> Result<&[u8], Note> {
         let size = usize::try_from(packet.content).unwrap_or(usize::MAX);
         let codec = codec(wire).filter(|_| wire.len() as u64 == packet.wire).ok_or(Note::UndecodedMessage)?;
@@ -509,7 +498,7 @@ impl PacketDecompressor {
         let zlib = self.zlib.get_or_insert_with(|| flate2::Decompress::new(true));
         zlib.reset(true);
         self.content.try_reserve_exact(size).ok()?;
-        // Fills what was reserved and no more.
+        // Fills the reserved memory and no more.
         let status = zlib.decompress_vec(wire, &mut self.content, flate2::FlushDecompress::Finish);
         matches!(status, Ok(flate2::Status::StreamEnd)).then_some(())
     }
@@ -524,7 +513,7 @@ impl PacketDecompressor {
         Some(())
     }
 
-    /// Gives back the memory that an unusually long packet took.
+    /// Releases the memory of an unusually long packet.
     fn settle(&mut self) {
         if self.content.capacity() > KEPT {
             self.content = Vec::new();

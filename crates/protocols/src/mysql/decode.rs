@@ -1,4 +1,4 @@
-//! The two streams of packets: what a packet is, and who reads it.
+//! Decodes the packets of both directions, outside or inside compressed packets.
 
 use super::boundary;
 use super::command::{self, Command};
@@ -11,100 +11,91 @@ use super::wire::{self, FULL, HEADER, capability};
 use overhead_decode::{Boundary, Cursor, Input, Malformed, OpId, Out, Reader, Short, Step, Versioned};
 use overhead_model::{Account, Class, Outcome, Side};
 
-/// Bytes of a packet that are decoded at once: enough for the types of all parameters that a statement can have. What is
-/// behind them flows by, so that a packet's length does not matter.
+/// Bytes of a packet decoded at once: enough for the types of the most parameters a statement can have. The rest is
+/// posted as it arrives, whatever its length.
 const AT_ONCE: u64 = 256 << 10;
 
-/// A connection whose packets are not compressed, or what compressed ones hold.
+/// A connection without compression, or the content of compressed packets.
 #[derive(Debug, Default)]
 pub(super) struct PlainDecoder {
     pub session: Versioned<Session>,
     pub pairing: MysqlPairing,
     phase: LoginPhase,
-    /// The server's capabilities, where its greeting was seen.
+    /// The server's capabilities, if its greeting was seen.
     server: Option<u64>,
-    /// Packets lie in compressed ones, or do from here on.
+    /// Packets are compressed, or will be from here on.
     pub is_compressed: bool,
-    /// The beginning was not seen, or bytes were lost: what comes need not answer what was seen.
+    /// The beginning was not captured, or bytes were lost: a reply may belong to an unseen request.
     is_unsure: bool,
-    /// Sequence number of the last packet that was not a command.
+    /// Sequence number of the last packet other than a command.
     sequence: u8,
-    /// What is left of a command, in the packets that continue it.
+    /// The rest of a command that continues in further packets.
     rest_of_command: Option<CommandRemainder>,
-    /// What is left of a row, in the packets that continue it.
+    /// The rest of a row that continues in further packets.
     pub rest_of_row: Option<PacketContinuation>,
-    /// What is left of the current packet, by side.
+    /// The rest of the current packet, by side.
     flows: [Option<PacketRemainder>; 2],
-    /// Where the answer at the front of the queue is.
+    /// Progress of the first reply in the queue.
     pub stage: ResponseStage,
-    /// Types of the columns of the current result, as far as they were described.
+    /// Column types of the current result, as far as defined.
     pub columns: Vec<u8>,
     pub column_count: u64,
-    /// Its columns are described.
     pub is_defined: bool,
-    /// Its rows are in binary; `None` where the first one is to tell.
+    /// Rows are binary; `None` if the first one decides.
     pub is_binary: Option<bool>,
-    /// The statement that is being described.
+    /// The statement being defined.
     pub prepared: u32,
 }
 
-/// How far the client is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LoginPhase {
-    /// It has not logged in.
     #[default]
     Start,
-    /// It has.
     Begun,
 }
 
-/// What is left of a message that goes on in another packet.
+/// The rest of a message that continues in another packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PacketContinuation {
-    /// All of one account.
+    /// Bytes of a single account.
     All(Account, &'static str),
-    /// So many bytes of a value, and further ones.
+    /// The remaining bytes of a value, and the values after it.
     Values(u64, Vec<ValueLayout>),
-    /// Rows of parameters.
     Bulk(BulkRows),
-    /// What could not be decoded.
     Undecoded,
 }
 
-/// A long packet of which the beginning was decoded.
+/// The rest of a long packet.
 #[derive(Clone, Copy, Debug)]
 struct PacketRemainder {
     left: u64,
-    /// Another packet continues it.
+    /// The message continues in another packet.
     is_continued: bool,
 }
 
-/// What is left of a command.
 #[derive(Debug)]
 struct CommandRemainder {
-    /// Whose it is; `None` where that was closed since.
+    /// `None` if the operation was closed meanwhile.
     op: Option<OpId>,
     is_answered: bool,
     what: PacketContinuation,
 }
 
-/// What a packet of the client is.
 #[derive(Clone, Copy, Debug)]
 enum ClientPacket {
     Continued,
     Command(u8, Command),
-    /// A replica says what it has got.
     SemiSync,
     Authentication,
     File,
-    /// A command of a clone under way.
+    /// A command of a clone in progress.
     Clone,
     Opening,
     Stray,
 }
 
 impl ClientPacket {
-    /// Returns whether it may be decoded piece by piece.
+    /// Returns whether the packet may be decoded piece by piece.
     fn may_flow(self) -> bool {
         matches!(self, Self::Continued | Self::Command(..))
     }
@@ -130,7 +121,7 @@ impl PlainDecoder {
         let mut packet = ResponsePacket { first, len, here: len, is_continued: len == FULL };
         let what = match side {
             Side::Request => match self.client(packet, sequence, input)? {
-                // More bytes tell, and its length may be none.
+                // More bytes are needed to decide.
                 ClientPacket::Stray if self.is_unsure && input.opaque == 0 => return Ok(Step::More),
                 what => Some(what),
             },
@@ -168,14 +159,14 @@ impl PlainDecoder {
         step
     }
 
-    /// Returns whether a packet of the server with this number goes on with what came before, or begins what is awaited.
+    /// Returns whether a server packet with this number continues the current reply, or begins the awaited one.
     fn goes_on(&self, sequence: u8) -> bool {
-        // Within compressed packets, servers go on from the numbers of these.
+        // Inside compressed packets, servers continue the numbers of those.
         let is_next = self.is_compressed || sequence == 1 || sequence == self.sequence.wrapping_add(1);
         self.pairing.kind().is_some() && is_next
     }
 
-    /// Returns whether a packet of the server may be decoded piece by piece: rows, and what continues them.
+    /// Returns whether a server packet may be decoded piece by piece: rows and their continuations.
     fn may_flow(&self, packet: ResponsePacket) -> bool {
         let is_row = match self.stage {
             ResponseStage::Rows | ResponseStage::Defined => true,
@@ -187,14 +178,13 @@ impl PlainDecoder {
         self.rest_of_row.is_some() || is_row && packet.first != Some(wire::ERR)
     }
 
-    /// A further piece of a long packet.
     fn flow<R: Reader>(&mut self, flow: PacketRemainder, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Step {
         let here = flow.left.min(input.available());
         let is_last = here == flow.left;
         let what = self.charge_rest(side, out);
         let mut c = Cursor::new(input, here, out);
         let rest = what.clone().go_on(&mut c, !is_last || flow.is_continued);
-        // Amid the length of a value, the next piece decides.
+        // Inside the length of a value, the next piece decides.
         let is_cut = rest.is_ok() && !is_last && c.remaining() < wire::LENGTH as u64;
         let used = c.position();
         if is_cut && used == 0 {
@@ -213,7 +203,7 @@ impl PlainDecoder {
         Step::Progress
     }
 
-    /// Charges the operation whose message goes on; gives what goes on.
+    /// Charges the operation of the continued message and returns its rest.
     fn charge_rest<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) -> PacketContinuation {
         if side == Side::Response {
             if let Some(op) = self.pairing.front().map(|front| front.op) {
@@ -233,7 +223,7 @@ impl PlainDecoder {
         what.unwrap_or(PacketContinuation::Undecoded)
     }
 
-    /// Keeps what goes on, or ends the message.
+    /// Keeps the rest of the message, or ends it.
     fn set_rest<R: Reader>(&mut self, side: Side, what: Option<PacketContinuation>, out: &mut Out<'_, R>) {
         match (side, what) {
             (Side::Response, what) => self.rest_of_row = what,
@@ -250,13 +240,13 @@ impl PlainDecoder {
         }
     }
 
-    /// Tells what a packet of the client is.
+    /// Classifies a packet of the client.
     fn client(&self, packet: ResponsePacket, sequence: u8, input: Input<'_>) -> Result<ClientPacket, Malformed> {
         if self.rest_of_command.is_some() {
             return Ok(ClientPacket::Continued);
         }
         let kind = self.pairing.kind();
-        // A file goes on up to a packet without content. There is no more to tell by: the numbers of its packets begin anew.
+        // A file ends with an empty packet. There is no other sign, as its packets are numbered anew.
         if self.stage == ResponseStage::Infile && kind.is_some() && !self.is_unsure {
             return Ok(ClientPacket::File);
         }
@@ -292,14 +282,13 @@ impl PlainDecoder {
         })
     }
 
-    /// Returns whether a packet before the login is a command all the same: the login was not captured.
+    /// Returns whether a packet before the login is a command: the login was not captured.
     fn is_early(&self, packet: ResponsePacket, sequence: u8) -> bool {
         self.phase == LoginPhase::Start
             && sequence == 0
             && packet.first.is_some_and(|code| command::fits(code, packet.len))
     }
 
-    /// A packet of the client.
     fn request<R: Reader>(
         &mut self,
         what: ClientPacket,
@@ -313,7 +302,7 @@ impl PlainDecoder {
                 self.phase = LoginPhase::Begun;
                 let op = self.begin_operation(out);
                 if !self.pairing.is_waiting() {
-                    // What the last answer came to is over.
+                    // The previous reply is complete.
                     self.sequence = 0;
                 }
                 let mut c = begin(input, total, out);
@@ -353,7 +342,7 @@ impl PlainDecoder {
         Ok(Step::Progress)
     }
 
-    /// Opens an operation and charges it. What was answered out of sight, or may be over, is.
+    /// Opens an operation and charges it. Drops waiting operations that must have been answered unseen.
     fn begin_operation<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         if self.may_be_over() {
             self.end_without_eof();
@@ -362,7 +351,7 @@ impl PlainDecoder {
         if self.pairing.is_given_up() && !self.session.pipelines {
             self.drop_all(out);
         } else if self.pairing.is_stray() {
-            // Clients wait for answers: that one was over.
+            // Clients wait for replies, so this one is complete.
             self.drop_front(out);
         }
         if self.pairing.is_waiting() {
@@ -371,7 +360,7 @@ impl PlainDecoder {
         self.pairing.open(out)
     }
 
-    /// A packet that belongs to the operation at the front of the queue.
+    /// Decodes a packet that belongs to the first operation in the queue.
     fn aside<R: Reader>(
         &mut self,
         field: &'static str,
@@ -389,7 +378,7 @@ impl PlainDecoder {
         out.release();
     }
 
-    /// A packet that continues a command.
+    /// Decodes a packet that continues a command.
     fn continue_command<R: Reader>(&mut self, packet: ResponsePacket, input: Input<'_>, out: &mut Out<'_, R>) {
         let what = self.charge_rest(Side::Request, out);
         let mut c = begin(input, HEADER + packet.here, out);
@@ -400,7 +389,7 @@ impl PlainDecoder {
         out.release();
     }
 
-    /// A login, or the request for TLS that comes before it.
+    /// Decodes a login, or the request for TLS before it.
     fn open<R: Reader>(
         &mut self,
         packet: ResponsePacket,
@@ -431,7 +420,7 @@ impl PlainDecoder {
             self.session.put(|session| &mut session.capabilities, Some(known));
         }
         c.finish();
-        // From here on nothing is unsure, which no part of the session says.
+        // Nothing is unsure from here on; the session state does not show that.
         self.session.change(|session| session.has_begun = false);
         self.is_unsure = false;
         self.phase = LoginPhase::Begun;
@@ -439,7 +428,6 @@ impl PlainDecoder {
         Ok(Step::Progress)
     }
 
-    /// Opens the operation of the handshake.
     fn start<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Result<OpId, Malformed> {
         let op = self.begin_operation(out);
         out.label(op, Class::Setup, "STARTUP", "handshake");
@@ -448,7 +436,7 @@ impl PlainDecoder {
         Ok(op)
     }
 
-    /// Returns what both ends can, by what the client says. Flags of `MariaDB` are such only between two that are of it.
+    /// Returns the capabilities of both sides. `MariaDB`'s flags count only between two `MariaDB` sides.
     fn common(&self, client: u64) -> u64 {
         match self.server {
             Some(server) => client & server,
@@ -457,7 +445,6 @@ impl PlainDecoder {
         }
     }
 
-    /// A packet of the server.
     fn response<R: Reader>(
         &mut self,
         packet: ResponsePacket,
@@ -473,7 +460,7 @@ impl PlainDecoder {
             self.drop_front(out);
         }
         if self.is_unsure && sequence != 1 && self.awaits_command() {
-            // It goes on with an answer whose beginning was not seen.
+            // The beginning of this reply was not seen.
             self.pairing.stray_answer(out);
             self.stage = ResponseStage::Blind;
         }
@@ -508,7 +495,7 @@ impl PlainDecoder {
         Ok(Step::Progress)
     }
 
-    /// Returns whether the next packet of the server should be the first one that answers a command.
+    /// Returns whether the next server packet should begin the reply to a command.
     fn awaits_command(&mut self) -> bool {
         let is_first = self.stage == ResponseStage::First && self.rest_of_row.is_none();
         let is_command = |front: &mut MysqlPending| {
@@ -517,7 +504,7 @@ impl PlainDecoder {
         is_first && self.pairing.front().is_some_and(is_command)
     }
 
-    /// Posts a packet of the server, to the operation that is charged.
+    /// Posts a packet of the server to the charged operation.
     fn packet<R: Reader>(
         &mut self,
         kind: ExpectedResponse,
@@ -542,11 +529,11 @@ impl PlainDecoder {
         next.unwrap_or_else(|Short| self.undecoded(packet))
     }
 
-    /// A packet could not be decoded to its end: what the answer goes on with depends on what it was.
+    /// Handles a packet that could not be decoded completely, depending on what it was.
     fn undecoded(&mut self, packet: ResponsePacket) -> ResponseProgress {
         match (self.stage, packet.first) {
             (ResponseStage::Columns(left), _) => {
-                // The type is not known, and neither are those behind it: they have no place without it.
+                // Without this type, the types after it have no place.
                 self.columns.push(0xf0);
                 self.stage = if left > 1 { ResponseStage::Columns(left - 1) } else { ResponseStage::Defined };
                 ResponseProgress::More
@@ -560,7 +547,7 @@ impl PlainDecoder {
         }
     }
 
-    /// The answer at the front of the queue is whole.
+    /// Ends the first reply in the queue.
     fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.stage = ResponseStage::First;
         self.rest_of_row = None;
@@ -584,10 +571,9 @@ impl PlainDecoder {
         }
     }
 
-    /// Bytes of `side` were lost.
     pub fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         self.is_unsure = true;
-        // What was learnt before holds no more.
+        // Earlier knowledge no longer holds.
         self.session.change(|_| {});
         match side {
             Side::Request => {
@@ -603,19 +589,18 @@ impl PlainDecoder {
         }
     }
 
-    /// Nothing of the server is captured.
+    /// No packet of the server is captured.
     pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.drop_all(out);
     }
 
-    /// The answer at the front is given up.
     fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.pairing.drop_front(out);
         self.rest_of_row = None;
         self.stage = ResponseStage::First;
     }
 
-    /// Nothing that waits will be seen answered.
+    /// Drops all waiting operations, whose replies will not be seen.
     fn drop_all<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.pairing.drop_all(out);
         self.rest_of_row = None;
@@ -625,7 +610,6 @@ impl PlainDecoder {
         }
     }
 
-    /// The connection is over.
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if self.may_be_over() {
             self.end_without_eof();
@@ -634,31 +618,30 @@ impl PlainDecoder {
         self.pairing.finish(out);
     }
 
-    /// Returns the number of the state while nothing is under way: see [`overhead_decode::Decoder::quiet`].
+    /// Returns the number of the state while nothing is in progress; see [`overhead_decode::Decoder::quiet`].
     #[inline]
     pub fn quiet(&self) -> Option<u64> {
         let is_idle = self.pairing.is_idle() && self.rest_of_command.is_none() && self.rest_of_row.is_none();
         (is_idle && self.phase == LoginPhase::Begun).then(|| self.session.version())
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.session.held() + self.pairing.held() + self.columns.capacity()
     }
 }
 
-/// Ends a packet, or the piece of it that was decoded; gives whether that was to the end.
+/// Ends a packet, or its decoded piece; returns whether it was decoded completely.
 fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: ResponsePacket) -> bool {
     let left = c.remaining();
     if packet.here < packet.len && left < wire::LENGTH as u64 {
-        // The beginning of a length, which the next piece goes on with.
+        // The beginning of a length, which continues in the next piece.
         return true;
     }
     c.finish();
     left == 0
 }
 
-/// A cursor over a packet of `total` bytes, behind its header.
+/// Returns a cursor over a packet of `total` bytes, after its header.
 fn begin<'a, 'o, 'r, R: Reader>(input: Input<'a>, total: u64, out: &'o mut Out<'r, R>) -> Cursor<'a, 'o, 'r, R> {
     let mut c = Cursor::new(input, total, out);
     let _ = c.skip(HEADER, Account::Framing, "packet header");

@@ -1,22 +1,18 @@
-//! Greeting, login and what authentication needs beside ("Connection Phase" in `MySQL`'s manual).
+//! Greeting, login and the fields of authentication ("Connection Phase" in `MySQL`'s manual).
 
 use super::session::Session;
 use super::wire::{capability, lenenc, lenenc_text, nul_text, u16_at, u32_at};
 use overhead_decode::{Cursor, Reader, Short};
 use overhead_model::{Account, Side};
 
-/// Bytes of a greeting's first part of random data.
+/// Length of the first part of a greeting's random data.
 const SCRAMBLE: u64 = 8;
 /// Length of `SSLRequest`, and of the fixed part of a login.
 pub(super) const LOGIN: u64 = 32;
-/// The same before version 4.1.
+/// The fixed part before version 4.1.
 const OLD_LOGIN: u64 = 5;
 
-/// A greeting: version 10 of the protocol, or 9.
-///
-/// # Errors
-///
-/// [`Short`] where it ends too early.
+/// Posts a greeting of protocol version 10 or 9.
 pub(super) fn greeting<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, server: &mut Option<u64>) -> Result<(), Short> {
     let protocol = c.u8(Account::Framing, "protocol version")?;
     let version = nul_text(c, Account::Metadata, "server version")?;
@@ -61,7 +57,7 @@ pub(super) fn greeting<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, server: &mut Op
     Ok(())
 }
 
-/// Says which product the server is, by the text of its version.
+/// Reports the server's product, from its version text.
 fn software<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, version: &[u8]) {
     let version = String::from_utf8_lossy(version.get(..64).unwrap_or(version));
     let (name, version) = product(&version);
@@ -69,8 +65,8 @@ fn software<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, version: &[u8]) {
     c.out().software_version(Side::Response, version);
 }
 
-/// Returns name and version of a product that calls itself so. Compatible servers put the version of `MySQL` that they are
-/// compatible with first, and old clients of `MariaDB` need a 5 there.
+/// Returns name and version of the product. Compatible servers prepend the `MySQL` version they are compatible with,
+/// and `MariaDB` a 5 for old clients.
 pub(super) fn product(version: &str) -> (&'static str, &str) {
     let behind = |mark: &str| version.split_once(mark).map(|(_, own)| own.trim_start_matches(['-', '_', ' ']));
     for (mark, name) in
@@ -86,26 +82,21 @@ pub(super) fn product(version: &str) -> (&'static str, &str) {
     ("MySQL", version)
 }
 
-/// What a client begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoginPacket {
     Login,
-    /// Asks for TLS; the login comes within.
+    /// Requests TLS; the login follows inside it.
     Tls,
 }
 
-/// Returns what the client's first packet is, of which `payload` was captured, of `len` bytes.
+/// Returns the kind of the client's first packet, which has `len` bytes.
 pub(super) fn opening(payload: &[u8], len: u64) -> LoginPacket {
     let flags = u64::from(u16_at(payload, 0).unwrap_or_default());
     let is_short = len == if flags & capability::PROTOCOL_41 == 0 { OLD_LOGIN } else { LOGIN };
     if is_short && flags & capability::SSL != 0 { LoginPacket::Tls } else { LoginPacket::Login }
 }
 
-/// The fixed part of a login, which is all that there is of a request for TLS; gives the client's capabilities.
-///
-/// # Errors
-///
-/// [`Short`] where it ends too early.
+/// Posts the fixed part of a login, which is all of a TLS request; returns the client's capabilities.
 pub(super) fn fixed<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u64, Short> {
     let low = u64::from(u16_at(c.peek(), 0).ok_or(Short)?);
     if low & capability::PROTOCOL_41 == 0 {
@@ -126,11 +117,7 @@ pub(super) fn fixed<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u64, Sho
     Ok(capabilities)
 }
 
-/// A login behind its fixed part. Clients leave out at its end what is empty.
-///
-/// # Errors
-///
-/// [`Short`] where it ends within a field.
+/// Posts a login after its fixed part. Clients may omit empty fields at the end.
 pub(super) fn login<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, capabilities: u64) -> Result<(), Short> {
     let has = |flag| capabilities & flag != 0;
     nul_text(c, Account::Metadata, "user name")?;
@@ -156,17 +143,13 @@ pub(super) fn login<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, capabilities: u64)
         optional(c, |c| c.skip(1, Account::Metadata, "compression level"))?;
     }
     if !has(capability::CONNECT_WITH_DB) && c.peek() == [0] {
-        // Some clients end the name of a database that they do not name.
+        // Some clients send an empty database name with a terminator.
         c.skip(1, Account::Framing, "terminator")?;
     }
     Ok(())
 }
 
-/// `COM_CHANGE_USER` behind its command byte.
-///
-/// # Errors
-///
-/// [`Short`] where it ends within a field.
+/// Posts `COM_CHANGE_USER` after its command byte.
 pub(super) fn change_user<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, session: &Session) -> Result<(), Short> {
     nul_text(c, Account::Metadata, "user name")?;
     if session.has(capability::SECURE_CONNECTION) == Some(false) {
@@ -185,7 +168,7 @@ pub(super) fn change_user<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, session: &Se
     Ok(())
 }
 
-/// Reads a field that may be left out at the end.
+/// Reads a field that may be omitted at the end.
 fn optional<'a, 'o, 'r, R: Reader>(
     c: &mut Cursor<'a, 'o, 'r, R>,
     read: impl FnOnce(&mut Cursor<'a, 'o, 'r, R>) -> Result<(), Short>,
@@ -198,7 +181,6 @@ fn counted_authentication<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<()
     c.skip(u64::from(len), Account::Metadata, "authentication data")
 }
 
-/// What a client says of itself: names and values.
 fn attributes<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     let len = lenenc(c, Account::Framing, "length")?;
     let behind = c.remaining().checked_sub(len).ok_or(Short)?;

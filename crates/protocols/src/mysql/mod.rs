@@ -1,7 +1,7 @@
-//! `MySQL` client/server protocol, version 10, as `MySQL`, `MariaDB` and those that are compatible with them speak it.
+//! `MySQL` client/server protocol, version 10, as spoken by `MySQL`, `MariaDB` and compatible servers.
 //!
 //! Specification: <https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html>, and
-//! <https://mariadb.com/kb/en/clientserver-protocol/> for what `MariaDB` added. All integers are little-endian.
+//! <https://mariadb.com/kb/en/clientserver-protocol/> for `MariaDB`'s extensions. All integers are little-endian.
 //!
 //! ```text
 //! packet         length u24 | sequence number u8 | payload          a length of 0xffffff: another packet continues it
@@ -12,17 +12,17 @@
 //! compressed     length u24 | sequence number u8 | length of content u24 | content, compressed or not
 //! ```
 //!
-//! **Operations.** A command and all that answers it, with all its results; the handshake is one (`STARTUP`). Answers come in
-//! order. Some commands have none (`COM_QUIT`, `COM_STMT_CLOSE`, `COM_STMT_SEND_LONG_DATA`).
+//! **Operations.** A command with its complete reply, including all results; the handshake is one (`STARTUP`). Replies
+//! come in order. Some commands have none (`COM_QUIT`, `COM_STMT_CLOSE`, `COM_STMT_SEND_LONG_DATA`).
 //!
-//! **Names.** Statements go by their verb, prepared ones by the verb of what was prepared; `via` says how they were sent. Other
-//! commands have names of their own (see `command.rs`).
+//! **Names.** Statements are named after their verb, prepared ones included; `via` tells how they were sent. For other
+//! commands see `command.rs`.
 //!
-//! **Classes.** Setup: handshake, `PREPARE`, `CLOSE`, `RESET`, `USE`, `CHANGE USER`, `TERMINATE`, and `SET` before a connection's
-//! first other statement. Background: what a replica asks.
+//! **Classes.** Setup: handshake, `PREPARE`, `CLOSE`, `RESET`, `USE`, `CHANGE USER`, `TERMINATE`, and `SET` before the
+//! first other statement of a connection. Background: requests of a replica.
 //!
-//! **Capabilities.** Where the login was not captured, what depends on it is told by the packets: whether an `EOF` packet stands
-//! behind definitions, by the first one that does or does not; attributes of a query, by bytes that no text begins with.
+//! **Capabilities.** If the login was not captured, the packets decide: the first `EOF` packet after definitions,
+//! present or missing, and the bytes of query attributes, which cannot begin a text.
 
 mod boundary;
 mod command;
@@ -49,17 +49,14 @@ use std::sync::Arc;
 pub(super) use boundary::is_greeting;
 pub use boundary::sniff;
 
-/// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
-    // The server speaks first.
     greeting: b"",
     answer: b"\x4a\0\0\0\x0a8.0.36\0\x0b\0\0\0\x3aBK\x1e\x30\x16\x02\x05\0\xff\xff\xff\x02\0\xff\xdf\x15\0\0\0\0\0\0\0\0\0\0abcdefghijkl\0caching_sha2_password\0",
     is_greeted: is_greeting,
 };
 
-/// State of one connection.
 #[derive(Debug)]
 pub struct Mysql {
     plain: PlainDecoder,
@@ -67,23 +64,22 @@ pub struct Mysql {
     expansion: Arc<Expansion>,
 }
 
-/// Whether packets are compressed.
 #[derive(Debug)]
 enum PacketLayer {
-    /// They are not, or not yet.
+    /// Not compressed, or not yet.
     Plain,
-    /// The handshake was not captured: the first packet tells.
+    /// The handshake was not captured; the first packet decides.
     Unknown,
     Compressed(Box<CompressedLayer>),
 }
 
 impl Mysql {
-    /// Returns a decoder for a new connection; `mid_stream` where its handshake was not captured.
+    /// Returns a decoder for a connection; `mid_stream` if its handshake was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self::sharing(mid_stream, &SharedContext::default())
     }
 
-    /// Returns the same, for one of several connections.
+    /// Like [`Mysql::new`], for one of several connections.
     pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
         Self {
             plain: PlainDecoder::new(mid_stream),
@@ -92,7 +88,6 @@ impl Mysql {
         }
     }
 
-    /// Packets are compressed from here on.
     fn compress(&mut self) {
         self.plain.is_compressed = true;
         self.layer = PacketLayer::Compressed(Box::new(CompressedLayer::new(Arc::clone(&self.expansion))));
@@ -105,7 +100,7 @@ impl Decoder for Mysql {
         if matches!(self.layer, PacketLayer::Unknown) {
             match compressed::begins(side, input.bytes) {
                 Boundary::Yes => self.compress(),
-                // Also where it may be a plain packet: what is compressed shows before that is there as a whole.
+                // Waits even if it may be a plain packet: a compressed one shows before that is complete.
                 Boundary::More if input.opaque == 0 && input.bytes.len() < crate::limits::BOUNDARY_WINDOW => {
                     return Ok(Step::More);
                 }

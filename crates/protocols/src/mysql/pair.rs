@@ -1,7 +1,7 @@
-//! Packets to operations.
+//! Pairs replies with commands.
 //!
-//! The server answers one command after the other, so that a queue of what is still to be answered pairs exactly, pipelines
-//! included. The handshake is an operation like the others, which the server begins.
+//! The server answers commands in order, so a queue pairs exactly, pipelines included. The handshake is an operation
+//! begun by the server.
 
 use super::sql;
 use crate::limits;
@@ -11,43 +11,38 @@ use overhead_decode::{Label, Malformed, OpId, Out, Reader};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 
-/// What an answer looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpectedResponse {
-    /// Of a login, up to `OK` or an error: the server's greeting, then both sides in turn.
+    /// To a login, up to `OK` or an error: the greeting, then both sides in turn.
     Login,
-    /// Of `COM_CHANGE_USER`, as of a login.
+    /// To `COM_CHANGE_USER`, like a login.
     ChangeUser,
-    /// `OK`, an error, or results, with rows of text or in binary; `None` where the request was not seen.
+    /// `OK`, an error, or results with rows in text or binary; `None` if the request was not seen.
     Result { is_binary: Option<bool> },
-    /// Of `COM_STMT_PREPARE`: the statement's id, and definitions.
+    /// To `COM_STMT_PREPARE`: statement id and definitions.
     Prepare,
-    /// Rows in binary without definitions.
+    /// Binary rows without definitions.
     Fetch,
     /// Definitions up to an `EOF` packet.
     FieldList,
-    /// A text.
+    /// To `COM_STATISTICS`.
     Text,
     /// The events of a binary log, without end.
     Stream,
 }
 
-/// An operation that is not answered yet.
 #[derive(Debug)]
 pub(super) struct MysqlPending {
     pub op: OpId,
     pub kind: ExpectedResponse,
-    /// The statement that is executed or fetched.
     pub statement: Option<u32>,
-    /// What is prepared.
     pub prepares: StatementSummary,
-    /// Types of its parameters, where it was executed before its number was known.
+    /// Parameter types, if the statement was executed before its id was known.
     pub bound: Vec<u8>,
-    /// It makes the server forget all statements.
+    /// Makes the server forget all statements.
     pub resets: bool,
-    /// Some of the answer has come.
     pub is_answered: bool,
-    /// What it comes to once the answer is whole. Of an answer whose request was not seen, [`Outcome::NoReply`].
+    /// The outcome once the reply is complete; [`Outcome::NoReply`] if the request was not seen.
     pub outcome: Outcome,
 }
 
@@ -66,59 +61,55 @@ impl MysqlPending {
     }
 }
 
-/// Pairing state of one connection.
 #[derive(Debug, Default)]
 pub(super) struct MysqlPairing {
     queue: VecDeque<MysqlPending>,
-    /// Packets of the client without counterpart.
+    /// Client packets without counterpart.
     stray: Option<OpId>,
-    /// Operations in the queue may have been answered out of sight.
+    /// Queued operations may have been answered unseen.
     is_doubtful: bool,
 }
 
 impl MysqlPairing {
-    /// Returns whether nothing is under way.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.stray.is_none() && !self.is_doubtful
     }
 
-    /// Returns what the next packet of the server answers.
+    /// Returns the operation that the next server packet answers.
     #[inline]
     pub fn front(&mut self) -> Option<&mut MysqlPending> {
         self.queue.front_mut()
     }
 
-    /// Returns the kind of what the next packet of the server answers.
     #[inline]
     pub fn kind(&self) -> Option<ExpectedResponse> {
         self.queue.front().map(|front| front.kind)
     }
 
-    /// Returns the statement that is prepared by the last command of the kind, where it is not answered yet.
+    /// Returns the last statement being prepared, if its reply is pending.
     pub fn prepares_last(&self) -> Option<StatementSummary> {
         let last = self.queue.iter().rev().find(|pending| pending.kind == ExpectedResponse::Prepare)?;
         Some(last.prepares.clone())
     }
 
-    /// The statement that is prepared by the last command of the kind is executed with parameters of these types.
+    /// Sets the parameter types of the last statement being prepared, which is executed already.
     pub fn bind_last(&mut self, types: Vec<u8>) {
         if let Some(last) = self.queue.iter_mut().rev().find(|pending| pending.kind == ExpectedResponse::Prepare) {
             last.bound = types;
         }
     }
 
-    /// Returns whether something waits for an answer.
     #[inline]
     pub fn is_waiting(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Returns whether what waits was answered out of sight, where the client goes on and waits for answers, as most do.
+    /// Returns whether waiting operations must have been answered unseen, given that clients wait for replies.
     pub fn is_given_up(&self) -> bool {
         self.is_doubtful && self.is_waiting()
     }
 
-    /// A command: opens an operation and charges it.
+    /// Opens an operation for a command and charges it.
     pub fn open<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         self.end_stray(out);
         self.is_doubtful = false;
@@ -127,7 +118,6 @@ impl MysqlPairing {
         op
     }
 
-    /// Queues an operation for its answer.
     pub fn expect(&mut self, op: OpId, kind: ExpectedResponse) -> Result<&mut MysqlPending, Malformed> {
         if self.queue.len() >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than are followed"));
@@ -136,7 +126,7 @@ impl MysqlPairing {
         self.queue.back_mut().ok_or(Malformed("a queue that keeps nothing"))
     }
 
-    /// An answer to a request that was not seen: opens an operation for it, and charges it.
+    /// Opens and charges an operation for a reply whose request was not seen.
     pub fn stray_answer<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         let op = out.orphan("(response)");
         let pending = MysqlPending {
@@ -147,7 +137,7 @@ impl MysqlPairing {
         op
     }
 
-    /// Charges a stretch of packets of the client without counterpart.
+    /// Charges client packets without counterpart.
     pub fn charge_stray<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let op = *self.stray.get_or_insert_with(|| out.orphan("(request)"));
         out.charge(op);
@@ -159,7 +149,7 @@ impl MysqlPairing {
         }
     }
 
-    /// The answer at the front is whole: closes its operation.
+    /// Closes the first operation, whose reply is complete.
     pub fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<MysqlPending> {
         let front = self.queue.pop_front()?;
         self.is_doubtful &= !self.queue.is_empty();
@@ -167,17 +157,15 @@ impl MysqlPairing {
         Some(front)
     }
 
-    /// Returns whether the answer at the front is to a request that was not seen.
+    /// Returns whether the first reply's request was not seen.
     pub fn is_stray(&self) -> bool {
         self.queue.front().is_some_and(|front| front.outcome == Outcome::NoReply)
     }
 
-    /// Returns whether a request waits behind the one at the front.
     pub fn has_next(&self) -> bool {
         self.queue.len() > 1
     }
 
-    /// The answer at the front is given up.
     pub fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let outcome = if self.is_stray() { Outcome::NoReply } else { Outcome::Unanswered };
         if let Some(front) = self.queue.pop_front() {
@@ -185,12 +173,12 @@ impl MysqlPairing {
         }
     }
 
-    /// Bytes were lost: what waits may be answered without being seen.
+    /// Bytes were lost: waiting operations may be answered unseen.
     pub fn doubt(&mut self) {
         self.is_doubtful |= !self.queue.is_empty();
     }
 
-    /// Nothing that waits will be seen answered.
+    /// Drops all waiting operations, whose replies will not be seen.
     pub fn drop_all<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         for pending in self.queue.drain(..) {
             let is_stray = pending.outcome == Outcome::NoReply;
@@ -199,7 +187,7 @@ impl MysqlPairing {
         self.is_doubtful = false;
     }
 
-    /// The connection is over: a stream of events is answered as far as there was one.
+    /// Ends the connection: a stream of events counts as answered once it began.
     pub fn finish<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.end_stray(out);
         while self.queue.front().is_some_and(|front| front.kind == ExpectedResponse::Stream && front.is_answered) {
@@ -207,36 +195,34 @@ impl MysqlPairing {
         }
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.queue.capacity() * size_of::<MysqlPending>()
     }
 }
 
-/// What a statement in text is.
+/// The summary of an SQL text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StatementSummary {
     pub verb: SqlVerb,
-    /// It does nothing but `SET`.
+    /// Consists only of `SET`.
     pub is_settings: bool,
-    /// It without the values in it.
     pub statement: StatementText,
 }
 
 impl StatementSummary {
-    /// From the text of a statement, which says whether it is `normalised`.
+    /// Summarises a text; `normalised` returns its statement.
     pub fn of(text: &[u8], is_unescaped: bool, normalised: impl FnOnce(SqlVerb) -> StatementText) -> Self {
         let verb = sql::verb(text, is_unescaped);
         let is_settings = verb.is(b"SET") && sql::is_settings(text, is_unescaped);
         Self { verb, is_settings, statement: normalised(verb) }
     }
 
-    /// Returns what is said of a statement that was prepared out of sight.
+    /// Returns the summary of a statement prepared before the capture.
     pub fn unseen() -> Self {
         Self { statement: StatementText::PreparedBefore, ..Self::default() }
     }
 
-    /// Labels an operation that executes it. `unknown` is its name where there is no verb.
+    /// Labels an operation that executes the statement; `unknown` is its name without a verb.
     pub fn label<R: Reader>(
         &self,
         op: OpId,

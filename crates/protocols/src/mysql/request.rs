@@ -1,4 +1,4 @@
-//! Commands to postings.
+//! Decodes commands into postings.
 
 use super::command::{self, Command};
 use super::decode::{PacketContinuation, PlainDecoder};
@@ -12,31 +12,27 @@ use crate::statement::{self, StatementDialect};
 use overhead_decode::{Cursor, Label, Malformed, OpId, Reader, Short};
 use overhead_model::{Account, Class};
 
-/// `COM_STMT_EXECUTE`: the number of parameters stands behind the flags, though there are none to bind.
+/// `COM_STMT_EXECUTE`: a parameter count follows the flags even without parameters.
 const PARAMETER_COUNT_AVAILABLE: u8 = 8;
 /// `COM_STMT_BULK_EXECUTE`: types are sent.
 const SEND_TYPES: u16 = 128;
 
-/// What a command came to.
 #[derive(Debug, Default)]
 pub(super) struct DecodedRequest {
-    /// What is left of its last field, where another packet continues it.
+    /// The rest of its last field, if another packet continues it.
     pub rest: Option<PacketContinuation>,
-    /// The statement that is executed or fetched.
     pub statement: Option<u32>,
-    /// What is prepared.
     pub prepares: StatementSummary,
 }
 
 impl DecodedRequest {
-    /// All that follows is of one account.
     fn all(account: Account, field: &'static str) -> Self {
         Self { rest: Some(PacketContinuation::All(account, field)), ..Self::default() }
     }
 }
 
 impl PlainDecoder {
-    /// A command, behind the packet's header; `op` is charged with it. Labels the operation and queues it for its answer.
+    /// Posts a command after the packet header, charged to `op`. Labels the operation and queues it for its reply.
     pub(super) fn command<R: Reader>(
         &mut self,
         (op, code, command): (OpId, u8, Command),
@@ -86,7 +82,7 @@ impl PlainDecoder {
         }
     }
 
-    /// Takes in a command about a prepared statement that neither makes it nor executes it.
+    /// Posts a command on a prepared statement other than preparation and execution.
     fn of_prepared<R: Reader>(
         &mut self,
         op: OpId,
@@ -107,7 +103,7 @@ impl PlainDecoder {
         Ok(DecodedRequest::default())
     }
 
-    /// Takes in a command that is about no statement.
+    /// Posts a command without a statement.
     fn administer<R: Reader>(&mut self, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> Result<DecodedRequest, Short> {
         match code {
             command::INIT_DB => c.rest(Account::Metadata, "database name"),
@@ -126,14 +122,14 @@ impl PlainDecoder {
         Ok(DecodedRequest::default())
     }
 
-    /// `COM_QUERY`: attributes where there are any, and a text.
+    /// Posts `COM_QUERY`: attributes, if any, and a text.
     fn query<R: Reader>(
         &mut self,
         op: OpId,
         c: &mut Cursor<'_, '_, '_, R>,
         is_continued: bool,
     ) -> Result<DecodedRequest, Short> {
-        // No text begins like this.
+        // A text never begins with these bytes.
         let looks_so = || c.peek().get(1) == Some(&1) && c.peek().first().is_some_and(|count| *count < b'\t');
         if self.session.has(capability::QUERY_ATTRIBUTES).unwrap_or_else(looks_so) {
             c.out().enter("attributes");
@@ -160,7 +156,6 @@ impl PlainDecoder {
         Ok(DecodedRequest::all(Account::Query, "statement"))
     }
 
-    /// `COM_STMT_EXECUTE`.
     fn execute<R: Reader>(
         &mut self,
         op: OpId,
@@ -179,11 +174,11 @@ impl PlainDecoder {
         let known = self.known(id).map(|statement| u64::from(statement.parameters));
         let Some(mut count) = known else {
             match if is_continued { None } else { fitted(c) } {
-                // How many parameters there are is not known, and so neither what is a value.
+                // Without the number of parameters, values cannot be located.
                 None => {
                     return Ok(DecodedRequest { rest: is_continued.then_some(PacketContinuation::Undecoded), ..sent });
                 }
-                // Later executions go without their types.
+                // Later executions omit the types.
                 Some(types) if id == LAST_PREPARED => self.pairing.bind_last(types),
                 Some(_) => {}
             }
@@ -201,7 +196,7 @@ impl PlainDecoder {
         Ok(DecodedRequest { rest, ..sent })
     }
 
-    /// Parameters of an execution: which are null, their types, where these are new, and their values.
+    /// Posts the parameters of an execution: null bitmap, types if they are new, and values.
     fn parameters<R: Reader>(
         &mut self,
         id: u32,
@@ -220,7 +215,7 @@ impl PlainDecoder {
         let Some(statement) = self.session.statement(id) else { return Err(Short) };
         let mut nulls = std::borrow::Cow::Borrowed(nulls);
         for &index in &statement.sent_ahead {
-            // What was sent ahead is not here.
+            // Parameters sent in advance are absent here.
             if let Some(byte) = nulls.to_mut().get_mut(usize::from(index) / 8) {
                 *byte |= 1 << (index % 8);
             }
@@ -235,7 +230,7 @@ impl PlainDecoder {
         Ok(rest.filter(|_| is_continued))
     }
 
-    /// `COM_STMT_BULK_EXECUTE` of `MariaDB`: rows of parameters, each with a byte that says whether it is null.
+    /// Posts `COM_STMT_BULK_EXECUTE` of `MariaDB`: rows of parameters, each with an indicator byte.
     fn bulk<R: Reader>(
         &mut self,
         op: OpId,
@@ -271,7 +266,7 @@ impl PlainDecoder {
         Ok(DecodedRequest { rest: Some(rest), ..sent })
     }
 
-    /// `COM_STMT_SEND_LONG_DATA`: a part of one parameter.
+    /// Posts `COM_STMT_SEND_LONG_DATA`: part of a parameter.
     fn long_data<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>) -> Result<DecodedRequest, Short> {
         let id = c.u32_le(Account::Metadata, "statement id")?;
         self.label_part(op, id, "LONG DATA", c);
@@ -284,33 +279,33 @@ impl PlainDecoder {
         Ok(DecodedRequest::all(Account::Data, "value"))
     }
 
-    /// An execution ends what was sent ahead for it.
+    /// An execution uses up the parameters sent in advance.
     fn forget_sent_ahead(&mut self, id: u32) {
         if self.session.statement(id).is_some_and(|statement| !statement.sent_ahead.is_empty()) {
             self.session.change(|session| session.change_statement(id, |statement| statement.sent_ahead.clear()));
         }
     }
 
-    /// Returns the statement with this id, where it is known what it is.
+    /// Returns the statement with this id, if its definition is known.
     fn known(&self, id: u32) -> Option<&MysqlStatement> {
         let is_open = id == LAST_PREPARED && self.pairing.prepares_last().is_some();
         self.session.statement(id).filter(|_| !is_open)
     }
 
-    /// Returns what the statement with this id is.
+    /// Returns the summary of the statement with this id.
     fn named(&self, id: u32) -> StatementSummary {
         let known = if id == LAST_PREPARED { self.pairing.prepares_last() } else { None };
         known.or_else(|| Some(self.session.statement(id)?.named.clone())).unwrap_or_else(StatementSummary::unseen)
     }
 
-    /// Labels a command that goes with an execution of a statement.
+    /// Labels a command that accompanies the execution of a statement.
     fn label_part<R: Reader>(&mut self, op: OpId, id: u32, name: &str, c: &mut Cursor<'_, '_, '_, R>) {
         let class = if self.session.replicates { Class::Background } else { Class::Workload };
         let named = self.named(id);
         c.out().label_statement(op, Label { class, name, via: "prepared", statement: named.statement.as_str() });
     }
 
-    /// Names an execution by the statement.
+    /// Names an execution after its statement.
     fn label_execution<R: Reader>(&mut self, op: OpId, id: u32, via: &'static str, c: &mut Cursor<'_, '_, '_, R>) {
         let has_begun = self.session.has_begun;
         let named = self.named(id);
@@ -319,10 +314,10 @@ impl PlainDecoder {
     }
 }
 
-/// Parameters with their types, that are most to be tried.
+/// Most parameters tried for an unknown statement.
 const TRIED: usize = 256;
 
-/// Posts the parameters of a statement of which nothing is known, where one number of them fits, and no other. Returns their types.
+/// Posts the parameters of an unknown statement and returns their types, if exactly one number of parameters fits.
 fn fitted<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Option<Vec<u8>> {
     let inside = c.peek();
     if inside.len() as u64 != c.remaining() {
@@ -336,7 +331,7 @@ fn fitted<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Option<Vec<u8>> {
     let _ = c.skip(2 * count as u64, Account::Schema, "parameter type");
     let nulls = inside.get(..bitmap).unwrap_or_default();
     c.out().enter("parameters");
-    // Other values might fit otherwise.
+    // Other values might fit another number.
     c.out().set_read(true);
     let done = values(c, &mut present(&types, nulls, 0), false);
     c.out().set_read(false);
@@ -344,12 +339,12 @@ fn fitted<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Option<Vec<u8>> {
     done.is_ok().then_some(types)
 }
 
-/// Returns the types of so many parameters, where they make up all of `inside`.
+/// Returns the types of `count` parameters, if they take up exactly `inside`.
 fn parameters_of(inside: &[u8], count: usize) -> Option<Vec<u8>> {
     let (nulls, behind) = inside.split_at_checked(count.div_ceil(8))?;
     let (&1, behind) = behind.split_first()? else { return None };
     let (pairs, mut values) = behind.split_at_checked(2 * count)?;
-    // Bits that are of no parameter are not set, and neither are flags but one.
+    // Unused bits are 0, and so are all flags but one.
     let is_sound = count.is_multiple_of(8) || nulls.last()? >> (count % 8) == 0;
     let types: Vec<u8> = pairs.chunks_exact(2).filter(|pair| matches!(pair[1], 0 | 0x80)).map(|pair| pair[0]).collect();
     let is_known = types.len() == count && types.iter().all(|&kind| ValueLayout::of(kind).is_some());
@@ -363,7 +358,7 @@ fn parameters_of(inside: &[u8], count: usize) -> Option<Vec<u8>> {
     (is_sound && is_known && values.is_empty()).then_some(types)
 }
 
-/// How a command is sent.
+/// Returns the `via` of a command.
 fn via_of(code: u8) -> &'static str {
     match code {
         command::QUERY => "text",
@@ -378,8 +373,8 @@ fn via_of(code: u8) -> &'static str {
     }
 }
 
-/// The text of a statement, up to the end, with what it says. It may be continued in another packet. Backslashes mean nothing in it
-/// where it `is_unescaped`.
+/// Posts the text of a statement and returns its summary. It may continue in another packet. `is_unescaped`:
+/// backslashes are ordinary characters.
 fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, is_continued: bool, is_unescaped: bool) -> StatementSummary {
     let text = c.peek();
     let is_whole = !is_continued && text.len() as u64 == c.remaining();
@@ -401,7 +396,7 @@ fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, is_continued: bool, is_unescap
     named
 }
 
-/// Types of parameters, with their names where there are any; gives the types.
+/// Posts the types of parameters, with their names if there are any, and returns the types.
 fn parameter_types<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, count: u64, has_names: bool) -> Result<Vec<u8>, Short> {
     let most = usize::try_from(count).ok().filter(|&count| count <= limits::PARAMETERS * 4).ok_or(Short)?;
     if !has_names {

@@ -1,5 +1,5 @@
-//! Answers to postings: `OK`, errors, results, definitions, rows ("Generic Response Packets", "Text Resultset", "Binary
-//! Protocol Resultset" in `MySQL`'s manual).
+//! Decodes replies into postings: `OK`, errors, results, definitions, rows ("Generic Response Packets", "Text
+//! Resultset", "Binary Protocol Resultset" in `MySQL`'s manual).
 
 use super::decode::{PacketContinuation, PlainDecoder};
 use super::pair::{ExpectedResponse, MysqlPending};
@@ -9,57 +9,55 @@ use super::wire::{self, capability, lenenc, lenenc_free, lenenc_text, status, u1
 use overhead_decode::{Cursor, Free, Reader, Short};
 use overhead_model::{Account, Outcome};
 
-/// Columns that a result may have (`MAX_FIELDS` of the server).
+/// Most columns of a result (`MAX_FIELDS` of the server).
 const COLUMNS: u64 = 4096;
 
-/// What the next packet of the server is, of the answer at the front of the queue.
+/// The next expected packet of the current reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ResponseStage {
-    /// The first one of an answer or of a further result.
+    /// The first packet of a reply or of a further result.
     #[default]
     First,
-    /// The definition of a column, of so many that are left.
+    /// A column definition; the number left.
     Columns(u64),
-    /// An `EOF` packet behind the definitions, where there is one, or a row.
+    /// An `EOF` packet after the definitions, if the server sends one, or a row.
     Defined,
     Rows,
-    /// The definition of a parameter, of so many that are left, and of so many columns afterwards.
+    /// A parameter definition; the number left, and the number of columns after them.
     Parameters(u64, u64),
-    /// An `EOF` packet behind the definitions of parameters, and so many columns.
+    /// The `EOF` packet after parameter definitions; the number of columns.
     Parameterized(u64),
-    /// The definition of a column of a statement.
+    /// A column definition of a statement; the number left.
     PreparedColumns(u64),
     /// The last `EOF` packet of a statement.
     Prepared,
-    /// The client sends a file.
     Infile,
-    /// It has sent it, and is answered.
+    /// The file is complete; its reply follows.
     FileSent,
-    /// The client clones the server's data, by commands of its own.
+    /// The client clones the server's data with commands of the clone protocol.
     Cloning,
-    /// It has said that it is done.
+    /// The client has ended the clone.
     Cloned,
-    /// It cannot be told what the packets are.
+    /// The packets cannot be identified.
     Blind,
 }
 
-/// Whether an answer goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseProgress {
     More,
-    /// The answer is whole.
+    /// The reply is complete.
     Done,
 }
 
-/// A packet of the server behind its header.
+/// A server packet after its header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponsePacket {
-    /// Its first byte; `None` where it is empty or was not captured.
+    /// `None` if it is empty or was not captured.
     pub first: Option<u8>,
     pub len: u64,
-    /// How much of it is decoded at once; what follows flows by.
+    /// Bytes decoded at once; the rest is posted as it arrives.
     pub here: u64,
-    /// There is more of the message, in this packet or in another one.
+    /// The message continues, in this packet or another one.
     pub is_continued: bool,
 }
 
@@ -75,7 +73,6 @@ impl ResponsePacket {
 }
 
 impl PlainDecoder {
-    /// A packet of an answer.
     pub(super) fn answer<R: Reader>(
         &mut self,
         kind: ExpectedResponse,
@@ -132,7 +129,7 @@ impl PlainDecoder {
         }
     }
 
-    /// The first packet of a result.
+    /// Posts the first packet of a result.
     fn result<R: Reader>(
         &mut self,
         is_binary: Option<bool>,
@@ -140,7 +137,7 @@ impl PlainDecoder {
         first: u8,
         c: &mut Cursor<'_, '_, '_, R>,
     ) -> Result<ResponseProgress, Short> {
-        // A count of no columns is never sent, but for definitions that are left out: then it is two bytes.
+        // A column count of 0 is sent only with omitted definitions, in two bytes.
         match first {
             wire::OK => self.ok(c),
             wire::EOF if packet.is_end() => self.end_result(packet, c),
@@ -174,13 +171,13 @@ impl PlainDecoder {
         }
     }
 
-    /// What follows definitions of columns.
+    /// Returns the stage after column definitions.
     fn defined(&mut self) -> ResponseStage {
         self.remember_columns();
         if self.session.has_eof() == Some(false) { ResponseStage::Rows } else { ResponseStage::Defined }
     }
 
-    /// The packet behind definitions: an `EOF` packet, where servers send one. Where that is not known, it tells.
+    /// Posts the packet after definitions: an `EOF` packet if the server sends one; if unknown, this packet decides.
     fn behind_definitions<R: Reader>(
         &mut self,
         packet: ResponsePacket,
@@ -194,11 +191,10 @@ impl PlainDecoder {
             return if packet.is_end() { self.end_result(packet, c) } else { self.row(packet, c) };
         }
         let flags = eof(packet, c)?;
-        // A cursor was opened: rows are fetched.
+        // A cursor was opened: rows will be fetched.
         if flags & status::CURSOR_EXISTS != 0 { Ok(self.ended(flags)) } else { Ok(ResponseProgress::More) }
     }
 
-    /// A row.
     fn row<R: Reader>(
         &mut self,
         packet: ResponsePacket,
@@ -225,7 +221,7 @@ impl PlainDecoder {
     fn binary_row<R: Reader>(&mut self, packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
         c.skip(1, Account::Framing, "header")?;
         if self.column_count == 0 || (self.columns.len() as u64) < self.column_count {
-            // Of a statement that was prepared and executed out of sight.
+            // The statement was prepared and executed unseen.
             return Err(Short);
         }
         let nulls = c.take((self.column_count + 9) / 8, Account::Framing, "null bitmap")?;
@@ -238,7 +234,7 @@ impl PlainDecoder {
         Ok(())
     }
 
-    /// The definition of a column; gives its type.
+    /// Posts a column definition and returns its type.
     fn column<R: Reader>(&mut self, has_default: bool, c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
         c.out().enter("column");
         let kind = if self.session.is_old() { old_column(c)? } else { self.new_column(c)? };
@@ -257,7 +253,7 @@ impl PlainDecoder {
         for field in ["catalog", "schema", "table", "original table", "name", "original name"] {
             lenenc_text(c, Account::Schema, field)?;
         }
-        // Behind the names come twelve bytes with their length, and in front of them may be the type in words.
+        // Twelve bytes with a length follow the names; the type in words may precede them.
         let is_extended = || c.peek().first() != Some(&12);
         if self.session.has(capability::EXTENDED_METADATA).unwrap_or_else(is_extended) {
             lenenc_text(c, Account::Schema, "extended type")?;
@@ -272,7 +268,7 @@ impl PlainDecoder {
         Ok(kind)
     }
 
-    /// Keeps the types of a result's columns for its statement, which may be executed without definitions, or fetched from.
+    /// Remembers column types for a statement, whose later executions and fetches may lack definitions.
     fn remember_columns(&mut self) {
         let Some(id) = self.pairing.front().filter(|_| self.is_defined).and_then(|front| front.statement) else {
             return;
@@ -283,7 +279,7 @@ impl PlainDecoder {
         }
     }
 
-    /// The columns of a result without definitions are those that its statement had before.
+    /// Restores the column types of a statement whose result lacks definitions.
     fn recall_columns(&mut self) {
         self.columns.clear();
         let id = self.pairing.front().and_then(|front| front.statement);
@@ -295,7 +291,7 @@ impl PlainDecoder {
         }
     }
 
-    /// The packet behind rows or definitions: `EOF`, or the `OK` that took its place.
+    /// Posts the packet after rows or definitions: `EOF`, or the `OK` that replaced it.
     fn end_result<R: Reader>(
         &mut self,
         packet: ResponsePacket,
@@ -307,14 +303,13 @@ impl PlainDecoder {
         eof(packet, c).map(|flags| self.ended(flags))
     }
 
-    /// A result is over; another one may follow.
+    /// Ends a result; another one may follow.
     fn ended(&mut self, flags: u16) -> ResponseProgress {
         self.stage = ResponseStage::First;
         self.session.put(|session| &mut session.is_unescaped, flags & status::NO_BACKSLASH_ESCAPES != 0);
         if flags & status::MORE_RESULTS != 0 { ResponseProgress::More } else { ResponseProgress::Done }
     }
 
-    /// An `OK` packet.
     pub(super) fn ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<ResponseProgress, Short> {
         c.out().enter("OK");
         c.skip(1, Account::Status, "header")?;
@@ -343,7 +338,7 @@ impl PlainDecoder {
         Ok(self.ended(flags))
     }
 
-    /// An error, or a report of progress.
+    /// Posts an error or a progress report.
     pub(super) fn error<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> ResponseProgress {
         let is_progress = u16_at(c.peek(), 1) == Some(wire::PROGRESS) && !self.session.is_old();
         c.out().enter(if is_progress { "progress" } else { "error" });
@@ -359,7 +354,7 @@ impl PlainDecoder {
         ResponseProgress::Done
     }
 
-    /// Authentication: `OK`, another plugin to be used, more data.
+    /// Posts an authentication packet: `OK`, a switch to another plugin, or more data.
     fn authentication<R: Reader>(
         &mut self,
         first: u8,
@@ -383,7 +378,7 @@ impl PlainDecoder {
         }
     }
 
-    /// The first packet that answers `COM_STMT_PREPARE`.
+    /// Posts the first packet of the reply to `COM_STMT_PREPARE`.
     fn prepare_ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<ResponseProgress, Short> {
         c.out().enter("prepared");
         c.skip(1, Account::Status, "header")?;
@@ -404,8 +399,8 @@ impl PlainDecoder {
         Ok(self.define(parameters, columns, false))
     }
 
-    /// Returns what follows in the definitions of a statement: so many parameters, then so many columns. `behind` says that
-    /// definitions came before, which an `EOF` packet may end.
+    /// Sets the stage for the remaining definitions of a statement. `behind`: definitions came before and may be ended
+    /// by an `EOF` packet.
     fn define(&mut self, parameters: u64, columns: u64, behind: bool) -> ResponseProgress {
         let may_have_eof = behind && self.session.has_eof() != Some(false);
         self.stage = match (parameters, columns) {
@@ -456,7 +451,6 @@ impl PlainDecoder {
         }
     }
 
-    /// All definitions of a statement were seen.
     fn statement_defined(&mut self) -> ResponseProgress {
         let (id, columns) = (self.prepared, std::mem::take(&mut self.columns));
         if !columns.is_empty() {
@@ -466,18 +460,18 @@ impl PlainDecoder {
         ResponseProgress::Done
     }
 
-    /// Returns whether the answer at the front may be over: it is if no `EOF` packet follows.
+    /// Returns whether the first reply is complete unless an `EOF` packet follows.
     pub(super) fn may_be_over(&self) -> bool {
         self.stage == ResponseStage::Prepared && self.session.has_eof().is_none()
     }
 
-    /// The answer at the front is over: no `EOF` packet followed.
+    /// Ends the first reply, as no `EOF` packet followed.
     pub(super) fn end_without_eof(&mut self) {
         self.tell_eof(false);
         self.statement_defined();
     }
 
-    /// What is left of a row, in the packet that continues it.
+    /// Posts the rest of a row in the packet that continues it.
     pub(super) fn continue_row<R: Reader>(
         &mut self,
         rest: PacketContinuation,
@@ -492,7 +486,7 @@ impl PlainDecoder {
 }
 
 impl PacketContinuation {
-    /// What is left of values that were read in part.
+    /// Returns the rest of partly read values.
     pub(super) fn of(read: super::values::ValuesRead, layouts: impl Iterator<Item = ValueLayout>) -> Option<Self> {
         match read {
             super::values::ValuesRead::All => None,
@@ -503,11 +497,7 @@ impl PacketContinuation {
         }
     }
 
-    /// Posts what a packet has of it; gives what is left for the next one.
-    ///
-    /// # Errors
-    ///
-    /// [`Short`] where the packet ends too early.
+    /// Posts the packet's part of the message and returns the rest.
     pub(super) fn go_on<R: Reader>(
         self,
         c: &mut Cursor<'_, '_, '_, R>,
@@ -537,7 +527,7 @@ impl PacketContinuation {
     }
 }
 
-/// The definition of a column before version 4.1; gives its type.
+/// Posts a column definition of before version 4.1 and returns its type.
 fn old_column<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
     lenenc_text(c, Account::Schema, "table")?;
     lenenc_text(c, Account::Schema, "name")?;
@@ -547,14 +537,14 @@ fn old_column<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
     Ok(kind)
 }
 
-/// An `EOF` packet; gives its status flags.
+/// Posts an `EOF` packet and returns its status flags.
 fn eof<R: Reader>(packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> Result<u16, Short> {
     let flags = if packet.len >= wire::EOF_LENGTH { u16_at(c.peek(), 3).ok_or(Short)? } else { 0 };
     c.rest(Account::Status, "EOF");
     Ok(flags)
 }
 
-/// An event of a binary log behind a byte that says that it is one; its header has 19 bytes.
+/// Posts an event of a binary log, after its marker byte; its header has 19 bytes.
 fn event<R: Reader>(packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> ResponseProgress {
     if packet.is_end() {
         c.rest(Account::Status, "EOF");

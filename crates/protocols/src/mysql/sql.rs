@@ -1,16 +1,16 @@
-//! The verb of an SQL text, found without a grammar (lexical structure: manual of `MySQL`, chapter 11, "Comments" 11.7).
+//! Finds the verb of an SQL text without a grammar (`MySQL`'s manual, chapter 11, "Comments" 11.7).
 
 use crate::verb::SqlVerb;
 
-/// Returns the verb of the first statement of `sql`; of a statement that begins with `WITH`, the verb of its main part. Backslashes
-/// mean nothing where it `is_unescaped`.
+/// Returns the verb of the first statement of `sql`; after `WITH`, the verb of the main part. `is_unescaped`:
+/// backslashes are ordinary characters.
 pub(super) fn verb(sql: &[u8], is_unescaped: bool) -> SqlVerb {
     let mut words = SqlWords::new(sql, is_unescaped);
     let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"VALUES", b"TABLE"];
     SqlVerb::of_statement(|| words.next_word().map(|word| (word, words.depth)), &main)
 }
 
-/// Returns whether `sql` does nothing but `SET`.
+/// Returns whether `sql` consists only of `SET`.
 pub(super) fn is_settings(sql: &[u8], is_unescaped: bool) -> bool {
     let mut words = SqlWords::new(sql, is_unescaped);
     let mut any = false;
@@ -24,15 +24,13 @@ pub(super) fn is_settings(sql: &[u8], is_unescaped: bool) -> bool {
     any
 }
 
-/// Words of an SQL text outside of comments and quotes. What stands in a comment that servers execute (`/*!40101 … */`) is text
-/// like any other.
+/// Words outside comments and quotes. Comments that servers execute (`/*!40101 … */`) count as text.
 struct SqlWords<'a> {
     rest: &'a [u8],
-    /// Parentheses that are open.
     depth: usize,
-    /// A semicolon was passed over.
+    /// A semicolon was skipped.
     is_ended: bool,
-    /// A backslash is a character like others.
+    /// A backslash is an ordinary character.
     is_unescaped: bool,
 }
 
@@ -41,7 +39,6 @@ impl<'a> SqlWords<'a> {
         Self { rest, depth: 0, is_ended: false, is_unescaped }
     }
 
-    /// Returns the next word; `None` at the end.
     fn next_word(&mut self) -> Option<&'a [u8]> {
         loop {
             let rest = self.rest;
@@ -56,7 +53,6 @@ impl<'a> SqlWords<'a> {
         }
     }
 
-    /// Passes over what is left of the current statement.
     fn end_statement(&mut self) {
         self.is_ended = false;
         while let (false, Some(&first)) = (self.is_ended, self.rest.first()) {
@@ -68,18 +64,18 @@ impl<'a> SqlWords<'a> {
         self.rest = self.rest.get(n..).unwrap_or_default();
     }
 
-    /// Passes over everything up to and with the first `end`, from position `from`.
+    /// Skips everything up to and including the first `end`, from position `from`.
     fn pass_to(&mut self, from: usize, end: &[u8]) {
         let inside = self.rest.get(from..).unwrap_or_default();
         let found = inside.windows(end.len()).position(|window| window == end);
         self.pass(found.map_or(self.rest.len(), |at| from + at + end.len()));
     }
 
-    /// Passes over one comment, quoted text or other byte.
+    /// Skips one comment, quoted text or other byte.
     fn pass_symbol(&mut self, first: u8) {
         match (first, self.rest.get(1..).unwrap_or_default()) {
             (b'#', _) => self.pass_to(1, b"\n"),
-            // Two dashes are a comment where white space, or nothing, follows.
+            // Two dashes begin a comment only before white space or the end.
             (b'-', [b'-', behind @ ..]) if behind.first().is_none_or(|byte| *byte <= b' ') => self.pass_to(2, b"\n"),
             (b'/', [b'*', b'!', ..]) => self.pass_version(3),
             (b'/', [b'*', b'M', b'!', ..]) => self.pass_version(4),
@@ -97,14 +93,14 @@ impl<'a> SqlWords<'a> {
         }
     }
 
-    /// Passes over the beginning of a comment that is executed, with the version from which on it is.
+    /// Skips the mark of an executed comment, with its minimum version.
     fn pass_version(&mut self, mark: usize) {
         self.pass(mark);
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.pass(digits);
     }
 
-    /// A quote twice is one within, and so is one behind a backslash, but for names.
+    /// Skips a quoted text. A doubled quote is one inside it, as is a quote after a backslash, except in names.
     fn pass_quoted(&mut self, quote: u8) {
         self.pass(1);
         while let Some(&byte) = self.rest.first() {

@@ -15,12 +15,12 @@ mod statements;
 
 use build::*;
 
-/// Returns the summary of a conversation behind a login with these capabilities, without the login.
+/// Returns the summary of a conversation after a login with these capabilities.
 fn summary(capabilities: u64, talk: &[(Side, &[u8])]) -> Vec<String> {
     said(capabilities, talk).summary().split_off(1)
 }
 
-/// Returns all that is said of a conversation behind a login with these capabilities.
+/// Returns the transcript of a conversation after a login with these capabilities.
 fn said(capabilities: u64, talk: &[(Side, &[u8])]) -> Transcript {
     let login = login(capabilities);
     let mut whole: Vec<(Side, &[u8])> = login.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
@@ -28,7 +28,7 @@ fn said(capabilities: u64, talk: &[(Side, &[u8])]) -> Transcript {
     check(|| Mysql::new(false), &whole)
 }
 
-/// Returns all that is said of a conversation whose handshake was not captured.
+/// Returns the transcript of a conversation whose handshake was not captured.
 fn mid_stream(talk: &[(Side, &[u8])]) -> Transcript {
     let mut engine = Engine::new(Mysql::new(true), true);
     let mut transcript = Transcript::default();

@@ -1,25 +1,25 @@
-//! Values: cells of rows, in text and in binary, and parameters.
+//! Values: cells of rows in text and binary, and parameters.
 //!
-//! In text, each cell has its length before it; a null is one byte. In binary, a bitmap says which are null, and numbers
-//! have the length of their type ("Binary Protocol Value" in `MySQL`'s manual).
+//! In text, a length precedes each cell, and a null is one byte. In binary, a bitmap marks nulls, and numbers have the
+//! length of their type ("Binary Protocol Value" in `MySQL`'s manual).
 
 use super::wire::{LENGTH, LOCAL_INFILE, lenenc, lenenc_at};
 use overhead_decode::{Cursor, Free, Note, Reader, Short};
 use overhead_model::Account;
 
-/// How a value lies in a packet.
+/// The layout of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueLayout {
-    /// So many bytes.
+    /// This many bytes.
     Fixed(u8),
-    /// A length and as many bytes; dates and times too, whose length is one byte.
+    /// Bytes preceded by their length; the length of dates and times is one byte.
     Counted,
-    /// As [`ValueLayout::Counted`], or a null: a cell in text.
+    /// A text cell: like [`ValueLayout::Counted`], or a null.
     Text,
 }
 
 impl ValueLayout {
-    /// Returns the layout of a value of this type in binary; `None` for a type that no manual knows.
+    /// Returns the binary layout of a type; `None` if the type is unknown.
     pub fn of(kind: u8) -> Option<Self> {
         Some(match kind {
             // NULL.
@@ -43,19 +43,15 @@ impl ValueLayout {
 /// How far values were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValuesRead {
-    /// All of them.
     All,
-    /// The packet ended, and another one continues it: so many bytes of the last value are in there.
+    /// The packet ended and another one continues it: it contains this many bytes of the last value.
     Partly(u64),
-    /// It ended amid the length of a value that is laid out so.
+    /// The packet ended inside the length of a value with this layout.
     Before(ValueLayout),
 }
 
-/// Posts values, one for each layout. `is_continued` where another packet continues this one.
-///
-/// # Errors
-///
-/// [`Short`] where the packet ends before them, or not all lengths were captured.
+/// Posts one value per layout. `is_continued` if another packet continues this one. Fails if the packet ends early, or
+/// a length was not captured.
 #[inline]
 pub(super) fn values<R: Reader>(
     c: &mut Cursor<'_, '_, '_, R>,
@@ -81,29 +77,25 @@ pub(super) fn values<R: Reader>(
     Ok(ValuesRead::All)
 }
 
-/// Rows of parameters, each behind a byte that says whether it is null, and how far they were read.
+/// Rows of parameters with indicator bytes, and the reading position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BulkRows {
     layouts: Vec<ValueLayout>,
-    /// Which of them comes next.
     at: usize,
-    /// The byte before it was read: it is not null.
+    /// Its indicator was read: it is not null.
     is_present: bool,
-    /// Bytes of a value that are still to come before it.
+    /// Bytes of the current value left to read.
     left: u64,
 }
 
 impl BulkRows {
-    /// Returns the beginning of rows with these parameters, one at least.
+    /// Returns the beginning of rows with these parameters, of which there is at least one.
     pub fn of(layouts: Vec<ValueLayout>) -> Self {
         Self { layouts, at: 0, is_present: false, left: 0 }
     }
 
-    /// Posts rows up to the end of the packet. Returns how far they were read; `is_continued` where another packet continues this one.
-    ///
-    /// # Errors
-    ///
-    /// [`Short`] where the packet ends amid a value, or not all lengths were captured.
+    /// Posts rows up to the end of the packet, and returns the position if `is_continued`. Fails if the packet ends
+    /// inside a value, or a length was not captured.
     pub fn rows<R: Reader>(mut self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> Result<Option<Self>, Short> {
         loop {
             self.left = value(c, self.left, is_continued)?.unwrap_or_default();
@@ -130,17 +122,13 @@ impl BulkRows {
     }
 }
 
-/// Returns whether what is left is the beginning of a length.
+/// Returns whether the rest is the beginning of a length.
 fn is_cut<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> bool {
     let here = c.peek();
     here.len() < LENGTH && here.len() as u64 == c.remaining() && lenenc_at(here).is_none()
 }
 
-/// Posts one value, or what this packet has of it: then, returns how much is left.
-///
-/// # Errors
-///
-/// [`Short`] where the packet ends before it.
+/// Posts a value, or the packet's part of it, and returns the bytes left. Fails if the packet ends before it.
 #[inline]
 pub(super) fn value<R: Reader>(
     c: &mut Cursor<'_, '_, '_, R>,
@@ -155,8 +143,8 @@ pub(super) fn value<R: Reader>(
     Ok((is_continued && c.remaining() == 0).then_some(len - here))
 }
 
-/// The layouts of those values in binary that are not null, by their types and a bitmap whose first bits, `offset` of them, are
-/// of nobody. Ends before a type that is not known.
+/// Returns the layouts of binary values that are not null. The first `offset` bits of the bitmap are unused. Ends
+/// before an unknown type.
 pub(super) fn present<'t>(types: &'t [u8], nulls: &'t [u8], offset: usize) -> impl Iterator<Item = ValueLayout> + 't {
     let is_null = move |index: usize| {
         let bit = index + offset;
@@ -165,7 +153,7 @@ pub(super) fn present<'t>(types: &'t [u8], nulls: &'t [u8], offset: usize) -> im
     types.iter().enumerate().filter(move |(index, _)| !is_null(*index)).map_while(|(_, &kind)| ValueLayout::of(kind))
 }
 
-/// Posts what is left as values of unknown types.
+/// Posts the rest as values of unknown types.
 pub(super) fn untyped<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) {
     if c.remaining() > 0 {
         c.out().note(Note::UntypedValue);
@@ -173,7 +161,7 @@ pub(super) fn untyped<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) {
     }
 }
 
-/// Returns whether `row` is one of text with so many cells.
+/// Returns whether `row` is a text row with this many cells.
 pub(super) fn is_text_row(mut row: &[u8], cells: usize) -> bool {
     for _ in 0..cells {
         let len = match row.first() {

@@ -1,34 +1,33 @@
-//! Constants of the protocol, packet headers, and integers and texts whose length stands before them.
+//! Constants, packet headers, and length-encoded integers and texts.
 
 use overhead_decode::{Cursor, Free, Reader, Short};
 use overhead_model::Account;
 
-/// Bytes of a packet's header: length u24, sequence number u8.
+/// Packet header: length u24, sequence number u8.
 pub(super) const HEADER: u64 = 4;
-/// Length of a packet that another one continues.
+/// Length of a packet that continues in another one.
 pub(super) const FULL: u64 = 0xff_ffff;
 
-/// Bytes that an integer of variable length takes at most.
+/// Most bytes of a length-encoded integer.
 pub(super) const LENGTH: usize = 9;
 
-/// First byte of an `OK` packet, and of a row in binary.
+/// First byte of an `OK` packet, and of a binary row.
 pub(super) const OK: u8 = 0;
-/// First byte of a packet that asks for a file of the client's, and a null in a row of text.
+/// First byte of a request for a local file, and a null in a text row.
 pub(super) const LOCAL_INFILE: u8 = 0xfb;
-/// First byte of an `EOF` packet, and of the `OK` packet that took its place.
+/// First byte of an `EOF` packet, and of the `OK` packet that replaced it.
 pub(super) const EOF: u8 = 0xfe;
-/// First byte of an error.
 pub(super) const ERR: u8 = 0xff;
 
 /// Longest `EOF` packet: 5 bytes, 1 before version 4.1.
 pub(super) const EOF_LENGTH: u64 = 5;
 
-/// `MariaDB` reports progress by an error with this number.
+/// `MariaDB` reports progress as an error with this number.
 pub(super) const PROGRESS: u16 = 0xffff;
 
 /// Capability flags, `MariaDB`'s own from bit 32 on ("Capabilities Flags" in `MySQL`'s manual, "Connecting" in `MariaDB`'s).
 pub(super) mod capability {
-    /// Of `MySQL` alone: without it, the flags from bit 32 on are `MariaDB`'s.
+    /// Sent by `MySQL` only: without it, the flags from bit 32 on are `MariaDB`'s.
     pub const LONG_PASSWORD: u64 = 1;
     pub const CONNECT_WITH_DB: u64 = 1 << 3;
     pub const COMPRESS: u64 = 1 << 5;
@@ -56,24 +55,22 @@ pub(super) mod status {
     pub const SESSION_STATE_CHANGED: u16 = 0x4000;
 }
 
-/// Length and sequence number of the packet that begins with `bytes`; `None` where more are needed.
+/// Returns length and sequence number of the packet at the start of `bytes`; `None` if more are needed.
 pub(super) fn header(bytes: &[u8]) -> Option<(u64, u8)> {
     let [a, b, c, sequence] = *bytes.first_chunk()?;
     Some((u64::from(u32::from_le_bytes([a, b, c, 0])), sequence))
 }
 
-/// Two bytes, little-endian, where there are as many.
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|two| u16::from_le_bytes(*two))
 }
 
-/// Four bytes, little-endian, where there are as many.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four))
 }
 
-/// The integer of variable length that `bytes` begin with ("`Protocol::LengthEncodedInteger`"), and how many they are; `None`
-/// for what is none, and where more are needed.
+/// Returns the length-encoded integer ("`Protocol::LengthEncodedInteger`") at the start of `bytes` and its size; `None`
+/// if it is invalid or incomplete.
 pub(super) fn lenenc_at(bytes: &[u8]) -> Option<(u64, usize)> {
     let behind = |n: usize| {
         let mut eight = [0; 8];
@@ -89,11 +86,7 @@ pub(super) fn lenenc_at(bytes: &[u8]) -> Option<(u64, usize)> {
     }
 }
 
-/// Posts and gives an integer of variable length.
-///
-/// # Errors
-///
-/// [`Short`] where there is none, or not all of it was captured.
+/// Posts a length-encoded integer and returns it. Fails if it is invalid or was not captured.
 pub(super) fn lenenc<R: Reader>(
     c: &mut Cursor<'_, '_, '_, R>,
     account: Account,
@@ -104,11 +97,7 @@ pub(super) fn lenenc<R: Reader>(
     Ok(value)
 }
 
-/// Posts an integer of variable length whose value nobody looks at, so that equally long ones are the same.
-///
-/// # Errors
-///
-/// As [`lenenc`].
+/// Posts a length-encoded integer whose value does not matter, so that equally long ones are equivalent.
 pub(super) fn lenenc_free<R: Reader>(
     c: &mut Cursor<'_, '_, '_, R>,
     account: Account,
@@ -121,11 +110,8 @@ pub(super) fn lenenc_free<R: Reader>(
     c.skip(len as u64, account, field)
 }
 
-/// Posts a length to `framing` and as many bytes to `account`, and gives those that were captured.
-///
-/// # Errors
-///
-/// [`Short`] where the packet has fewer.
+/// Posts a length to `framing` and the bytes to `account`, and returns the captured ones. Fails if the packet is
+/// shorter.
 pub(super) fn lenenc_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,
@@ -135,11 +121,7 @@ pub(super) fn lenenc_text<'a, R: Reader>(
     c.text(len, account, field)
 }
 
-/// Posts a text and the NUL behind it; all that is left where there is none.
-///
-/// # Errors
-///
-/// [`Short`] where what is left was not captured as a whole.
+/// Posts a text with its NUL, or the whole rest without one. Fails if the rest was not captured completely.
 pub(super) fn nul_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,

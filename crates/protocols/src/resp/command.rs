@@ -1,4 +1,4 @@
-//! The command being read: its name and class, and what its arguments are.
+//! The current command: its name, its class, and the roles of its arguments.
 
 use super::pubsub::SubscriptionKind;
 use super::value::LeafAccounts;
@@ -8,15 +8,13 @@ use crate::pattern;
 use overhead_decode::{CountedText, Free, OpId, Out, Reader};
 use overhead_model::{Account, Class, Side};
 
-/// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArgumentField {
     part: ArgumentRole,
-    /// How far its content may differ; absent where it is looked at.
+    /// How its content may vary; absent if the content matters.
     free: Option<Free>,
 }
 
-/// Parts of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ArgumentRole {
     Command,
@@ -29,7 +27,6 @@ enum ArgumentRole {
 }
 
 impl ArgumentRole {
-    /// Account and name.
     #[inline]
     const fn title(self) -> (Account, &'static str) {
         match self {
@@ -49,25 +46,24 @@ impl ArgumentField {
         Self { part, free }
     }
 
-    /// Returns whether it is a key that is looked at.
+    /// Returns whether it is a key whose content matters.
     #[inline]
     pub fn is_key(self) -> bool {
         self.part == ArgumentRole::Key
     }
 
-    /// Returns the same, where other bytes than digits could end it.
+    /// Returns the field of an inline argument, which bytes other than digits could end.
     pub fn between_blanks(self) -> Self {
         Self { free: self.free.map(|_| Free::Digits), ..self }
     }
 
-    /// Posts `len` bytes of it.
     #[inline]
     pub fn post<R: Reader>(self, len: u64, out: &mut Out<'_, R>) {
         let (account, name, len) = self.announce(0, len, out);
         out.post(account, name, len);
     }
 
-    /// Says how far `len` bytes of it may differ that are posted behind the next `ahead` bytes, and returns what is to be posted.
+    /// Declares how `len` bytes posted after the next `ahead` ones may vary, and returns the field to post.
     #[inline]
     pub fn announce<R: Reader>(self, ahead: u64, len: u64, out: &mut Out<'_, R>) -> overhead_decode::Field {
         if let Some(free) = self.free {
@@ -77,7 +73,7 @@ impl ArgumentField {
         (account, name, len)
     }
 
-    /// Says that it may be shorter or longer, which is posted as a whole next, and not looked at however long it is.
+    /// Declares that the next argument, posted in one piece, may have another length.
     #[inline(never)]
     pub fn free_length<R: Reader>(self, bulk: &BulkString<'_>, out: &mut Out<'_, R>) {
         let (account, _) = self.part.title();
@@ -94,59 +90,59 @@ impl ArgumentField {
     }
 }
 
-/// The command being read, or the one read last.
+/// The current command, or the last one.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the command, independent of the others")]
 pub(super) struct Command {
     pub op: OpId,
-    /// By its first word; kept from command to command, for most are what the one before was.
+    /// By its first word. Kept, because most commands equal the previous one.
     first: ResolvedCommand,
-    /// Those before it, for most of the others are what one of these was.
+    /// The commands before it, because most others equal one of these.
     earlier: Vec<ResolvedCommand>,
-    /// By both words, where it has two. Absent until a command had.
+    /// By both words of a command with a subcommand. Absent before the first one.
     both: Option<Box<ResolvedCommand>>,
-    /// Arguments in all, the command word counted: at most [`wire::MAX_COUNT`].
+    /// Number of arguments, including the command word; at most [`wire::MAX_COUNT`].
     count: u32,
-    /// Place of the next argument; 0 is the command word.
+    /// Index of the next argument; 0 is the command word.
     place: u32,
-    /// Words that make the name: 1, or 2 with a subcommand.
+    /// Words in the name: 1, or 2 with a subcommand.
     words: u32,
-    /// Of these, the ones that were read.
+    /// Words of the name already read.
     known: u32,
     /// Values that still belong to the last option token.
     values: u8,
     options_over: bool,
-    /// The next argument that is no option is the text of a script.
+    /// The next argument that is not an option is the text of a script.
     script_due: bool,
-    /// The first word and this many arguments, its own place counted, came before: what follows from both is still there. 0 where
-    /// that would not be enough.
+    /// The first word and this argument count equal the previous command's, so that the derived fields still hold. 0 if
+    /// that is not enough.
     learned: u32,
-    /// What the arguments behind the name are does not depend on what they say.
+    /// The roles of the arguments after the name do not depend on their content.
     is_fixed: bool,
-    /// Places of the first and the last key, and how far one is from the next. Far behind all places without keys.
+    /// Index of the first and last key, and the step. Out of range without keys.
     keys: (u32, u32, u32),
-    /// Place of the argument that says how many keys there are, place of the first of these, and how far one is from the next. Far
-    /// behind all places where there is none.
+    /// Index of the argument with the number of keys, index of the first key, and the step. Out of range if there is
+    /// none.
     number: (u32, u32, u32),
     pub inline: bool,
     pub kind: CommandKind,
-    /// Patterns of its keys, where they are wanted.
+    /// Collects the patterns of its keys.
     wants_keys: bool,
     pub patterns: KeyPatterns,
 }
 
-/// Commands that change how replies are paired, or say something about the software.
+/// Commands that change the pairing of replies, or describe the software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandKind {
     Plain,
     Hello,
     Info,
-    /// What follows says which of the next three it is.
+    /// The next argument selects one of the next three.
     Reply,
     ReplyOn,
     ReplyOff,
     ReplySkip,
-    /// What follows says which of the next two it is.
+    /// The next argument selects one of the next two.
     SetInfo,
     LibraryName,
     LibraryVersion,
@@ -157,21 +153,19 @@ pub(super) enum CommandKind {
     Discard,
     Monitor,
     Replicate,
-    /// A replica's acknowledgment, which is not answered.
+    /// Acknowledgment of a replica, which is not answered.
     ReplicaAck,
     Reset,
 }
 
-/// Commands that are remembered beside the last one.
 const EARLIER: usize = 7;
 
-/// Where no keys are known to stand.
 const NO_KEYS: (u32, u32, u32) = (u32::MAX, 0, 1);
 
-/// Of a command that does not say how many keys it has.
+/// The command does not state its number of keys.
 const NO_NUMBER: (u32, u32, u32) = (u32::MAX, 0, 1);
 
-/// What a command is called whose name is not known and may be anything.
+/// Shown for an unknown name that may be private.
 const UNKNOWN: &str = "(unknown)";
 
 impl Default for Command {
@@ -200,18 +194,17 @@ impl Default for Command {
     }
 }
 
-/// A name, and what follows from it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResolvedCommand {
     name: RespWord,
-    /// What it is called, where that is not the name itself.
+    /// Display name, if it differs.
     listed: Option<&'static str>,
     entry: Option<&'static wire::CommandSpec>,
     kind: CommandKind,
     class: Class,
-    /// Belongs to setting up where it comes before the connection's first other command.
+    /// Setup if it comes before the connection's first other command.
     opening: bool,
-    /// With more arguments than these, it matters what they say.
+    /// With more arguments than this, their content matters.
     fixed: u32,
 }
 
@@ -237,7 +230,7 @@ impl ResolvedCommand {
         }
     }
 
-    /// Of a command with subcommands. What is none of them, and looks like no name, is not told.
+    /// Resolves a command with a subcommand. A word that is not one is hidden unless it looks like a name.
     fn two(first: &Self, word: &[u8]) -> Self {
         let (mut full, mut name) = (first.name, first.name);
         full.push(b"|", word);
@@ -262,22 +255,21 @@ impl ResolvedCommand {
         Self { name, listed, entry, kind, class, opening, fixed }
     }
 
-    /// Returns what the operation is called.
     pub fn name(&self) -> &str {
         self.listed.unwrap_or_else(|| self.name.as_str())
     }
 
-    /// Returns the class of the command, before (`begun` is false) or after the connection's first that is no set-up.
+    /// Returns the class of the command; `begun` if the connection has sent a command other than setup.
     #[inline]
     pub fn class(&self, begun: bool) -> Class {
         if self.opening && !begun { Class::Setup } else { self.class }
     }
 }
 
-/// Returns the class that a command always has, but for those that [`is_opening`].
+/// Returns the class of a command, except for [`is_opening`].
 pub(super) fn class(name: &str) -> Class {
     match name {
-        // What the subcommand sets holds for the connection. `CLIENT CACHING` is about the next command alone.
+        // The subcommands configure the connection. `CLIENT CACHING` affects only the next command.
         "HELLO"
         | "AUTH"
         | "CLIENT SETINFO"
@@ -295,7 +287,7 @@ pub(super) fn class(name: &str) -> Class {
     }
 }
 
-/// Returns whether drivers ask for this to set a connection up, and users for other reasons.
+/// Returns whether drivers send this for setup, and users for other reasons.
 fn is_opening(name: &str) -> bool {
     let always = matches!(
         name,
@@ -305,7 +297,7 @@ fn is_opening(name: &str) -> bool {
 }
 
 impl Command {
-    /// A new command of `count` arguments, which are looked at for a statement or not.
+    /// Begins a command of `count` arguments; `wants_statement` if its statement is wanted.
     pub fn begin(&mut self, op: OpId, count: u64, wants_statement: bool) {
         self.wants_keys = wants_statement;
         self.patterns.clear();
@@ -315,7 +307,6 @@ impl Command {
         self.script_due = false;
     }
 
-    /// Returns what is known of it by its words so far.
     pub fn named(&self) -> &ResolvedCommand {
         match self.known {
             0 => &ResolvedCommand::NOTHING,
@@ -324,17 +315,16 @@ impl Command {
         }
     }
 
-    /// Returns how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.earlier.capacity() * size_of::<ResolvedCommand>() + self.patterns.held()
     }
 
-    /// Arguments behind the command word.
+    /// Returns the number of arguments after the command word.
     pub fn arguments(&self) -> u32 {
         self.count.saturating_sub(1)
     }
 
-    /// Returns whether it matters what the next argument says.
+    /// Returns whether the content of the next argument matters.
     #[inline]
     pub fn needs_content(&self) -> bool {
         self.place < self.words || !self.is_fixed && self.is_looked_at()
@@ -361,12 +351,12 @@ impl Command {
             )
     }
 
-    /// Arguments before the next one, the name's words left out.
+    /// Returns the number of arguments between the name and the next one.
     fn arguments_before(&self) -> u32 {
         self.place.saturating_sub(self.words)
     }
 
-    /// Returns what the next argument is, and moves to the place after it. Its content is given where it matters.
+    /// Returns the role of the next argument, and advances. `word` is given if the content matters.
     #[inline]
     pub fn argument(&mut self, word: Option<&[u8]>) -> ArgumentField {
         let place = self.place;
@@ -380,7 +370,7 @@ impl Command {
         }
     }
 
-    /// Returns the same as a field. The pattern of a key is the same with other digits, and may not be with other letters.
+    /// Returns a positional argument as a field. A key's pattern depends on letters but not on the digits.
     #[inline]
     fn positional_field(&self, place: u32, free: Option<Free>) -> ArgumentField {
         if !self.is_key(place) {
@@ -390,14 +380,14 @@ impl Command {
         ArgumentField::of(ArgumentRole::Key, if is_looked_at { Some(Free::Digits) } else { free })
     }
 
-    /// Returns whether a key stands at `place`.
+    /// Returns whether the argument at index `place` is a key.
     #[inline]
     fn is_key(&self, place: u32) -> bool {
         let (first, last, step) = self.keys;
         place >= first && place <= last && (step == 1 || (place - first).is_multiple_of(step))
     }
 
-    /// Notes keys that begin to be found at `place`.
+    /// Determines the keys from the argument `place` on.
     fn find_keys(&mut self, place: u32, find: FindKeys) {
         match find {
             FindKeys::Range(last, step, limit) => {
@@ -409,7 +399,6 @@ impl Command {
         }
     }
 
-    /// Notes how many keys there are.
     fn count_keys(&mut self, number: Option<&[u8]>) {
         let number = number.and_then(wire::number).and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
         let (_, first, step) = std::mem::replace(&mut self.number, NO_NUMBER);
@@ -419,12 +408,12 @@ impl Command {
         };
     }
 
-    /// Returns what the argument at `place` is, where it can depend on what it says.
+    /// Returns the role of an argument that may depend on its content.
     #[inline(never)]
     fn looked_at(&mut self, place: u32, word: Option<&[u8]>) -> ArgumentField {
         let free = match word {
             None => Some(Free::Any),
-            // It is looked at for whether it is an option, and no option begins with a digit.
+            // Options never begin with a digit, so digits may vary.
             Some([b'0'..=b'9', ..]) if self.kind == CommandKind::Plain => Some(Free::Digits),
             Some(_) => None,
         };
@@ -462,14 +451,14 @@ impl Command {
         self.positional_field(place, free)
     }
 
-    /// An argument that is not a bulk string.
+    /// Skips an argument that is not a bulk string.
     pub fn odd_argument(&mut self) {
         if self.argument(None).is_key() && self.wants_keys {
             self.patterns.push_unknown();
         }
     }
 
-    /// Takes in a whole argument for the statement, where it is a key.
+    /// Notes a complete argument for the statement, if it is a key.
     #[inline]
     pub fn take_key(&mut self, field: ArgumentField, body: &[u8]) {
         if self.wants_keys && field.is_key() {
@@ -477,21 +466,21 @@ impl Command {
         }
     }
 
-    /// Takes in `len` bytes of an argument likewise, of which these were captured.
+    /// Notes a piece of `len` bytes of an argument, of which only `bytes` were captured.
     pub fn take_key_piece(&mut self, field: ArgumentField, bytes: &[u8], len: u64) {
         if self.wants_keys && field.is_key() {
             self.patterns.push_piece(bytes, len);
         }
     }
 
-    /// An argument that came in pieces is whole.
+    /// Ends an argument that arrived in pieces.
     pub fn end_key(&mut self, field: ArgumentField) {
         if self.wants_keys && field.is_key() {
             self.patterns.end_pieces();
         }
     }
 
-    /// Returns its name and its statement, which is empty without keys.
+    /// Returns name and statement; the statement is empty without keys.
     pub fn name_and_statement(&mut self) -> (&str, &str) {
         let named = match self.known {
             0 => &ResolvedCommand::NOTHING,
@@ -501,7 +490,7 @@ impl Command {
         (named.name(), self.patterns.statement(named.name()))
     }
 
-    /// A word of the name. Most commands are as the one before was, with as many arguments.
+    /// Reads a word of the name. Most commands equal the previous one, in the number of arguments too.
     #[inline(never)]
     fn name_word(&mut self, place: u32, word: &[u8]) -> ArgumentField {
         if place == 0 && self.count == self.learned && self.first.name.is(word) {
@@ -539,7 +528,7 @@ impl Command {
         }
     }
 
-    /// Another command than the one before.
+    /// Reads the first word of a command that differs from the previous one.
     fn name_first(&mut self, word: &[u8]) {
         if let Some(known) = self.earlier.iter_mut().find(|known| known.name.is(word)) {
             std::mem::swap(known, &mut self.first);
@@ -556,7 +545,7 @@ impl Command {
         self.earlier.push(before);
     }
 
-    /// Looks at an argument that says more than its bytes.
+    /// Reads an argument whose content matters.
     #[inline]
     pub fn content<R: Reader>(&mut self, word: &[u8], out: &mut Out<'_, R>) {
         if self.kind != CommandKind::Plain {
@@ -567,7 +556,7 @@ impl Command {
     #[inline(never)]
     fn special_content<R: Reader>(&mut self, word: &[u8], out: &mut Out<'_, R>) {
         let is = |text: &str| text.as_bytes().eq_ignore_ascii_case(word);
-        // The place is that of the argument after this one.
+        // The index is already that of the next argument.
         match (self.kind, self.place) {
             (CommandKind::Reply, 3) if is("OFF") => self.kind = CommandKind::ReplyOff,
             (CommandKind::Reply, 3) if is("SKIP") => self.kind = CommandKind::ReplySkip,
@@ -581,7 +570,6 @@ impl Command {
         }
     }
 
-    /// Accounts of the reply's leaves.
     pub fn leaves(&self) -> LeafAccounts {
         let write = self.named().entry.is_some_and(|entry| entry.write);
         let integer = if write { Account::Status } else { Account::Data };

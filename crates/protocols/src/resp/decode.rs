@@ -1,4 +1,4 @@
-//! Bytes to postings, for both directions.
+//! Decodes both directions into postings.
 
 use super::Resp;
 use super::command::{ArgumentField, Command};
@@ -11,15 +11,14 @@ use overhead_decode::near;
 use overhead_decode::{Input, Malformed, Out, Reader, Step};
 use overhead_model::{Account, Side};
 
-/// Arguments up to this length are waited for where it matters what they say.
+/// Longest argument whose content is read, and waited for.
 const INSPECTED: u64 = 512;
 
-/// The command being read.
 #[derive(Debug)]
 pub(super) struct RespRequest {
     pub stage: RespStage,
     pub command: Command,
-    /// An argument that is not a bulk string, which Redis refuses. Absent until there is one.
+    /// An argument that is not a bulk string, which Redis refuses. Absent before the first one.
     odd: Option<Box<RespValue>>,
     pub scanned: usize,
 }
@@ -28,15 +27,15 @@ pub(super) struct RespRequest {
 pub(super) enum RespStage {
     /// Between commands.
     Idle,
-    /// Before the next of this many arguments.
+    /// Before the next argument; the number left.
     Arguments(u64),
-    /// Within an argument; then this many more.
+    /// In an argument; `further` ones follow.
     Body { left: u64, field: ArgumentField, further: u64 },
-    /// Within an argument that is not a bulk string.
+    /// In an argument that is not a bulk string; the number that follows.
     Odd(u64),
 }
 
-/// Accounts of values that a client sends where a string was due.
+/// Accounts of values in the place of a string.
 const ODD: LeafAccounts =
     LeafAccounts { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
 
@@ -51,7 +50,7 @@ impl RespRequest {
 }
 
 impl Resp {
-    /// Decodes commands as far as `input` goes; the step that stopped it.
+    /// Decodes commands until `input` ends, and returns the step to stop with.
     pub(super) fn commands<R: Reader>(
         &mut self,
         input: &mut Input<'_>,
@@ -78,7 +77,7 @@ impl Resp {
         Ok(Step::Progress)
     }
 
-    /// A line that ends in LF; where there is none yet, the step to return.
+    /// Returns a line that ends in LF, or the step to stop with.
     fn line<'a>(&mut self, input: &Input<'a>) -> Result<Result<&'a [u8], Step>, Malformed> {
         let from = self.request.scanned.min(input.bytes.len());
         if let Some(end) = near::find(b'\n', input.bytes.get(from..).unwrap_or_default()) {
@@ -127,14 +126,14 @@ impl Resp {
         Ok(None)
     }
 
-    /// Redis passes over empty lines and empty arrays without an answer.
+    /// Redis skips empty lines and empty arrays without a reply.
     fn empty<R: Reader>(len: u64, out: &mut Out<'_, R>) {
         let op = out.orphan("(empty)");
         out.post(Account::Framing, "empty command", len);
         out.close(op, overhead_model::Outcome::NoReply);
     }
 
-    /// A whole command on one line, words apart by spaces.
+    /// Posts a complete inline command, with words separated by spaces.
     fn inline<R: Reader>(&mut self, line: &[u8], text: &[u8], out: &mut Out<'_, R>) -> Result<(), Malformed> {
         if !text.iter().all(|&byte| byte >= b' ' || byte == b'\t') {
             return Err(Malformed("neither a command nor an inline command"));
@@ -162,7 +161,7 @@ impl Resp {
         self.pairing.request(&mut self.request.command, out)
     }
 
-    /// A command of `count` arguments begins, with a line of `len` bytes.
+    /// Begins a command of `count` arguments with a line of `len` bytes.
     fn begin_array<R: Reader>(&mut self, count: u64, len: u64, out: &mut Out<'_, R>) {
         self.request.command.begin(out.open(), count, out.wants_statements());
         out.charge(self.request.command.op);
@@ -170,7 +169,7 @@ impl Resp {
         self.request.stage = RespStage::Arguments(count);
     }
 
-    /// Takes in `further` arguments as far as each is there as a whole, and as much of the next one as can be told.
+    /// Posts complete arguments of the `further` ones, and the available part of the next one.
     fn arguments<R: Reader>(
         &mut self,
         mut further: u64,
@@ -284,7 +283,7 @@ impl Resp {
         self.pairing.request(&mut self.request.command, out)
     }
 
-    /// Decodes replies as far as `input` goes; the step that stopped it.
+    /// Decodes replies until `input` ends, and returns the step to stop with.
     pub(super) fn replies<R: Reader>(
         &mut self,
         input: &mut Input<'_>,
@@ -324,7 +323,8 @@ impl Resp {
         Ok(Step::Progress)
     }
 
-    /// Whose value begins; the step to return where it takes more to say that, `None` where what came is of none.
+    /// Returns the operation of the next value; the step to stop with if that needs more bytes; `None` if the bytes
+    /// belong to no value.
     #[inline]
     fn begin_reply<R: Reader>(
         &mut self,
@@ -342,7 +342,7 @@ impl Resp {
         }
     }
 
-    /// The same, where it takes more than the first byte to say that.
+    /// Does the same if the first byte is not enough.
     #[inline(never)]
     fn find_target<R: Reader>(
         &mut self,

@@ -9,9 +9,9 @@
 //!           % map | ~ set | > push | | attribute | streamed $? *? …     RESP3
 //! ```
 //!
-//! Command words and option tokens are `query`, other arguments `data`; the command table of Redis itself
-//! (`commands.rs`, generated) tells them apart and says whether an integer reply counts what was done (`status`) or is what was
-//! asked for (`data`).
+//! Command words and option tokens are `query`, other arguments `data`. The command table of Redis (`commands.rs`,
+//! generated) distinguishes them, and whether an integer reply counts changes (`status`) or is the requested value
+//! (`data`).
 
 mod command;
 mod commands;
@@ -34,36 +34,34 @@ use replication::ReplicationStream;
 use std::hash::Hasher;
 use value::RespValue;
 
-/// Returns whether this is a command that servers have, or one and its subcommand, as in `CLIENT|LIST`; in upper or lower case.
+/// Returns whether this is a known command, or a command with its subcommand as in `CLIENT|LIST`, in upper or lower
+/// case.
 pub fn knows(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     wire::CommandSpec::named(&name).is_some() || command::class(&name.replace('|', " ")) != Class::Workload
 }
 
-/// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: true,
-    // PING
     greeting: b"PING\r\n",
     answer: b"+PONG\r\n",
     is_greeted: |answer| [&b"+PONG"[..], b"-NOAUTH", b"-DENIED"].iter().any(|word| answer.starts_with(word)),
 };
 
-/// State of one connection.
 #[derive(Debug)]
 pub struct Resp {
     request: RespRequest,
     reply: RespValue,
-    /// Whose value is being read.
+    /// The operation of the current value.
     target: Option<RespReplyTarget>,
     pairing: RespPairing,
-    /// What comes where the server is a primary and the client its replica. Absent until then.
+    /// The stream from a primary to its replica. Absent before it begins.
     replication: Option<Box<ReplicationStream>>,
 }
 
 impl Resp {
-    /// Returns a decoder for a new connection; `mid_stream` where its start was not captured.
+    /// Returns a decoder for a connection; `mid_stream` if its start was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self {
             request: RespRequest::new(),
@@ -75,7 +73,7 @@ impl Resp {
     }
 }
 
-/// Returns what the first bytes of a direction look like. Inline commands and status lines are as other protocols have them.
+/// Inline commands and status lines look like those of other protocols.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match (value(bytes), inline_command(bytes)) {
         (Sniff::No, Boundary::Yes) => Sniff::Perhaps(Side::Request),
@@ -92,7 +90,7 @@ impl Decoder for Resp {
             Side::Request => self.commands(&mut left, out),
             Side::Response => self.replies(&mut left, out),
         }?;
-        // What a step needs is counted from its start; where something was consumed, the next call asks again.
+        // A step's need is counted from its start; if bytes were consumed, the next call asks again.
         Ok(if left.available() < input.available() { Step::Progress } else { step })
     }
 
@@ -121,7 +119,7 @@ impl Decoder for Resp {
     }
 
     fn quiet(&self) -> Option<u64> {
-        // What is not named here is of the message being read.
+        // The other fields belong to the current message.
         let Self { request, reply: _, target, pairing, replication } = self;
         let between = request.stage == RespStage::Idle && target.is_none() && replication.is_none();
         between.then(|| pairing.quiet()).flatten()
@@ -136,7 +134,7 @@ impl Decoder for Resp {
     }
 }
 
-/// Whether a RESP value begins here.
+/// Returns whether a RESP value begins here.
 fn value(bytes: &[u8]) -> Sniff {
     match bytes {
         [] => Sniff::More,
@@ -165,9 +163,9 @@ fn value(bytes: &[u8]) -> Sniff {
     }
 }
 
-/// Whether bytes in the midst of a stream begin a message.
+/// Returns whether bytes within a stream begin a message.
 fn boundary(side: Side, bytes: &[u8]) -> Boundary {
-    // Asked at every byte: what lies further ahead must not be looked at each time.
+    // Asked at every byte, so only a window is inspected.
     let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
     match (side, value(bytes)) {
         (_, Sniff::More) => Boundary::More,
@@ -178,7 +176,7 @@ fn boundary(side: Side, bytes: &[u8]) -> Boundary {
     }
 }
 
-/// Whether `bytes` begin an inline command that the command table knows.
+/// Returns whether `bytes` begin an inline command in the command table.
 fn inline_command(bytes: &[u8]) -> Boundary {
     let word = bytes.split(u8::is_ascii_whitespace).next().unwrap_or_default();
     if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)) {

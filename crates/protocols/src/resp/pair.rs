@@ -1,4 +1,4 @@
-//! Commands to operations: which reply answers which command.
+//! Pairs replies with commands.
 
 use super::command::{Command, CommandKind};
 use super::pubsub::{self, SubscriptionCounts, SubscriptionKind};
@@ -10,102 +10,99 @@ use overhead_model::{Account, Class, Outcome};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-/// A command that waits for its reply.
 #[derive(Clone, Copy, Debug)]
 struct RespPending {
     op: OpId,
     leaves: LeafAccounts,
     kind: CommandKind,
     due: DueValues,
-    /// Replies are switched off for it: the confirmations of a subscription, and nothing else, come all the same.
+    /// Replies are switched off: only confirmations of subscriptions arrive.
     silent: bool,
-    /// It had a value of its answer.
+    /// Part of the reply has arrived.
     begun: bool,
 }
 
-/// What a command still waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DueValues {
-    /// So many values: one, but one per channel of a subscription.
+    /// A number of values: one, or one per channel of a subscription.
     Values(u64),
-    /// The confirmations that every subscription of a family is over.
+    /// Confirmations until no subscription of the kind is left.
     All,
 }
 
-/// Whose value the next one is.
+/// The operation of the next value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RespReplyTarget {
     pub op: OpId,
     pub leaves: LeafAccounts,
-    /// Who listens to the leaves.
     pub listens: LeafConsumer,
-    /// How it ends, where it answers nothing.
+    /// The outcome, if it answers no command.
     unpaired: Option<Outcome>,
 }
 
-/// Who listens to the leaves of a value.
+/// Which part of the decoder reads the leaves of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeafConsumer {
     Nobody,
-    /// It names the server and its version.
+    /// The name and version of the server.
     Software,
-    /// It confirms subscriptions.
+    /// Confirmations of subscriptions.
     Subscriptions,
 }
 
-/// What is sent without being asked for. Its first words are looked at.
+/// Accounts of pushed values, whose first words matter.
 const DATA: LeafAccounts =
     LeafAccounts { status: Account::Status, integer: Account::Data, data: Account::Data, free: false };
 
-/// Which reply answers which command.
 #[derive(Debug)]
 pub(super) struct RespPairing {
     pending: VecDeque<RespPending>,
-    /// All that decoding depends on while no command waits.
+    /// The state that decoding depends on while no command waits.
     state: Versioned<State>,
     mid_stream: bool,
-    /// The key of the map entry whose value comes next, in a reply to `HELLO`.
+    /// The map key just read in a reply to `HELLO`.
     expects: HelloField,
-    /// The confirmation of a subscription that is being read.
+    /// The confirmation being read.
     confirms: Option<CommandKind>,
 }
 
-/// What commands and their replies changed for those after them.
+/// Effects of earlier commands and replies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the connection, independent of the others")]
 struct State {
     replies: ReplyMode,
-    /// A command came that is no set-up.
+    /// A command other than setup was sent.
     begun: bool,
     subscriptions: SubscriptionCounts,
-    /// The server speaks RESP3, where an array is never a push.
+    /// The server speaks RESP3, so an array is never a push.
     resp3: bool,
     monitoring: bool,
-    /// Arrays can be messages, or status lines those of `MONITOR`.
+    /// Arrays may be messages, or status lines output of `MONITOR`.
     irregular: bool,
-    /// What else is sent is what a primary sends its replica.
+    /// Other values are the stream from a primary to its replica.
     replicates: bool,
-    /// Subscriptions that wait for `EXEC`. Absent where none do.
+    /// Subscriptions that wait for `EXEC`, if any.
     queued: Option<Box<QueuedSubscriptions>>,
     server_name: Option<String>,
 }
 
-/// Pub/sub commands in a transaction: `EXEC` answers with an array that has a place for each, and so many values.
+/// Pub/sub commands in a transaction: the array in the reply to `EXEC` has an element for each of them, followed by
+/// extra values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct QueuedSubscriptions {
-    /// Subscriptions there will be, by family, where all those queued are new.
+    /// Subscriptions by kind, assuming that all queued ones are new.
     counts: [u64; 3],
-    /// Values beyond one for each command.
+    /// Values beyond one per command.
     beyond: u64,
 }
 
-/// What `CLIENT REPLY` asked for.
+/// The mode set by `CLIENT REPLY`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum ReplyMode {
     #[default]
     On,
     Off,
-    /// Not to the next command.
+    /// Off for the next command only.
     SkipOne,
 }
 
@@ -118,7 +115,7 @@ enum HelloField {
 }
 
 impl RespPairing {
-    /// No command waits. There is room for one: most clients wait for each reply.
+    /// Has room for one command: most clients wait for each reply.
     pub fn new(mid_stream: bool) -> Self {
         let state = State {
             replies: ReplyMode::On,
@@ -140,8 +137,7 @@ impl RespPairing {
         }
     }
 
-    /// Returns the version of all that decoding depends on; `None` while a command waits, and where what is sent next is asked
-    /// for by none.
+    /// Returns the version of the state; `None` while a command waits or unrequested values may arrive.
     #[inline]
     pub fn quiet(&self) -> Option<u64> {
         let Self { pending, state, mid_stream: _, expects, confirms } = self;
@@ -149,20 +145,18 @@ impl RespPairing {
         (!waits && !state.monitoring && !state.replicates).then(|| state.version())
     }
 
-    /// Feeds all that decoding depends on while no command waits.
     pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
         self.mid_stream.hash(state);
         self.state.hash(state);
         true
     }
 
-    /// Returns whether what is sent next is what a primary sends its replica.
+    /// Returns whether the next value belongs to the stream of a primary.
     #[inline]
     pub fn replicates(&self) -> bool {
         self.state.replicates
     }
 
-    /// A command is complete.
     pub fn request<R: Reader>(&mut self, command: &mut Command, out: &mut Out<'_, R>) -> Result<(), Malformed> {
         let (op, kind) = (command.op, command.kind);
         let via = if command.inline { "inline" } else { "array" };
@@ -194,7 +188,7 @@ impl RespPairing {
         Ok(())
     }
 
-    /// Returns whether the server will not reply to the command that came, as `CLIENT REPLY` and it itself say.
+    /// Returns whether the server sends no reply to a command, because of `CLIENT REPLY` or the command's kind.
     #[inline]
     fn is_silent(&mut self, kind: CommandKind) -> bool {
         let silent = match kind {
@@ -213,8 +207,8 @@ impl RespPairing {
         silent
     }
 
-    /// Whose value the next one is, where its `first` byte says enough: a command waits that is answered like most, and there is
-    /// nothing that could come in between but what a push begins with.
+    /// Returns the operation of the next value if its `first` byte is enough: an ordinary command waits, and only a
+    /// value with a push type could intervene.
     #[inline]
     pub fn plain_target(&self, first: u8) -> Option<RespReplyTarget> {
         let is_plain =
@@ -223,7 +217,7 @@ impl RespPairing {
         Some(RespReplyTarget { op: front.op, leaves: front.leaves, listens: LeafConsumer::Nobody, unpaired: None })
     }
 
-    /// Decides whose value begins at `bytes`; `None` where more bytes are needed.
+    /// Returns the operation of the value at the start of `bytes`; `None` if more bytes are needed.
     pub fn target<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) -> Option<RespReplyTarget> {
         let &first = bytes.first()?;
         let can_be_push = match first {
@@ -280,8 +274,7 @@ impl RespPairing {
         }
     }
 
-    /// Closes the commands at the front that are over, where only the value after them, which confirms `confirmed`, can
-    /// tell.
+    /// Closes commands at the front that turn out to be complete, given that the next value confirms `confirmed`.
     fn settle<R: Reader>(&mut self, confirmed: Option<CommandKind>, out: &mut Out<'_, R>) {
         while let Some(front) = self.pending.front() {
             let open_ended = front.silent || front.due == DueValues::All && front.begun;
@@ -293,7 +286,7 @@ impl RespPairing {
         }
     }
 
-    /// The reply to an `EXEC` begins with `bytes`, in which subscriptions are confirmed. `None` where it takes more of them.
+    /// Begins the reply to an `EXEC` with queued subscriptions. `None` if more bytes are needed.
     fn begin_exec(&mut self, bytes: &[u8]) -> Option<()> {
         let is_executed = bytes.first() == Some(&b'*') && *bytes.get(1)? != b'-';
         let beyond = self.state.queued.as_ref().map_or(0, |queued| queued.beyond);
@@ -304,7 +297,6 @@ impl RespPairing {
         Some(())
     }
 
-    /// A value is complete.
     pub fn reply<R: Reader>(&mut self, target: RespReplyTarget, kind: u8, out: &mut Out<'_, R>) {
         if self.state.irregular || target.listens != LeafConsumer::Nobody || target.unpaired.is_some() || kind == b'>' {
             self.confirms = None;
@@ -316,7 +308,7 @@ impl RespPairing {
         let error = matches!(kind, b'-' | b'!');
         if let Some(outcome) = target.unpaired {
             if outcome == Outcome::NoReply {
-                // The server does reply: `CLIENT REPLY` was refused.
+                // The server replied, so it refused `CLIENT REPLY`.
                 self.state.put(|state| &mut state.replies, ReplyMode::On);
             }
             out.close(target.op, outcome);
@@ -349,7 +341,7 @@ impl RespPairing {
         self.expects = HelloField::Nothing;
     }
 
-    /// Takes in a leaf of a reply; the server's name and version once both were heard.
+    /// Reads a leaf of a reply; returns the server's name and version once both are known.
     pub fn hear(&mut self, listens: LeafConsumer, kind: u8, leaf: &[u8]) -> Option<String> {
         match listens {
             LeafConsumer::Nobody => None,
@@ -361,7 +353,7 @@ impl RespPairing {
         }
     }
 
-    /// Listens to the leaves of a value that is a confirmation or holds some.
+    /// Reads a leaf of a confirmation, or of a value that contains confirmations.
     fn hear_confirmation(&mut self, kind: u8, leaf: &[u8]) {
         match (self.confirms, kind) {
             (None, b'$') => self.confirms = pubsub::confirmation(leaf),
@@ -375,7 +367,7 @@ impl RespPairing {
         }
     }
 
-    /// Listens to the leaves of a reply to `HELLO` or `INFO`.
+    /// Reads a leaf of a reply to `HELLO` or `INFO`.
     fn hear_software(&mut self, leaf: &[u8]) -> Option<String> {
         match std::mem::take(&mut self.expects) {
             HelloField::ServerName => self.state.put(|state| &mut state.server_name, Some(title(leaf))),
@@ -390,12 +382,12 @@ impl RespPairing {
         None
     }
 
-    /// Returns whether a command waits for its reply.
     pub fn waits(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Whether bytes that begin with `first` are those of a snapshot, or come while the server makes one.
+    /// Returns the operation if bytes that begin with `first` belong to a snapshot, or come while the server prepares
+    /// one.
     pub fn awaits_snapshot(&self, first: u8) -> Option<OpId> {
         let front = self
             .pending
@@ -404,7 +396,7 @@ impl RespPairing {
         Some(front.op)
     }
 
-    /// The snapshot itself answers the command that asked for it.
+    /// Begins the snapshot, which answers the command that requested it.
     pub fn begin_snapshot<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if let Some(front) = self.pending.pop_front() {
             out.close(front.op, Outcome::Ok);
@@ -412,12 +404,11 @@ impl RespPairing {
         self.state.put(|state| &mut state.replicates, true);
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.pending.capacity() * size_of::<RespPending>()
     }
 
-    /// Replies were lost: what waits cannot be told from what was answered in the loss.
+    /// Replies were lost: every waiting command may have been answered.
     pub fn lost<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         for pending in self.pending.drain(..) {
             out.close(pending.op, Outcome::Unanswered);
@@ -430,10 +421,10 @@ impl RespPairing {
 }
 
 impl State {
-    /// What `command` changes, which waits for `due` now that a value of this `kind` answers it.
+    /// Applies the effect of `command`, which still waits for `due`, when a value of type `kind` answers it.
     fn take_effect(&mut self, command: CommandKind, due: DueValues, kind: u8, error: bool) {
         match command {
-            // A transaction is over, whichever way.
+            // The transaction has ended.
             CommandKind::Exec if error || due == DueValues::Values(0) => self.queued = None,
             CommandKind::Discard => self.queued = None,
             _ if error => {}
@@ -456,7 +447,7 @@ impl State {
         self.irregular = self.monitoring || self.subscriptions.any() && !self.resp3;
     }
 
-    /// A pub/sub command waits for `EXEC`.
+    /// Queues a pub/sub command until `EXEC`.
     fn queue(&mut self, family: SubscriptionKind, subscribes: bool, due: DueValues) {
         let now = [SubscriptionKind::Channels, SubscriptionKind::Patterns, SubscriptionKind::Shards]
             .map(|family| self.subscriptions.count(family));
@@ -477,7 +468,7 @@ impl RespPending {
             || self.kind == CommandKind::Exec && self.begun
     }
 
-    /// Returns whether a value that confirms `confirmed` is of its answer.
+    /// Returns whether a value that confirms `confirmed` belongs to this reply.
     fn is_answered_by(&self, confirmed: Option<CommandKind>) -> bool {
         match confirmed {
             Some(kind) => self.kind == kind || self.kind == CommandKind::Exec && self.begun,

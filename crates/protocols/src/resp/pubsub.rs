@@ -1,78 +1,73 @@
-//! Publish and subscribe: which values confirm a subscription or its end, which are messages, and how many subscriptions of
-//! each kind are left.
+//! Publish and subscribe: recognises confirmations and messages, and counts the subscriptions left.
 //!
-//! Every channel or pattern that a command names is confirmed by a value of its own, and so is the end of every subscription
-//! where a command names none (one value with a null where there was none). A confirmation says how many are left:
+//! Each channel or pattern in a command has its own confirmation, and so has each subscription that ends because a
+//! command names none (a single null if there was none). A confirmation states the number left:
 //!
 //! ```text
 //! (p)(un)subscribe   channels and patterns together
 //! s(un)subscribe     sharded channels
 //! ```
 //!
-//! Confirmations are sent where `CLIENT REPLY` switched replies off, too.
+//! Confirmations are sent even if `CLIENT REPLY` switched replies off.
 
 use super::command::CommandKind;
 use super::wire;
 use crate::limits;
 
-/// What a subscription is to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SubscriptionKind {
     Channels,
     Patterns,
-    /// Channels of one slot of a cluster.
+    /// Channels of one cluster slot.
     Shards,
 }
 
-/// Subscriptions of a connection, as its confirmations say.
+/// Subscriptions of a connection, as confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SubscriptionCounts {
-    /// By [`SubscriptionKind`].
     counts: [u64; 3],
-    /// Each count is right. Where the start of the connection was not seen, the sum of channels and patterns alone is.
+    /// Every count is correct. If the start of the connection was not seen, only the sum of channels and patterns is.
     exact: bool,
-    /// Messages come, whatever was counted.
+    /// Messages arrive although none is counted.
     assumed: bool,
 }
 
 impl SubscriptionCounts {
-    /// Those of a new connection: none; or, where `mid_stream`, unknown ones.
+    /// Returns no subscriptions, or unknown ones if `mid_stream`.
     pub fn new(mid_stream: bool) -> Self {
         Self { counts: [0; 3], exact: !mid_stream, assumed: false }
     }
 
-    /// Returns whether there are any.
     pub fn any(&self) -> bool {
         self.assumed || self.counts != [0; 3]
     }
 
-    /// Returns how many there are of a family, as far as is known.
     pub fn count(&self, family: SubscriptionKind) -> u64 {
         self.counts[family as usize]
     }
 
-    /// Returns whether a command to end all of a family has had its last confirmation; `None` where that cannot be told.
+    /// Returns whether the last confirmation of a command that ends all subscriptions of a kind has arrived, if known.
     pub fn none_left(&self, family: SubscriptionKind) -> Option<bool> {
         let known = self.exact || family == SubscriptionKind::Shards || self.together() == 0;
         known.then(|| self.count(family) == 0)
     }
 
-    /// Channels and patterns, which are counted together.
+    /// Channels and patterns are counted together.
     fn together(&self) -> u64 {
         self.count(SubscriptionKind::Channels) + self.count(SubscriptionKind::Patterns)
     }
 
-    /// A message came: there is a subscription.
+    /// Notes a message, which proves a subscription.
     pub fn message(&mut self) {
         self.assumed |= !self.any();
     }
 
-    /// What was sent is not known.
+    /// Confirmations may have been lost.
     pub fn lost(&mut self) {
         self.exact = false;
     }
 
-    /// A confirmation of `kind` says how many are `left`.
+    /// Notes a confirmation that states `left` subscriptions.
     pub fn confirmed(&mut self, kind: CommandKind, left: u64) {
         let (CommandKind::Subscribe(family) | CommandKind::Unsubscribe(family)) = kind else { return };
         let other = match family {
@@ -81,7 +76,7 @@ impl SubscriptionCounts {
             SubscriptionKind::Shards => 0,
         };
         if left < other {
-            // Some of these were subscribed to where it was not seen: they are what is left.
+            // Some subscriptions were unseen: they are the ones left.
             self.exact = false;
             self.counts[SubscriptionKind::Channels as usize] = left;
             self.counts[SubscriptionKind::Patterns as usize] = 0;
@@ -111,7 +106,8 @@ pub(super) fn is_message(word: &[u8]) -> bool {
     matches!(word, b"message" | b"pmessage" | b"smessage")
 }
 
-/// Returns the first element of an aggregate, where it is a bulk string; empty where it is not; `None` where it is not there yet.
+/// Returns the first element of an aggregate if it is a bulk string, otherwise an empty text; `None` if it is
+/// incomplete.
 pub(super) fn first_element(bytes: &[u8]) -> Option<&[u8]> {
     let count = wire::line(bytes, 0).unwrap_or(Some(b""))?;
     if count.get(1..).and_then(wire::number).is_none_or(|count| count <= 0) {

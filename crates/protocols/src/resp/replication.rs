@@ -1,4 +1,4 @@
-//! What a primary sends its replica once `PSYNC` or `SYNC` is answered: a snapshot, then the commands that change the data.
+//! The stream from a primary to its replica after the reply to `PSYNC` or `SYNC`: a snapshot, then write commands.
 //!
 //! ```text
 //! LF                                     while the snapshot is made
@@ -12,14 +12,13 @@ use super::wire;
 use overhead_decode::{Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome};
 
-/// Length of the mark behind a snapshot whose length was not known when it began.
+/// Length of the mark after a snapshot of unknown length.
 const MARK: usize = 40;
 
-/// All that is replicated is the user's.
+/// Replicated data is user data.
 const REPLICATED: LeafAccounts =
     LeafAccounts { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
 
-/// Where the stream stands.
 #[derive(Debug)]
 pub(super) struct ReplicationStream {
     stage: ReplicationStage,
@@ -30,9 +29,9 @@ pub(super) struct ReplicationStream {
 #[derive(Clone, Copy, Debug)]
 enum ReplicationStage {
     Between,
-    /// So many bytes of the snapshot are left.
+    /// Bytes of the snapshot left.
     Snapshot(u64),
-    /// The snapshot ends with this.
+    /// The snapshot ends with this mark.
     Until([u8; MARK]),
     Command,
 }
@@ -42,8 +41,8 @@ impl ReplicationStream {
         Self { stage: ReplicationStage::Between, op: OpId(0), value: RespValue::new() }
     }
 
-    /// Decodes as far as `input` goes, and gives the step that stopped it; `None` where an answer begins, which can come
-    /// between commands of the stream where a command of the replica `waits` for one.
+    /// Decodes until `input` ends, and returns the step to stop with; `None` if a reply begins, which may come between
+    /// commands of the stream if a command of the replica waits.
     pub fn run<R: Reader>(
         &mut self,
         waits: bool,
@@ -162,7 +161,7 @@ impl ReplicationStream {
         self.stage = ReplicationStage::Between;
     }
 
-    /// Bytes were lost in the midst of a command.
+    /// Bytes were lost inside a command.
     pub fn lost<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if !matches!(self.stage, ReplicationStage::Between) {
             self.end(out);

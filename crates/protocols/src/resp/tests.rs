@@ -22,19 +22,18 @@ fn talk(conversation: &[(Side, &str)]) -> Transcript {
     check(|| Resp::new(false), &bytes)
 }
 
-/// The one line that a conversation with a single operation comes to.
 fn single(request: &str, response: &str) -> String {
     let summary = talk(&[(C, request), (S, response)]).summary();
     assert_eq!(summary.len(), 1, "{summary:#?}");
     summary.concat()
 }
 
-/// Several commands, their words apart by spaces.
+/// Builds several commands, with words separated by spaces.
 fn commands(lines: &[&str]) -> String {
     lines.iter().map(|line| command(&line.split(' ').collect::<Vec<_>>())).collect()
 }
 
-/// Name, outcome and bytes of the answer of each operation.
+/// Returns name, outcome and response bytes of each operation.
 fn answers(transcript: &Transcript) -> Vec<(String, Outcome, u64)> {
     let answer = |op: &overhead_testing::transcript::Entry| {
         (op.name().to_owned(), op.outcome.unwrap_or(Outcome::Unanswered), op.amounts[S as usize].total())
@@ -42,7 +41,6 @@ fn answers(transcript: &Transcript) -> Vec<(String, Outcome, u64)> {
     transcript.ops.iter().map(answer).collect()
 }
 
-/// A command as an array of bulk strings.
 fn command(words: &[&str]) -> String {
     let words = words.iter().flat_map(|word| [format!("${}", word.len()), (*word).to_owned()]);
     let lines: Vec<String> = std::iter::once(format!("*{}", words.clone().count() / 2)).chain(words).collect();
@@ -65,14 +63,14 @@ fn set_with_options_tells_tokens_from_values() {
 
 #[test]
 fn options_of_one_server_alone_are_options() {
-    // Valkey 9: set where the value is this one.
+    // Valkey 9: set if the value is this one.
     let set = command(&["SET", "key", "new", "IFEQ", "before"]);
     assert!(single(&set, "+OK\r\n").contains("query 7, data 12 |"), "{}", single(&set, "+OK\r\n"));
 }
 
 #[test]
 fn options_end_where_members_begin() {
-    // The member is called NX: it comes after a score, where no option can stand.
+    // The member is called NX: after a score, options are not possible.
     let add = command(&["ZADD", "z", "NX", "1", "NX"]);
     assert_eq!(single(&add, ":1\r\n"), "workload ZADD [array] ok: framing 34, query 6, data 4 | framing 3, status 1");
 }

@@ -5,31 +5,28 @@ use crate::limits;
 use overhead_decode::{Free, Input, Malformed, Out, Reader, Step};
 use overhead_model::Account;
 
-/// Bodies up to this length are waited for where their content matters.
+/// Longest body whose content is read, and waited for.
 const INSPECTED: u64 = 4096;
 
-/// Accounts of the leaves, which depend on what was asked.
+/// Accounts of the leaves, depending on the command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafAccounts {
-    /// Simple strings and errors.
     pub status: Account,
-    /// Integers.
     pub integer: Account,
-    /// Everything else that carries a value.
+    /// All other values.
     pub data: Account,
-    /// Nobody looks at them.
+    /// Their content does not matter.
     pub free: bool,
 }
 
-/// Where a value stands.
 #[derive(Debug)]
 pub(super) struct RespValue {
     /// Open aggregates, innermost last.
     stack: Vec<OpenAggregate>,
     body: Option<BulkBody>,
-    /// Within a streamed string.
+    /// In a streamed string.
     chunks: bool,
-    /// Type byte of the value itself, once read.
+    /// Type byte of the outermost value, once read.
     pub kind: u8,
     /// Bytes of the current line known to hold no LF.
     scanned: usize,
@@ -38,36 +35,32 @@ pub(super) struct RespValue {
 #[derive(Clone, Copy, Debug)]
 struct OpenAggregate {
     kind: u8,
-    /// Elements to come; `None` for a streamed aggregate.
+    /// Elements left; `None` in a streamed aggregate.
     left: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct BulkBody {
-    /// Bytes of a type tag before the string itself (`txt:` of a verbatim string).
+    /// Length of the tag before a verbatim string (`txt:`).
     tag: u8,
     left: u64,
-    /// Waited for as a whole where somebody listens.
+    /// Short enough to be waited for if an observer wants it.
     is_moderate: bool,
     account: Account,
-    /// Nobody looks at it.
+    /// Its content does not matter.
     free: bool,
 }
 
-/// Called with the type byte and the text of every leaf of moderate size.
+/// Called with type byte and text of every leaf of moderate size.
 pub(super) type LeafListener<'i> = &'i mut dyn FnMut(u8, &[u8]);
 
-/// Who listens to the leaves.
 struct LeafObserver<'i> {
     wanted: bool,
     listen: LeafListener<'i>,
 }
 
-/// How far a call came.
 pub(super) enum ValueProgress {
-    /// The value is complete.
     Done,
-    /// More bytes are needed.
     Blocked(Step),
 }
 
@@ -76,7 +69,6 @@ impl RespValue {
         Self { stack: Vec::new(), body: None, chunks: false, kind: 0, scanned: 0 }
     }
 
-    /// Makes ready for the next value.
     pub fn reset(&mut self) {
         self.stack.clear();
         self.body = None;
@@ -85,7 +77,7 @@ impl RespValue {
         self.scanned = 0;
     }
 
-    /// Consumes as much of the value as `input` holds. `inspect`, where given, sees every leaf of moderate size.
+    /// Consumes as much of the value as `input` contains. `inspect` sees every leaf of moderate size.
     pub fn run<R: Reader>(
         &mut self,
         input: &mut Input<'_>,
@@ -125,7 +117,6 @@ impl RespValue {
         }
     }
 
-    /// Takes in a bulk string that is there as a whole.
     #[inline]
     fn whole_bulk<R: Reader>(
         &mut self,
@@ -151,7 +142,7 @@ impl RespValue {
         out.post_all([length, (leaves.data, "value", len), end]);
     }
 
-    /// Consumes from the body of a bulk string; a step where more is needed.
+    /// Posts part of the body of a bulk string; returns the step to stop with if more is needed.
     fn run_body<R: Reader>(
         &mut self,
         body: BulkBody,
@@ -192,7 +183,7 @@ impl RespValue {
         Ok(None)
     }
 
-    /// Takes in a header line; true where it is a value by itself.
+    /// Posts a header line; returns true if it is a complete value.
     fn header<R: Reader>(
         &mut self,
         line: &[u8],
@@ -295,7 +286,7 @@ impl RespValue {
         Ok(false)
     }
 
-    /// An element is complete; true where the whole value is.
+    /// Ends an element; returns true if the whole value is complete.
     fn element_done(&mut self) -> bool {
         if self.chunks || self.body.is_some() {
             return false;
@@ -312,7 +303,7 @@ impl RespValue {
                 }
             }
             let closed = self.stack.pop();
-            // An attribute is not an element: what it describes is still to come.
+            // An attribute is not an element: the value it describes follows.
             if closed.is_some_and(|closed| closed.kind == b'|') {
                 if self.stack.is_empty() {
                     self.kind = 0;
@@ -323,7 +314,6 @@ impl RespValue {
     }
 }
 
-/// Consumes the CRLF behind a bulk string.
 pub(super) fn end_of_bulk<R: Reader>(input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
     let seen = input.bytes.get(..2).unwrap_or(input.bytes);
     if !b"\r\n".starts_with(seen) {
@@ -334,7 +324,7 @@ pub(super) fn end_of_bulk<R: Reader>(input: &mut Input<'_>, out: &mut Out<'_, R>
     Ok(())
 }
 
-/// Posts a part of a string, or all of it; where it is `free`, nobody looks at it.
+/// Posts a string or part of one; `free` if its content does not matter.
 #[inline]
 fn post_value<R: Reader>(len: u64, account: Account, free: bool, out: &mut Out<'_, R>) {
     if free {
@@ -344,8 +334,8 @@ fn post_value<R: Reader>(len: u64, account: Account, free: bool, out: &mut Out<'
     }
 }
 
-/// A line that is a value: type byte, text, CRLF. Where the text is `free`, its digits may differ: other bytes could end the
-/// line.
+/// Posts a scalar line: type byte, text, CRLF. If the text is `free`, only digits may vary, as other bytes could end
+/// the line.
 #[inline]
 fn scalar<R: Reader>(text: &[u8], account: Account, field: &'static str, free: bool, out: &mut Out<'_, R>) -> bool {
     let len = text.len() as u64;

@@ -1,4 +1,4 @@
-//! The constants and primitives of RESP, and what is known of a command.
+//! Constants and primitives of RESP, and the entries of the command table.
 
 use super::commands::COMMANDS;
 use crate::limits;
@@ -6,104 +6,98 @@ use overhead_decode::near;
 use overhead_decode::{CountedText, Free, Malformed};
 use overhead_model::Account;
 
-/// `proto-max-bulk-len`, the largest string that Redis takes by default.
+/// Redis's default `proto-max-bulk-len`.
 pub(super) const MAX_BULK: u64 = 512 << 20;
 
-/// Largest number of elements an aggregate may announce (a 31-bit count, as in Redis).
+/// Most elements of an aggregate (a 31-bit count, as in Redis).
 pub(super) const MAX_COUNT: u64 = 1 << 31;
 
 /// Longest line that carries a number.
 const MAX_NUMBER_LINE: usize = 64;
 
-/// What the command table says of a command.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "columns of a table")]
 pub(super) struct CommandSpec {
     /// `GET`, or `CLIENT|LIST` for a subcommand.
     pub name: &'static str,
-    /// The command changes the dataset: its integer replies are counts of what was done.
+    /// The command changes data: its integer replies count changes.
     pub write: bool,
     /// The first argument is a subcommand.
     pub container: bool,
-    /// Where its keys stand.
+    /// Where keys are among the arguments.
     pub keys: &'static [KeySpec],
-    /// Positional arguments before the first place where an option token may stand.
+    /// Positional arguments before the first possible option token.
     pub leading: u32,
-    /// Positional arguments come after the tokens, so that the first non-token ends them.
+    /// Positional arguments follow the tokens; the first word that is no token ends them.
     pub positional_after: bool,
-    /// The first argument that is no option token is the text of a script.
+    /// The first argument that is not an option token is the text of a script.
     pub script: bool,
-    /// Option tokens, and how many values follow each; [`REST`] where all that follows is values.
+    /// Option tokens with the number of values after each; [`REST`] if all further arguments are values.
     pub tokens: &'static [(&'static str, u8)],
 }
 
-/// All further arguments are values.
 pub(super) const REST: u8 = 255;
 
 impl CommandSpec {
-    /// Returns the entry for this upper-case name.
+    /// Returns the entry for an upper-case name.
     pub fn named(name: &str) -> Option<&'static Self> {
         let index = COMMANDS.binary_search_by(|command| command.name.cmp(name)).ok()?;
         COMMANDS.get(index)
     }
 
-    /// Returns whether it takes what arguments say, an option or a number, to know where keys stand.
+    /// Returns whether the position of keys depends on the content of arguments, an option or a number.
     pub fn has_keys_by_content(&self) -> bool {
         self.keys.iter().any(|keys| !matches!(keys, KeySpec { begin: BeginSearch::At(_), find: FindKeys::Range(..) }))
     }
 
-    /// Returns whether there is an argument that says how many keys there are.
+    /// Returns whether an argument states the number of keys.
     pub fn counts_keys(&self) -> bool {
         self.keys.iter().any(|keys| matches!(keys.find, FindKeys::Count(..)))
     }
 
-    /// Returns how many values follow this option token; `None` where it is not one.
+    /// Returns the number of values after an option token; `None` if it is not one.
     pub fn token(&self, word: &[u8]) -> Option<u8> {
         let found = self.tokens.iter().find(|(token, _)| token.as_bytes().eq_ignore_ascii_case(word));
         found.map(|(_, values)| *values)
     }
 }
 
-/// Where keys stand among the arguments, as servers specify it (`COMMAND INFO`: key specifications). Places are counted from the
-/// command word, which is 0; a subcommand is 1.
+/// The position of keys, as specified by servers (`COMMAND INFO`: key specifications). Indexes count from the command
+/// word, which is 0; a subcommand is 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeySpec {
     pub begin: BeginSearch,
     pub find: FindKeys,
 }
 
-/// Where to begin to look for keys.
+/// Where the search for keys begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BeginSearch {
-    /// At this place.
     At(u32),
-    /// Behind this option token.
     After(&'static str),
 }
 
 /// Which arguments are keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FindKeys {
-    /// From the beginning to the last key (counted from the first, or negative: from the end), by this step. The last number says
-    /// of what part of the arguments that is: all of them (0 and 1), one half, ...
+    /// From the beginning to the last key (counted from the first, or if negative, from the end), with a step. The last
+    /// number limits the range: to all arguments (0 and 1), one half, ...
     Range(i32, u32, u32),
-    /// Where the number of keys stands, and the first key, both counted from the beginning, and the step.
+    /// Offset of the number of keys and of the first key, from the beginning, and the step.
     Count(u32, u32, u32),
 }
 
 impl KeySpec {
-    /// Keys from a place on.
     pub const fn at(place: u32, find: FindKeys) -> Self {
         Self { begin: BeginSearch::At(place), find }
     }
 
-    /// Keys behind an option token.
     pub const fn after(token: &'static str, find: FindKeys) -> Self {
         Self { begin: BeginSearch::After(token), find }
     }
 }
 
-/// A name made upper-case, as it is compared and shown; at most [`limits::NAME`] bytes.
+/// A name in upper case, as compared and shown; at most [`limits::NAME`] bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RespWord {
     bytes: [u8; limits::NAME],
@@ -113,14 +107,14 @@ pub(super) struct RespWord {
 impl RespWord {
     pub const EMPTY: Self = Self { bytes: [0; limits::NAME], len: 0 };
 
-    /// Returns whether `text` is this word, in whichever case.
+    /// Compares with `text`, ignoring case.
     #[inline]
     pub fn is(&self, text: &[u8]) -> bool {
         let mut pairs = self.bytes.iter().zip(text);
         text.len() == usize::from(self.len) && pairs.all(|(upper, byte)| *upper == byte.to_ascii_uppercase())
     }
 
-    /// Appends `text` after `separator`, what does not fit is left out.
+    /// Appends `text` after `separator`; drops bytes that do not fit.
     pub fn push(&mut self, separator: &[u8], text: &[u8]) {
         for &byte in separator.iter().chain(text) {
             if let Some(place) = self.bytes.get_mut(usize::from(self.len)) {
@@ -130,7 +124,7 @@ impl RespWord {
         }
     }
 
-    /// Returns the text; a fixed one for words that are not printable ASCII.
+    /// Returns the text; a fixed one if it is not printable ASCII.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
         match std::str::from_utf8(bytes) {
@@ -140,8 +134,7 @@ impl RespWord {
     }
 }
 
-/// Returns the number behind a type byte and the length of the line with both, where `bytes` begin with such a line as servers and
-/// drivers write it: `kind`, digits, CRLF.
+/// Parses a line of `kind`, digits and CRLF, and returns the number and the length of the line.
 #[inline]
 pub(super) fn header(bytes: &[u8], kind: u8) -> Option<(usize, usize)> {
     let (&first, rest) = bytes.split_first()?;
@@ -156,7 +149,7 @@ pub(super) fn header(bytes: &[u8], kind: u8) -> Option<(usize, usize)> {
     }
 }
 
-/// Returns the same for numbers of more digits, up to eight.
+/// Parses numbers of up to eight digits.
 fn long_header(rest: &[u8]) -> Option<(usize, usize)> {
     let mut number = 0;
     for (digits, &byte) in rest.iter().take(9).enumerate() {
@@ -169,18 +162,17 @@ fn long_header(rest: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// A bulk string that is there as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BulkString<'a> {
-    /// Length of the line before it.
+    /// Length of its header line.
     pub header: usize,
     pub body: &'a [u8],
-    /// What follows its CRLF.
+    /// The bytes after its CRLF.
     pub rest: &'a [u8],
 }
 
 impl<'a> BulkString<'a> {
-    /// Returns the bulk string that `bytes` begin with; `None` where they do not, or not with the whole of one.
+    /// Returns the bulk string at the start of `bytes`, if it is complete.
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let (len, header) = header(bytes, b'$')?;
@@ -189,7 +181,7 @@ impl<'a> BulkString<'a> {
         Some(Self { header, body, rest })
     }
 
-    /// Returns how it may differ where its length is not looked at, nor what it says, which goes to this account.
+    /// Declares that neither length nor content matters, for a string posted to `account`.
     pub fn counted(&self, account: Account) -> CountedText {
         CountedText {
             ahead: 1,
@@ -205,11 +197,7 @@ impl<'a> BulkString<'a> {
     }
 }
 
-/// A line that ends in CRLF, without its end; `None` where the end is not there yet.
-///
-/// # Errors
-///
-/// [`Malformed`] where it is too long, or ends in a bare LF.
+/// Returns a line without its CRLF; `None` if it is incomplete. Fails if it is too long or ends in a bare LF.
 #[inline]
 pub(super) fn line(bytes: &[u8], scanned: usize) -> Result<Option<&[u8]>, Malformed> {
     let from = scanned.min(bytes.len());
@@ -222,10 +210,10 @@ pub(super) fn line(bytes: &[u8], scanned: usize) -> Result<Option<&[u8]>, Malfor
     }
 }
 
-/// Returns the number that a header line carries after its type byte.
+/// Parses the number of a header line after its type byte.
 #[inline]
 pub(super) fn number(digits: &[u8]) -> Option<i64> {
-    // As many digits as fit, whatever they are.
+    // These digits always fit.
     if (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) {
         return Some(digits.iter().fold(0, |number, &digit| number * 10 + i64::from(digit - b'0')));
     }

@@ -1,4 +1,4 @@
-//! Packets to postings, in both directions.
+//! Decodes packets of both directions into postings.
 
 use super::pair::{SsdbReplyTarget, SsdbRequestKind, SsdbStatus};
 use super::wire::{self, INSPECTED, SsdbLine};
@@ -9,7 +9,7 @@ use overhead_decode::{Free, Input, Label, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Side};
 
 impl Ssdb {
-    /// Decodes the next line or block; the step that stops it where it is not there.
+    /// Decodes the next line or block. Returns the step to stop with if it is incomplete.
     pub(super) fn element<R: Reader>(
         &mut self,
         side: Side,
@@ -43,7 +43,7 @@ impl Ssdb {
                 let end = match input.bytes {
                     [b'\r'] if input.opaque == 0 => return Ok(Some(Step::Need(2))),
                     [b'\r', b'\n', ..] => 2,
-                    // What was not captured is as all clients and servers write it.
+                    // Bytes that were not captured are assumed to be a plain line feed.
                     [b'\n', ..] | [] => 1,
                     _ => return Err(Malformed("a block that is longer than its size")),
                 };
@@ -55,7 +55,7 @@ impl Ssdb {
         }
     }
 
-    /// A line: the size of a block, or the end of the packet.
+    /// Decodes a line: the size of a block, or the end of the packet.
     fn line<R: Reader>(
         &mut self,
         side: Side,
@@ -104,7 +104,7 @@ impl Ssdb {
         Ok(None)
     }
 
-    /// A packet begins with a block that says `text`.
+    /// Begins a packet whose first block is `text`.
     fn begin<R: Reader>(&mut self, side: Side, text: Option<&[u8]>, out: &mut Out<'_, R>) {
         let text = text.unwrap_or_default();
         let packet = &mut self.packets[side as usize];
@@ -125,7 +125,7 @@ impl Ssdb {
         }
     }
 
-    /// The empty line behind the last block of a packet; or before any, which servers pass over.
+    /// Ends a packet at its empty line. Servers skip empty lines between packets.
     fn end<R: Reader>(&mut self, side: Side, len: u64, out: &mut Out<'_, R>) -> Result<(), Malformed> {
         let packet = &mut self.packets[side as usize];
         if std::mem::take(&mut packet.place) == 0 {
@@ -149,7 +149,7 @@ impl Ssdb {
 }
 
 impl SsdbPacket {
-    /// Takes in a block of an answer to `info`: names and values by turns.
+    /// Reads a block of the reply to `info`: names and values alternate.
     fn hear<R: Reader>(&mut self, text: &[u8], out: &mut Out<'_, R>) {
         if self.is_version && matches!(self.target, Some(SsdbReplyTarget { kind: SsdbRequestKind::Info, .. })) {
             out.software(Side::Response, &format!("SSDB {}", String::from_utf8_lossy(text)));
@@ -158,7 +158,7 @@ impl SsdbPacket {
     }
 }
 
-/// Returns whether the name of a command is told: as it is where it looks like one.
+/// Returns whether a command's name is shown as it is.
 fn is_told(name: &[u8]) -> bool {
     name == b"sync140" || std::str::from_utf8(name).is_ok_and(pattern::is_command)
 }

@@ -1,14 +1,14 @@
-//! The protocol of SSDB. A server of it takes RESP on the same port, told by the first byte: that is decoded as RESP.
+//! The SSDB protocol. Servers also accept RESP on the same port; the first byte decides, and RESP is decoded as such.
 //!
-//! Specification: <http://ssdb.io/docs/protocol.html>, and `src/net/link.cpp` of SSDB. There is no server of it to record: the
-//! tests were written from these, byte by byte.
+//! Specification: <http://ssdb.io/docs/protocol.html> and SSDB's `src/net/link.cpp`. The tests follow these byte by
+//! byte, as no server was available to record.
 //!
 //! ```text
 //! packet    block… \n            a request is a command and its arguments, an answer a status and what was asked for
 //! block     <size>\n <size bytes>\n
 //! ```
 //!
-//! `\r\n` may stand for `\n`. Answers come in order.
+//! `\r\n` may replace `\n`. Replies come in order.
 
 mod decode;
 mod pair;
@@ -25,7 +25,6 @@ use pair::{SsdbPairing, SsdbReplyTarget, SsdbStatus};
 use std::hash::{Hash, Hasher};
 use wire::SsdbLine;
 
-/// What there is to say of it beside how it is decoded.
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
@@ -34,50 +33,45 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     is_greeted: |answer| answer.starts_with(b"2\nok\n") || answer.starts_with(b"6\nnoauth\n"),
 };
 
-/// State of one connection.
 #[derive(Debug, Default)]
 pub struct Ssdb {
     packets: [SsdbPacket; 2],
     pairing: SsdbPairing,
-    /// Of the request that is being read.
+    /// Of the current request.
     keys: KeyPatterns,
 }
 
-/// The packet being read in one direction.
 #[derive(Debug, Default)]
 struct SsdbPacket {
     stage: SsdbStage,
-    /// Of the next block.
     place: u32,
-    /// The request that it is. Absent for answers, and between packets.
+    /// The request's operation. Absent in replies and between packets.
     op: Option<OpId>,
     name: Vec<u8>,
-    /// Whose answer it is. Absent for requests, and between packets.
+    /// The request being answered. Absent in requests and between packets.
     target: Option<SsdbReplyTarget>,
     first: SsdbStatus,
-    /// The next block is a version.
     is_version: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum SsdbStage {
-    /// Before a line with a size, or an empty one.
+    /// Before a line with a size, or an empty line.
     #[default]
     Line,
-    /// Within a block.
+    /// In a block.
     Block { left: u64, account: Account, free: Option<Free>, is_key: bool },
-    /// Behind it.
+    /// After a block.
     BlockEnd,
 }
 
 impl Ssdb {
-    /// Returns a decoder for a new connection, whether or not its start was captured.
     pub fn new() -> Self {
         Self::default()
     }
 }
 
-/// Returns what the first bytes of a direction look like: a block, and a command or a status in it.
+/// Recognises a block that holds a command or a status.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match wire::next(bytes) {
         Ok(SsdbLine::Block { size: size @ 2..=32, line }) => {
@@ -105,10 +99,10 @@ impl Decoder for Ssdb {
     }
 
     fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
-        // Asked at every byte: what lies further ahead must not be looked at each time.
+        // Asked at every byte, so only a window is inspected.
         match (side, sniff(bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes))) {
             (_, Sniff::More) => Boundary::More,
-            // A block of letters may stand in the midst of a packet; a status rarely does.
+            // A block of letters may occur inside a packet; a status rarely does.
             (Side::Request, Sniff::Request) | (Side::Response, Sniff::Response) => Boundary::Yes,
             _ => Boundary::No,
         }
@@ -134,7 +128,7 @@ impl Decoder for Ssdb {
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
-        // The number says all of it.
+        // The number is the complete state.
         self.quiet().hash(state);
         true
     }

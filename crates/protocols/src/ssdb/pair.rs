@@ -1,22 +1,21 @@
-//! Requests to operations: answers come in order, one packet each, but for those that go on.
+//! Pairs replies with requests: in order, one packet each, except for dumps and replication.
 
 use overhead_decode::{Malformed, OpId, Out, Reader, limits};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 
-/// Commands that are answered by other than one packet, or whose answer names the software.
+/// Commands answered by several packets, or whose reply names the software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SsdbRequestKind {
     Plain,
     Info,
     /// Packets up to one that begins with `end`.
     Dump,
-    /// Packets without end.
+    /// An endless sequence of packets.
     Sync,
 }
 
 impl SsdbRequestKind {
-    /// Returns the kind of the command with this name.
     pub fn of(name: &[u8]) -> Self {
         match name {
             b"info" => Self::Info,
@@ -27,34 +26,29 @@ impl SsdbRequestKind {
     }
 }
 
-/// Whose packet the next one is.
+/// The operation that the next packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SsdbReplyTarget {
     pub op: OpId,
     pub kind: SsdbRequestKind,
-    /// How it ends where it answers nothing.
+    /// The outcome of a packet that answers no request.
     pub unpaired: Option<Outcome>,
 }
 
-/// Requests that wait, in order.
 #[derive(Debug, Default)]
 pub(super) struct SsdbPairing {
     pending: VecDeque<(OpId, SsdbRequestKind)>,
-    /// The server sends what changes, of its own accord.
+    /// The server streams changes.
     streams: bool,
 }
 
 impl SsdbPairing {
-    /// Returns whether nothing waits, and nothing comes unasked.
+    /// Returns whether nothing waits and the server streams nothing.
     pub fn is_quiet(&self) -> bool {
         self.pending.is_empty() && !self.streams
     }
 
-    /// A request is complete.
-    ///
-    /// # Errors
-    ///
-    /// [`Malformed`] where more wait than can be kept.
+    /// Adds a complete request. Fails if too many wait.
     pub fn request<R: Reader>(
         &mut self,
         op: OpId,
@@ -73,7 +67,7 @@ impl SsdbPairing {
         Ok(())
     }
 
-    /// Decides whose packet begins.
+    /// Returns the operation that the beginning packet belongs to.
     pub fn target<R: Reader>(&self, out: &mut Out<'_, R>) -> SsdbReplyTarget {
         if let Some(&(op, kind)) = self.pending.front() {
             out.charge(op);
@@ -88,7 +82,7 @@ impl SsdbPairing {
         SsdbReplyTarget { op: out.orphan("RESPONSE"), kind: SsdbRequestKind::Plain, unpaired: Some(Outcome::NoReply) }
     }
 
-    /// A packet is over; `first` is what it begins with, as far as it was read.
+    /// Ends a packet that began with `first`.
     pub fn answer<R: Reader>(&mut self, target: SsdbReplyTarget, first: SsdbStatus, out: &mut Out<'_, R>) {
         let goes_on = target.kind == SsdbRequestKind::Dump && first == SsdbStatus::Other;
         match target.unpaired {
@@ -101,27 +95,25 @@ impl SsdbPairing {
         }
     }
 
-    /// Answers were lost: what waits cannot be told from what was answered in the loss.
+    /// Replies were lost: every waiting request may have been answered.
     pub fn lost<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         for (op, _) in self.pending.drain(..) {
             out.close(op, Outcome::Unanswered);
         }
     }
 
-    /// Returns about how many bytes of memory it holds.
     pub fn held(&self) -> usize {
         self.pending.capacity() * size_of::<(OpId, SsdbRequestKind)>()
     }
 }
 
-/// What the first block of an answer says.
+/// The first block of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SsdbStatus {
     /// `ok`, `not_found`, or the end of a dump.
     Done,
     /// `error`, `fail`, `client_error`, `noauth`.
     Failed,
-    /// Anything else, or nothing.
     #[default]
     Other,
 }

@@ -1,4 +1,5 @@
-//! Vectors named after their situation, each cut at every byte. All are made up by the specification: no server was in reach.
+//! Vectors named after their situation, each cut at every byte. All follow the specification, as no server was
+//! available.
 
 use super::{Ssdb, sniff};
 use crate::Sniff;
@@ -16,7 +17,6 @@ fn talk(conversation: &[(Side, &str)]) -> Transcript {
     check(Ssdb::new, &bytes)
 }
 
-/// A packet of these blocks.
 fn packet(blocks: &[&str]) -> String {
     let blocks: Vec<_> = blocks.iter().map(|block| format!("{}\n{block}\n", block.len())).collect();
     blocks.concat() + "\n"

@@ -1,29 +1,25 @@
-//! Lines that announce a block, and what the first block of a packet says.
+//! Primitives: size lines and the first block of a packet.
 
 use overhead_decode::Malformed;
 
-/// Longest line that a size stands on; servers close the connection at longer ones (`Link::recv`).
+/// Longest size line; servers close the connection beyond it (`Link::recv`).
 const SIZE_LINE: usize = 19;
 
-/// Blocks up to this length are waited for where it matters what they say.
+/// Longest block whose content is read, and waited for.
 pub(super) const INSPECTED: u64 = 64;
 
-/// What comes next in a packet.
+/// The next line of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SsdbLine {
-    /// A block of so many bytes, behind a line of this length.
+    /// A block of `size` bytes after a size line of `line` bytes.
     Block { size: u64, line: u64 },
-    /// The empty line that ends the packet, of this length.
+    /// The empty line that ends the packet, and its length.
     End(u64),
-    /// The line is not there as a whole.
+    /// The line is incomplete.
     More,
 }
 
-/// Reads the line at the start of `bytes`.
-///
-/// # Errors
-///
-/// [`Malformed`] where it is neither a size nor empty.
+/// Reads the line at the start of `bytes`. Fails if it is neither a size nor empty.
 #[inline]
 pub(super) fn next(bytes: &[u8]) -> Result<SsdbLine, Malformed> {
     let Some(end) = bytes.iter().take(SIZE_LINE).position(|&byte| byte == b'\n') else {
@@ -45,12 +41,11 @@ pub(super) fn next(bytes: &[u8]) -> Result<SsdbLine, Malformed> {
     Ok(SsdbLine::Block { size, line: len })
 }
 
-/// Returns whether a text is one that answers begin with.
 pub(super) fn is_status(text: &[u8]) -> bool {
     matches!(text, b"ok" | b"not_found" | b"error" | b"fail" | b"client_error" | b"noauth")
 }
 
-/// Returns whether a text can be the name of a command.
+/// Returns whether a text may be a command's name.
 pub(super) fn is_name(text: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     (2..=32).contains(&text.len()) && text.iter().all(is_part) && text.first().is_some_and(u8::is_ascii_alphabetic)
@@ -141,7 +136,7 @@ const FIRST_IS_KEY: [&[u8]; 81] = [
     b"qtrim_back",
 ];
 
-/// Returns whether the block at this place of a request, whose command has place 0, is a key.
+/// Returns whether a block of a request is a key; the command has place 0.
 pub(super) fn is_key(name: &[u8], place: u32) -> bool {
     match name {
         b"multi_get" | b"multi_del" | b"multi_exists" => place > 0,

@@ -1,39 +1,37 @@
-//! Texts that were seen before need not be read again.
+//! Caches statements by their text.
 //!
-//! Texts are told apart by all their bytes but the digits of numbers: where no digit can change the statement, they do not count.
-//! What is kept belongs to the thread, not to a connection, for those of a pool send the same texts. It changes no result, only how
-//! soon there is one.
+//! Keys ignore the digits of numbers if no digit can change the statement. The cache belongs to the thread because the
+//! connections of a pool send the same texts. It affects speed only, never results.
 
 use super::{NormalisedStatement, StatementDialect, normalise};
 use overhead_decode::{FastMap, numbers};
 use std::cell::RefCell;
 
-/// Texts that are young or old together, at most: those of an application.
+/// Most texts in each generation, enough for an application.
 const TEXTS: usize = 2 << 10;
 
-/// Bytes that the young or old texts may have together.
+/// Most bytes of text in each generation.
 const BYTES: usize = 1 << 20;
 
-/// Longest text that is kept.
 const LONGEST: usize = 8 << 10;
 
 thread_local! {
     static KNOWN: RefCell<StatementCache> = RefCell::default();
 }
 
-/// Texts with their statements. When there are enough young ones, the old ones are forgotten and the young grow old.
+/// Two generations: when the young one is full, the old one is dropped and replaced by it.
 #[derive(Default)]
 struct StatementCache {
     young: FastMap<Box<[u8]>, NormalisedStatement>,
     old: FastMap<Box<[u8]>, NormalisedStatement>,
     /// Bytes of the young texts.
     bytes: usize,
-    /// The key that is looked for; kept for its memory.
+    /// The current key, kept to reuse its memory.
     key: Vec<u8>,
 }
 
-/// Returns the statement of a text in SQL or CQL. `is_whole` where nothing of it is missing; `verb` is asked for where the text
-/// cannot be cut into tokens.
+/// Returns the statement of a text in SQL or CQL. `is_whole` if the text is complete; `verb` is called if it cannot be
+/// tokenised.
 pub(crate) fn of(
     text: &[u8],
     is_whole: bool,
@@ -57,7 +55,7 @@ impl StatementCache {
         fill(&mut key, text, dialect);
         let found = match self.get(&key) {
             Some(known) if known.has_free_numbers || !has_numbers(text) => known,
-            // Its digits count, and those of the text that is known may be others.
+            // The digits matter, and may differ from those in the cached text.
             Some(_) => normalise(text, true, dialect, verb),
             None => {
                 let new = normalise(text, true, dialect, verb);
@@ -88,7 +86,7 @@ impl StatementCache {
     }
 }
 
-/// Makes the key of a text: the language, and the text with zeros for the digits of its numbers.
+/// Makes the cache key: the dialect, and the text with its numbers zeroed.
 fn fill(key: &mut Vec<u8>, text: &[u8], dialect: StatementDialect) {
     key.clear();
     key.push(dialect as u8);

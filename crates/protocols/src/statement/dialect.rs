@@ -1,4 +1,4 @@
-//! How the texts of each language are cut into tokens.
+//! Tokenises the texts of each language.
 
 use sqlparser::dialect::{Dialect as Rules, MySqlDialect, PostgreSqlDialect, SnowflakeDialect};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
@@ -6,31 +6,29 @@ use std::any::TypeId;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A language of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatementDialect {
     Postgres,
-    /// What stands in double quotes is a literal, as it is unless the server is told otherwise (`ANSI_QUOTES`).
+    /// Double quotes enclose literals, the default without `ANSI_QUOTES`.
     Mysql,
-    /// The same where the server takes a backslash for a character like others (`NO_BACKSLASH_ESCAPES`).
+    /// Without backslash escapes (`NO_BACKSLASH_ESCAPES`).
     MysqlUnescaped,
     Cql,
 }
 
 impl StatementDialect {
-    /// Returns whether it is one of `MySQL`'s.
     pub fn is_mysql(self) -> bool {
         matches!(self, Self::Mysql | Self::MysqlUnescaped)
     }
 
-    /// Cuts a text into tokens. Where that fails, there are those before the place.
+    /// Tokenises a text; after an error, passes the tokens before it.
     pub fn with_tokens<T>(self, text: &str, read: impl FnOnce(&[Token], bool) -> T) -> T {
         let (spanned, is_read) = self.tokens(text);
         let tokens: Vec<Token> = spanned.into_iter().map(|spanned| spanned.token).collect();
         read(&tokens, is_read)
     }
 
-    /// Returns the tokens of a text, each with its place; where one cannot be read, those before it.
+    /// Returns the tokens of a text with their positions; after an error, the tokens before it.
     pub fn with_spans(self, text: &str) -> Vec<TokenWithSpan> {
         self.tokens(text).0
     }
@@ -49,12 +47,12 @@ impl StatementDialect {
     }
 }
 
-/// What the tokenizer asks of a dialect. What the parser asks is left out: it would make the parser, and the whole of its syntax
-/// tree, a part of the program.
+/// The part of a dialect that the tokenizer needs. Implementing only this keeps the parser and its syntax tree out of
+/// the binary.
 #[derive(Debug)]
 struct LexicalRules<D> {
     dialect: D,
-    /// A backslash is a character like others, whatever it is in the dialect.
+    /// A backslash is an ordinary character, whatever the dialect says.
     is_unescaped: bool,
 }
 
@@ -64,7 +62,7 @@ impl<D> LexicalRules<D> {
     }
 }
 
-/// Passes these on to the dialect.
+/// Delegates methods to the dialect.
 macro_rules! pass_on {
     ($($name:ident($($argument:ident: $kind:ty)?) -> $result:ty;)*) => {
         $(fn $name(&self $(, $argument: $kind)?) -> $result {
@@ -111,7 +109,7 @@ impl<D: Rules> Rules for LexicalRules<D> {
 struct CqlRules;
 
 impl Rules for CqlRules {
-    /// Of the dialects that the tokenizer knows itself, the one in which two slashes begin a comment.
+    /// Of the dialects known to the tokenizer, this one has comments that begin with two slashes.
     fn dialect(&self) -> TypeId {
         TypeId::of::<SnowflakeDialect>()
     }
@@ -134,7 +132,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What one dialect takes otherwise than another.
+    /// Texts that the dialects read differently.
     const PIECES: [&str; 32] = [
         "select ",
         "$t$",

@@ -1,12 +1,12 @@
-//! Lists of values: however many there are, they are one.
+//! Folds lists of values, whatever their length, into one.
 
 use super::pieces::SqlPiece;
 
-/// The groups that are open, in brackets of any kind.
+/// The open groups, in brackets of any kind.
 #[derive(Debug, Default)]
 pub(super) struct ValueLists {
     open: Vec<ParenGroup>,
-    /// The row of values that ended last: where it begins, and behind its end.
+    /// Start and end of the row of values that ended last.
     row: Option<(usize, usize)>,
 }
 
@@ -14,22 +14,22 @@ pub(super) struct ValueLists {
 struct ParenGroup {
     at: usize,
     kind: GroupKind,
-    /// It holds values and what stands between them, and nothing else.
+    /// Contains only values and their separators.
     is_values: bool,
 }
 
-/// What a group is, by what stands before it.
+/// The kind of a group, from what precedes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GroupKind {
-    /// Behind `IN`, or a collection.
+    /// After `IN`, or a collection.
     List,
-    /// Behind `VALUES`, or another row.
+    /// After `VALUES`, or another row.
     Row,
     Other,
 }
 
 impl ValueLists {
-    /// The last of `all` is new. Folds the group that it ends.
+    /// Folds the group that the last piece of `all` ends, if it ends one.
     pub fn pushed(&mut self, all: &mut Vec<SqlPiece<'_>>) {
         let Some((last, before)) = all.split_last() else { return };
         match last {
@@ -54,7 +54,7 @@ impl ValueLists {
             ("(", Some(SqlPiece::Reserved(word))) if word.eq_ignore_ascii_case("VALUES") => GroupKind::Row,
             ("(", _) if self.row.is_some_and(is_row) => GroupKind::Row,
             ("(", _) => GroupKind::Other,
-            // Behind what has elements, it is an element that is asked for.
+            // After an operand, a bracket selects an element.
             (_, Some(before)) if before.is_operand() => GroupKind::Other,
             _ => GroupKind::List,
         }
@@ -69,7 +69,7 @@ impl ValueLists {
             all.push(SqlPiece::LeftOut);
             all.extend(close);
         }
-        // Of a function without arguments, the parentheses are all that it has.
+        // The empty parentheses of a function call are kept.
         let is_plain = group.is_values && (group.kind != GroupKind::Other || has_some);
         if let Some(outer) = self.open.last_mut() {
             outer.is_values &= is_plain;
@@ -79,7 +79,7 @@ impl ValueLists {
         }
     }
 
-    /// A row that is like the one before it is left out.
+    /// Drops a row that equals the previous one.
     fn end_row(&mut self, at: usize, all: &mut Vec<SqlPiece<'_>>) {
         let row = (at, all.len());
         let Some((start, end)) = self.row.replace(row) else { return };
@@ -90,7 +90,7 @@ impl ValueLists {
     }
 }
 
-/// Returns whether a piece behind `before` is a value, or stands between values or around them.
+/// Returns whether a piece after `before` is a value or belongs to the punctuation of values.
 fn is_of_values(piece: SqlPiece<'_>, before: &[SqlPiece<'_>]) -> bool {
     match piece {
         SqlPiece::Literal
@@ -103,9 +103,8 @@ fn is_of_values(piece: SqlPiece<'_>, before: &[SqlPiece<'_>]) -> bool {
         SqlPiece::Reserved(word) => {
             ["NULL", "TRUE", "FALSE", "DEFAULT"].iter().any(|value| word.eq_ignore_ascii_case(value))
         }
-        // The sign of one.
+        // The sign of a value.
         SqlPiece::Symbol(_) => piece.is_sign() && !before.last().is_some_and(|before| before.is_operand()),
-        // A type that a value is cast to.
         SqlPiece::Word(_) => before.last() == Some(&SqlPiece::Cast),
         _ => false,
     }

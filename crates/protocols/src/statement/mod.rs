@@ -1,16 +1,16 @@
-//! Statements: what a text in SQL or CQL asks for, without the values in it.
+//! Statements: texts in SQL or CQL without their values.
 //!
-//! Texts that differ in nothing but their literals, comments, white space and the case of reserved words are one statement. A
-//! literal becomes `?`; a marker (`$1`, `?`, `:name`) stays as it is, so that one sees how values were sent. Lists of values become
-//! `IN (…)`, `VALUES (…)`, `[…]` and `{…}`, however long they are. What cannot be cut into tokens for sure is never shown: its
-//! verb is, and `(not parsed)`.
+//! Texts that differ only in literals, comments, white space and the case of reserved words are one statement. A
+//! literal becomes `?`; a marker (`$1`, `?`, `:name`) is kept, which shows how values were sent. Lists of values become
+//! `IN (…)`, `VALUES (…)`, `[…]` and `{…}`, whatever their length. Text that cannot be tokenised reliably is never
+//! shown: only its verb, and `(not parsed)`.
 //!
 //! ```text
 //! text ──▶ tokens (sqlparser's) ──▶ pieces, literals without their text ──▶ lists folded ──▶ one line of text
 //! ```
 //!
-//! The parts: `dialect` (how tokens are told in each language), `pieces` (tokens to what is kept of them), `lists` (folding),
-//! `words` (which of them are values or reserved), `print` (pieces to text), `cache` (texts that repeat cost a look-up).
+//! The parts: `dialect` (tokens), `pieces` (what is kept of them), `lists` (folding), `words` (values and reserved
+//! words), `print` (text), `cache` (repeated texts), `spans` (positions of tokens).
 
 mod cache;
 mod dialect;
@@ -27,31 +27,29 @@ pub(crate) use dialect::StatementDialect;
 
 use std::sync::Arc;
 
-/// Of a text, the bytes that are looked at. A text that goes on beyond them is the statement that it begins with.
+/// Bytes of a text that are read; a longer text is identified by its beginning.
 const LOOKED_AT: usize = 16 << 10;
 
-/// Stands for what was left out.
+/// Replaces omitted parts.
 const LEFT_OUT: &str = "…";
 
-/// A statement without the values in it. Cheap to copy.
+/// A statement without its values. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum StatementText {
-    /// Nothing was asked for, or nobody wants to know what.
+    /// There is no text, or statements are not wanted.
     #[default]
     None,
-    /// It was prepared before the capture began.
+    /// Prepared before the capture began.
     PreparedBefore,
-    /// It has this text.
     Text(Arc<str>),
 }
 
 impl StatementText {
-    /// From its text, which is empty where there is none.
     fn new(text: &str) -> Self {
         if text.is_empty() { Self::None } else { Self::Text(Arc::from(text)) }
     }
 
-    /// Returns its text; empty where there is none.
+    /// Returns the text; empty if there is none.
     #[inline]
     pub fn as_str(&self) -> &str {
         match self {
@@ -61,36 +59,34 @@ impl StatementText {
         }
     }
 
-    /// Returns how many bytes of memory it holds, shared or not.
+    /// Returns the allocated bytes, shared or not.
     pub fn held(&self) -> usize {
         if let Self::Text(text) = self { text.len() } else { 0 }
     }
 
-    /// Returns what several statements in one message come to.
+    /// Returns the statement of a message that contains several.
     pub fn joined(several: &[Self]) -> Self {
         let texts: Vec<&str> = several.iter().map(Self::as_str).collect();
         Self::new(&print::cut(texts.join("; ")))
     }
 }
 
-/// What a text came to.
+/// The result of normalising a text.
 #[derive(Clone, Debug)]
 pub(crate) struct NormalisedStatement {
     pub statement: StatementText,
-    /// The digits of the numbers in the text may be others without any change to the statement: see
-    /// [`overhead_decode::numbers`].
+    /// Digits of numbers in the text may change without changing the statement; see [`overhead_decode::numbers`].
     pub has_free_numbers: bool,
 }
 
-/// Nobody wants to know.
+/// Statements are not wanted.
 impl Default for NormalisedStatement {
     fn default() -> Self {
         Self { statement: StatementText::None, has_free_numbers: true }
     }
 }
 
-/// Returns the statement of a text. `is_whole` where nothing of it is missing; `verb` is asked for where it cannot be cut into
-/// tokens.
+/// Returns the statement of a text. `is_whole` if the text is complete; `verb` is called if it cannot be tokenised.
 fn normalise(
     text: &[u8],
     is_whole: bool,
@@ -100,7 +96,7 @@ fn normalise(
     let seen = text.get(..LOOKED_AT).unwrap_or(text);
     let is_whole = is_whole && seen.len() == text.len();
     let text = String::from_utf8_lossy(seen);
-    // A byte of another character set may look like a backslash, which would hide the end of a literal.
+    // A byte of another character set may look like a backslash and hide the end of a literal.
     let is_doubtful = text.contains(char::REPLACEMENT_CHARACTER) && text.contains('\\');
     let read = if is_doubtful {
         None
@@ -122,7 +118,7 @@ fn normalise(
     }
 }
 
-/// Returns the statement of a text of which nothing else is said than its verb; none where it is empty and `is_read`.
+/// Returns a statement that shows only the verb; none if the text was empty (`is_read`).
 fn not_parsed(verb: &str, is_read: bool) -> StatementText {
     match verb {
         "" if is_read => StatementText::default(),

@@ -1,4 +1,4 @@
-//! Tokens to pieces: what is kept of a text.
+//! Reduces tokens to the pieces that are shown.
 
 use super::dialect::StatementDialect;
 use super::lists::ValueLists;
@@ -6,26 +6,21 @@ use super::words::{is_duration, is_introducer, is_reserved, is_text, uuid};
 use overhead_decode::numbers;
 use sqlparser::tokenizer::{Token, Word};
 
-/// Characters of the longest name of a table, column or user that a server takes (`MySQL`: 64, PostgreSQL: 63 bytes). What is longer
-/// is no such name.
+/// Longest name of a table, column or user that a server accepts (`MySQL`: 64 characters, PostgreSQL: 63 bytes).
 const NAME: usize = 64;
 
-/// A part of a statement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum SqlPiece<'t> {
-    /// A value.
     Literal,
-    /// What stands for a value that is sent apart: `$1`, `?`.
+    /// A placeholder: `$1`, `?`.
     Marker(&'t str),
-    /// The same, by name: `:name`.
+    /// A named placeholder: `:name`.
     Named(&'t str),
-    /// A reserved word, which is printed in capitals.
+    /// A reserved word, printed in capitals.
     Reserved(&'t str),
-    /// Another word that is not quoted.
     Word(&'t str),
-    /// A name in quotes.
     Quoted(char, &'t str),
-    /// A word that is too long for a name.
+    /// A word too long for a name.
     TooLong,
     Open(&'static str),
     Close(&'static str),
@@ -34,16 +29,14 @@ pub(super) enum SqlPiece<'t> {
     Colon,
     /// `::`
     Cast,
-    /// The end of a statement.
     End,
-    /// Any other symbol.
     Symbol(&'t Token),
-    /// Values of which nobody is told how many they are, or the rest of a text.
+    /// A list of values whose length is not shown, or the rest of a text.
     LeftOut,
 }
 
 impl SqlPiece<'_> {
-    /// Returns whether a value may end with it, so that a sign behind it joins two.
+    /// Returns whether a value may end with it, so that a following sign is binary.
     pub fn is_operand(self) -> bool {
         matches!(
             self,
@@ -58,24 +51,21 @@ impl SqlPiece<'_> {
         )
     }
 
-    /// Returns whether it may be the sign of a value.
     pub fn is_sign(self) -> bool {
         matches!(self, Self::Symbol(Token::Minus | Token::Plus))
     }
 }
 
-/// The pieces of a text.
 pub(super) struct SqlPieces<'t> {
     pub all: Vec<SqlPiece<'t>>,
     lists: ValueLists,
     dialect: StatementDialect,
-    /// No digit of a number stands in what is printed, nor could another change it.
+    /// No digit of a number is shown or could change the result.
     pub has_free_numbers: bool,
-    /// The last piece came of this; `None` behind white space.
+    /// The origin of the last piece; `None` after white space.
     last: Option<PieceOrigin>,
 }
 
-/// What a token was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PieceOrigin {
     Word,
@@ -85,8 +75,8 @@ enum PieceOrigin {
 }
 
 impl<'t> SqlPieces<'t> {
-    /// Of all tokens of a text; where that is cut, without those at its end that may be a part of one. `None` where it is not certain
-    /// what is a literal.
+    /// Returns the pieces of a text, without an incomplete token at a cut end. `None` if literals cannot be identified
+    /// reliably.
     pub fn of(tokens: &'t [Token], dialect: StatementDialect, is_whole: bool) -> Option<Self> {
         let tokens = if is_whole { tokens } else { without_end(tokens) };
         let mut pieces = Self {
@@ -111,7 +101,7 @@ impl<'t> SqlPieces<'t> {
         Some(pieces)
     }
 
-    /// Ends the text. What follows of one that is not whole was left out.
+    /// Ends the text, and marks what was cut off.
     pub fn end(&mut self, is_whole: bool) {
         if !is_whole {
             self.push(SqlPiece::LeftOut);
@@ -126,7 +116,7 @@ impl<'t> SqlPieces<'t> {
         self.lists.pushed(&mut self.all);
     }
 
-    /// One token. `None` where it is not certain what is a literal.
+    /// Adds one token. `None` if literals cannot be identified reliably.
     fn take(&mut self, token: &'t Token) -> Option<()> {
         match token {
             Token::Whitespace(_) => {
@@ -136,7 +126,7 @@ impl<'t> SqlPieces<'t> {
             Token::Word(word) => return self.word(word),
             Token::Number(..) | Token::HexStringLiteral(_) => return self.literal(PieceOrigin::Number),
             Token::EscapedStringLiteral(_) | Token::UnicodeStringLiteral(_) => {
-                // Digits may be part of an escape, which may be a wrong one with others.
+                // Digits may be part of an escape, which other digits could make invalid.
                 self.has_free_numbers = false;
                 return self.literal(PieceOrigin::Text);
             }
@@ -162,7 +152,7 @@ impl<'t> SqlPieces<'t> {
         Some(())
     }
 
-    /// A value: with its sign, and with those right before it, it is one.
+    /// Adds a value, merged with its sign and with adjacent values.
     fn literal(&mut self, origin: PieceOrigin) -> Option<()> {
         if self.last == Some(PieceOrigin::Word) && origin == PieceOrigin::Text && !self.is_introduced() {
             return None;
@@ -176,8 +166,8 @@ impl<'t> SqlPieces<'t> {
         Some(())
     }
 
-    /// A text follows a word without white space. That is so of the words that say what the text is; else, quotes were
-    /// understood in another way than the server does. Returns whether it is one of the former.
+    /// Returns whether the text directly after a word is a literal introduced by it. Otherwise quotes were read
+    /// differently than in the server.
     fn is_introduced(&self) -> bool {
         const KINDS: [&str; 9] =
             ["date", "time", "timestamp", "timestamptz", "interval", "json", "jsonb", "point", "bytea"];
@@ -188,7 +178,6 @@ impl<'t> SqlPieces<'t> {
         }
     }
 
-    /// Forgets the sign of the value that comes next.
     fn drop_sign(&mut self) {
         if let [before @ .., sign] = self.all.as_slice()
             && sign.is_sign()
@@ -199,7 +188,7 @@ impl<'t> SqlPieces<'t> {
     }
 
     fn marker(&mut self, text: &'t str) {
-        // `$1` is one; `$name` is none that a server of ours knows.
+        // `$1` is a marker; no supported server knows `$name`.
         let is_number = text.get(1..).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
         self.drop_sign();
         self.push(if is_number { SqlPiece::Marker(text) } else { SqlPiece::Literal });
@@ -207,7 +196,7 @@ impl<'t> SqlPieces<'t> {
 
     fn word(&mut self, word: &'t Word) -> Option<()> {
         match (self.last, word.quote_style) {
-            // `1h30m`, `0b01`: all of it is one.
+            // `1h30m` and `0b01` are one value.
             (Some(PieceOrigin::Number), None) => return Some(()),
             (Some(PieceOrigin::Text), None) => return None,
             _ => {}
@@ -234,7 +223,7 @@ impl<'t> SqlPieces<'t> {
         Some(())
     }
 
-    /// Returns whether a word is a value: a number in another base (`0b01` of `MySQL`), or a duration of CQL as ISO 8601 has it.
+    /// Returns whether a word is a value: a number in another base (`0b01` in `MySQL`), or an ISO 8601 duration in CQL.
     fn is_value(&self, word: &str) -> bool {
         match (self.dialect, word.as_bytes()) {
             (
@@ -257,7 +246,7 @@ impl<'t> SqlPieces<'t> {
     }
 }
 
-/// Returns tokens without the last one, and without those that may be one with it, as in a UUID.
+/// Removes the last token, and the tokens that may belong to it, as in a UUID.
 fn without_end(tokens: &[Token]) -> &[Token] {
     let [tokens @ .., _] = tokens else { return tokens };
     let is_part = |token: &Token| matches!(token, Token::Word(_) | Token::Number(..) | Token::Minus);

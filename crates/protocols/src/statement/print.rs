@@ -1,11 +1,10 @@
-//! Pieces to one line of text. White space depends on the pieces alone, not on where the text had some.
+//! Prints pieces on one line. Spacing depends only on the pieces, not on white space in the text.
 
 use super::LEFT_OUT;
 use super::pieces::SqlPiece;
 use overhead_decode::{cut_in_the_middle, limits};
 use std::fmt::Write as _;
 
-/// Returns the text of a statement.
 pub(super) fn line(pieces: &[SqlPiece<'_>]) -> String {
     let mut line = String::with_capacity(pieces.len() * 6);
     let mut before = None;
@@ -42,13 +41,13 @@ fn write(piece: SqlPiece<'_>, line: &mut String) {
         SqlPiece::Cast => line.push_str("::"),
         SqlPiece::End => line.push(';'),
         SqlPiece::Symbol(token) => {
-            // A string takes all that is written to it.
+            // Writing to a string cannot fail.
             let _ = write!(line, "{token}");
         }
     }
 }
 
-/// Returns whether a space stands between two pieces.
+/// Returns whether a space separates two pieces.
 fn is_apart(before: SqlPiece<'_>, piece: SqlPiece<'_>) -> bool {
     match (before, piece) {
         (SqlPiece::Open(_) | SqlPiece::Period | SqlPiece::Cast, _)
@@ -65,7 +64,7 @@ fn is_apart(before: SqlPiece<'_>, piece: SqlPiece<'_>) -> bool {
     }
 }
 
-/// Cuts a text that is too long in its middle.
+/// Cuts the middle of a text that is too long.
 pub(super) fn cut(text: String) -> String {
     if text.len() <= limits::STATEMENT { text } else { cut_in_the_middle(&text, limits::STATEMENT) }
 }

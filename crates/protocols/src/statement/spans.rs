@@ -1,4 +1,4 @@
-//! Where the tokens of a text lie, for those who replace what is in it.
+//! Locates the tokens of a text, for callers that replace some of them.
 
 use super::dialect::StatementDialect;
 use super::words::is_text;
@@ -7,28 +7,25 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Token, Whitespace};
 use std::ops::Range;
 
-/// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// A word that is not quoted and no keyword of any dialect.
+    /// An unquoted word that is not a keyword of any dialect.
     Name,
-    /// A name in quotes; these are in the span.
+    /// A quoted name, including its quotes.
     Quoted,
-    /// A text, with its quotes and what introduces it.
+    /// A text literal, including its quotes and prefix.
     Text,
-    /// A number.
     Number,
-    /// Hexadecimal digits, with what introduces them.
+    /// Hexadecimal digits with their prefix.
     Hexadecimal,
-    /// A comment, with what begins and ends it.
+    /// A comment with its delimiters.
     Comment,
-    /// What stands for a value.
+    /// A placeholder.
     Marker,
     /// A keyword, white space, or another symbol.
     Other,
 }
 
-/// Returns whether a word is a keyword of any dialect.
 pub fn is_keyword(word: &[u8]) -> bool {
     std::str::from_utf8(word).is_ok_and(|word| match Token::make_word(word, None) {
         Token::Word(word) => word.keyword != Keyword::NoKeyword,
@@ -36,8 +33,8 @@ pub fn is_keyword(word: &[u8]) -> bool {
     })
 }
 
-/// Returns the tokens of a text in the language of a protocol's statements, in order, and where in it each lies. Where it cannot be
-/// cut into tokens further on, there are those before the place; none for a protocol without such a language.
+/// Returns the tokens of a text in the protocol's statement language, with their positions. Stops at the first invalid
+/// token; empty for a protocol without such a language.
 pub fn spans(protocol: Protocol, text: &str) -> Vec<(Range<usize>, SpanKind)> {
     let dialect = match protocol {
         Protocol::Pgwire => StatementDialect::Postgres,
@@ -71,7 +68,7 @@ fn kind(token: &Token, dialect: StatementDialect) -> SpanKind {
     }
 }
 
-/// A place in a text, by its line and column as the tokenizer counts them.
+/// A position in a text, by the tokenizer's line and column.
 struct TextPosition<'t> {
     text: &'t str,
     at: usize,
@@ -80,7 +77,7 @@ struct TextPosition<'t> {
 }
 
 impl TextPosition<'_> {
-    /// Moves on to a location and returns its offset.
+    /// Moves forward to a location and returns its offset.
     fn go_to(&mut self, to: Location) -> usize {
         for character in self.text.get(self.at..).unwrap_or_default().chars() {
             if (self.line, self.column) >= (to.line, to.column) {

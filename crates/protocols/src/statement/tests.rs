@@ -197,7 +197,7 @@ fn what_cannot_be_cut_into_tokens_is_its_verb_alone() {
             ("SELECT 'a'secret'b'", "VERB (not parsed)"),
         ],
     );
-    // Quotes that are understood otherwise where the server does not take backslashes (NO_BACKSLASH_ESCAPES).
+    // Quotes that end elsewhere without backslash escapes (NO_BACKSLASH_ESCAPES).
     check(Mysql, &[("INSERT INTO t VALUES ('C:\\', 'secret', 'D:\\', 'other')", "VERB (not parsed)")]);
     check(
         MysqlUnescaped,
@@ -259,10 +259,9 @@ fn digits_that_are_printed_are_not_free() {
     assert!(!is_free("SELECT 'not closed 12", Postgres));
 }
 
-/// Something that no statement may hold.
+/// Must not appear in any statement.
 const SECRET: &str = "hunter2";
 
-/// A literal of a language that holds the secret.
 fn secret(dialect: StatementDialect) -> impl Strategy<Value = String> {
     let common = ["'hunter2'", "'it''s hunter2'", "'hunter2;--'", "'/*hunter2'", "/*hunter2*/ 1", "-- hunter2\n 1"];
     let own: &[&str] = match dialect {
@@ -290,7 +289,7 @@ fn dialect() -> impl Strategy<Value = StatementDialect> {
     prop::sample::select(vec![Postgres, Mysql, MysqlUnescaped, Cql])
 }
 
-/// A statement of which every `@` is a literal.
+/// A statement with `@` for each literal.
 fn template() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "SELECT a FROM t WHERE b = @ AND c > @ LIMIT 1",

@@ -1,9 +1,9 @@
-//! What words are: reserved, or values that need no quotes.
+//! Recognises reserved words, and values without quotes.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
 
-/// Returns whether a token is a text between quotes, of any kind that a dialect has. Which of them are names is the dialect's.
+/// Returns whether a token is a quoted text of any kind. The dialect decides which of them are names.
 #[inline]
 pub(super) fn is_text(token: &Token) -> bool {
     matches!(
@@ -29,7 +29,7 @@ pub(super) fn is_text(token: &Token) -> bool {
     )
 }
 
-/// Returns whether a word says in which character set the text behind it is: `_utf8mb4'text'`.
+/// Returns whether a word gives the character set of the following text: `_utf8mb4'text'`.
 pub(super) fn is_introducer(token: &Token, behind: &[Token]) -> bool {
     let Token::Word(word) = token else { return false };
     let mut behind = behind.iter().filter(|token| !matches!(token, Token::Whitespace(_)));
@@ -45,7 +45,7 @@ pub(super) fn is_introducer(token: &Token, behind: &[Token]) -> bool {
     word.quote_style.is_none() && word.value.starts_with('_') && behind.next().is_some_and(is_value)
 }
 
-/// Returns whether these are parts of a duration: numbers, each with its unit.
+/// Returns whether these are the parts of a duration: numbers with units.
 pub(super) fn is_duration(mut inside: &[u8]) -> bool {
     let mut parts = 0;
     loop {
@@ -55,14 +55,14 @@ pub(super) fn is_duration(mut inside: &[u8]) -> bool {
         let digits = inside.iter().take_while(|byte| byte.is_ascii_digit()).count();
         match inside.get(digits..).unwrap_or_default() {
             [unit, behind @ ..] if digits > 0 && b"YMWDHSymwdhs".contains(unit) => inside = behind,
-            // The alternative form, `P0001-02-03T04:05:06`, which goes on behind the year.
+            // The alternative form `P0001-02-03T04:05:06`, which continues after the year.
             left => return left.is_empty() && (parts > 0 && digits == 0 || digits == 4),
         }
         parts += 1;
     }
 }
 
-/// Returns how many of the tokens behind `first` are of the same UUID; `None` where it begins none.
+/// Returns how many tokens after `first` belong to the same UUID; `None` if there is none.
 pub(super) fn uuid(first: &Token, behind: &[Token]) -> Option<usize> {
     const LENGTH: usize = 36;
     let mut text = [0_u8; LENGTH];
@@ -88,7 +88,7 @@ pub(super) fn uuid(first: &Token, behind: &[Token]) -> Option<usize> {
     is_uuid.then(|| count - 1)
 }
 
-/// Words that are printed in capitals: those that seldom name anything.
+/// Words printed in capitals: they are rarely used as names.
 const RESERVED: [Keyword; 107] = {
     use Keyword as K;
     [
@@ -202,7 +202,7 @@ const RESERVED: [Keyword; 107] = {
     ]
 };
 
-/// Which words are [`RESERVED`], by their numbers.
+/// [`RESERVED`] as a table indexed by keyword.
 const IS_RESERVED: [bool; 2048] = {
     let mut is_reserved = [false; 2048];
     let mut at = 0;
@@ -213,7 +213,6 @@ const IS_RESERVED: [bool; 2048] = {
     is_reserved
 };
 
-/// Returns whether a keyword is printed in capitals.
 pub(super) fn is_reserved(keyword: Keyword) -> bool {
     IS_RESERVED.get(keyword as usize).is_some_and(|is_reserved| *is_reserved)
 }

@@ -1,4 +1,4 @@
-//! How long bodies are, and whose.
+//! The length of bodies.
 
 use super::{C, NOTHING, S, ok, outcomes, posted, single, talk};
 use overhead_decode::Note;
@@ -6,7 +6,6 @@ use overhead_testing::transcript::Transcript;
 
 const GET: &str = "GET /a HTTP/1.1\r\n\r\n";
 
-/// What each operation had in its response.
 fn answers(conversation: &[(super::Side, &str)]) -> Vec<String> {
     let answer = |line: &String| line.split(" | ").nth(1).unwrap_or_default().to_owned();
     talk(conversation).summary().iter().map(answer).collect()

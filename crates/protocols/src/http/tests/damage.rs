@@ -1,9 +1,9 @@
-//! Bytes that are missing, and bytes that are not of the protocol.
+//! Missing bytes, and bytes of other protocols.
 
 use super::{C, Engine, Http, NOTHING, Note, S, Side, Transcript, ok, outcomes, talk};
 use proptest::prelude::*;
 
-/// What came, or how many bytes that were not captured.
+/// Captured bytes, or the number of bytes that were not captured.
 enum StreamPiece<'a> {
     Bytes(Side, &'a str),
     Opaque(Side, u64),
@@ -195,7 +195,7 @@ proptest! {
     }
 }
 
-/// What messages are made of.
+/// The parts that random messages are made of.
 const WORDS: [&str; 24] = [
     "GET /a HTTP/1.1\r\n",
     "POST /b?c=d HTTP/1.0\r\n",
@@ -223,7 +223,7 @@ const WORDS: [&str; 24] = [
     "a",
 ];
 
-/// Every byte is posted once, however the pieces are cut; and what is said to be free is.
+/// Checks that every byte is posted once, however the pieces are cut, and that bytes declared free are.
 fn conserve(pieces: &[(bool, Vec<u8>)]) -> Result<(), TestCaseError> {
     let conversation: Vec<(Side, &[u8])> =
         pieces.iter().map(|(response, bytes)| (if *response { S } else { C }, bytes.as_slice())).collect();

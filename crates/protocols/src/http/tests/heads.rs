@@ -126,7 +126,7 @@ fn lines_may_end_in_a_line_feed_alone_and_empty_ones_come_first() {
 fn a_field_that_goes_on_in_the_next_line() {
     let folded = "HTTP/1.1 200 OK\r\nA: b\r\n  c\r\nContent-Length: 1\r\n\r\nx";
     assert!(single("GET / HTTP/1.1\r\n\r\n", folded).ends_with("metadata 21, data 1, status 5"));
-    // A server may refuse it, or take it for a field.
+    // A server may refuse this line or accept it as a field.
     let line = single("GET / HTTP/1.1\r\nA: b\r\n  c d\r\nHost: x\r\n\r\n", NOTHING);
     assert_eq!(line, "workload GET / [] ok: framing 26, metadata 10, query 4 | framing 14, status 13");
 }
@@ -183,7 +183,7 @@ fn a_statement_is_the_method_with_the_pattern_of_the_path_and_nothing_of_the_que
     assert_eq!(statement("*"), "GET *");
 }
 
-/// As servers take them: in Latin-1.
+/// Servers read them as Latin-1.
 #[test]
 fn targets_may_have_bytes_beyond_ascii() {
     for (target, name) in [(&b"/idx/_doc?q=Z\xfcrich"[..], "POST /idx"), (b"/\xfc/x", "POST /_")] {

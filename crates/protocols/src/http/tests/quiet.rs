@@ -1,4 +1,4 @@
-//! When a connection is quiet, what its number tells apart, and which bytes are free.
+//! When a connection is quiet, which states its number distinguishes, and which bytes are free.
 
 use super::{C, Http, NOTHING, S, Side, ok};
 use overhead_testing::free::{self, Checked};
@@ -35,7 +35,7 @@ fn equal_turns_leave_the_number_as_it_is() {
     assert_eq!(numbers[0], None);
     assert_eq!((numbers[1], numbers[3]), (numbers[3], numbers[5]));
     let checked = check(&[turn, turn, turn].concat());
-    // The first one names the client.
+    // The first request names the client.
     assert_eq!((checked.turns, checked.repeatable), (3, 2));
 }
 

@@ -1,4 +1,4 @@
-//! Connections that go on with another protocol.
+//! Connections that switch to another protocol.
 
 use super::{C, NOTHING, S, outcomes, talk};
 use overhead_decode::Note;

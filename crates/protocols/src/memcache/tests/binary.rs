@@ -6,7 +6,7 @@ use overhead_decode::{Engine, Note};
 use overhead_model::{Outcome, Side};
 use overhead_testing::transcript::{Entry, Transcript, check};
 
-/// A message: magic, opcode, status, opaque; extras, key, value.
+/// Builds a message: magic, opcode, status, opaque; extras, key, value.
 fn message(magic: u8, opcode: u8, status: u8, opaque: u8, [extras, key, value]: [&[u8]; 3]) -> Vec<u8> {
     let body = (extras.len() + key.len() + value.len()) as u32;
     let head = [magic, opcode, 0, key.len() as u8, extras.len() as u8, 0, 0, status];

@@ -55,22 +55,22 @@ fn a_quiet_set_answers_what_went_wrong() {
     );
 }
 
-/// How many answers could be another request's.
+/// Returns how many replies could belong to another request.
 fn ambiguous(request: &str, response: &str) -> usize {
     talk(&[(C, request), (S, response)]).notes.iter().filter(|note| **note == Note::Ambiguous).count()
 }
 
 #[test]
 fn an_answer_that_could_be_to_several_is_said() {
-    // As memcached 1.6.18 answers keys that are not there.
+    // As memcached 1.6.18 answers missing keys.
     assert_eq!(ambiguous("ma a q\r\nmd b q\r\nmn\r\n", "NF\r\nMN\r\n"), 1);
     assert_eq!(ambiguous("ma a q\r\nmd b q\r\nmn\r\n", "NF\r\nNF\r\nMN\r\n"), 1);
     assert_eq!(ambiguous("ma a q O1\r\nmd b q k\r\nmn\r\n", "NF kb\r\nMN\r\n"), 0);
     assert_eq!(ambiguous("ma a q O1\r\nmd b q O2\r\nmn\r\n", "NF O1\r\nNF O2\r\nMN\r\n"), 0);
     assert_eq!(ambiguous("md a q\r\nmd b\r\n", "NF\r\n"), 1);
-    // Which of two with one key makes no difference.
+    // Two requests with the same key are interchangeable.
     assert_eq!(ambiguous("ms a 1 q\r\nx\r\nms a 1 q MX\r\nx\r\nmn\r\n", "CLIENT_ERROR invalid mode\r\nMN\r\n"), 0);
-    // Who has to answer does, before others are answered.
+    // A request that is always answered comes before the others.
     assert_eq!(ambiguous("md a\r\nmd b q\r\nmn\r\n", "NF\r\nMN\r\n"), 0);
     assert_eq!(ambiguous("mg a q\r\nmg b q\r\nmn\r\n", "HD\r\nMN\r\n"), 1);
     assert_eq!(ambiguous("ma a q\r\nmn\r\n", "CLIENT_ERROR no number\r\nMN\r\n"), 0);
@@ -84,13 +84,13 @@ fn an_error_behind_a_request_without_an_answer_could_be_to_it() {
     assert_eq!(ambiguous(&format!("{silent}get a\r\nget b\r\n"), "ERROR\r\nEND\r\nEND\r\n"), 1);
     assert_eq!(ambiguous(&format!("{silent}get a\r\nget b\r\n"), "END\r\nERROR\r\n"), 0);
     assert_eq!(ambiguous(&format!("{silent}get a\r\n"), "END\r\n"), 0);
-    // Such a one is refused in silence.
+    // Such a command is refused without a reply.
     assert_eq!(ambiguous("incr q x noreply\r\nincr q\r\n", "ERROR\r\n"), 0);
 }
 
 #[test]
 fn what_is_made_is_answered_where_it_was_asked_for_quietly() {
-    // As memcached 1.6.18 does.
+    // As in memcached 1.6.18.
     assert_eq!(
         outcomes("ma n N0 J5 v q\r\nma n c\r\nms a 1\r\nx\r\n", "VA 1\r\n5\r\nHD c1\r\nHD\r\n"),
         named(&[("ma", Answered), ("ma", Answered), ("ms", Answered)])

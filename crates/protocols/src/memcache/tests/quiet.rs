@@ -16,7 +16,7 @@ fn numbers(conversation: &[(Side, &str)]) -> Vec<Option<u64>> {
     free::numbers(Memcache::new(), &bytes(conversation))
 }
 
-/// Bytes that are free in a request and its answer.
+/// Returns the free bytes of a request and its reply.
 fn free(request: &str, answer: &str) -> u64 {
     let checked = check(&[(C, "version\r\n"), (S, "VERSION 1\r\n"), (C, request), (S, answer)]);
     assert_eq!(checked.turns, 2, "{request:?}");
@@ -34,11 +34,11 @@ fn values_are_free_and_digits_of_words() {
 
 #[test]
 fn what_decides_is_not_free() {
-    // A number that could be too large for a server.
+    // The number may be too large for a server.
     assert_eq!(free("set k 0 1234567890 1\r\nx\r\n", "STORED\r\n"), 1 + 1 + 1);
     assert_eq!(free("version\r\n", "VERSION 1.6.18\r\n"), 0);
     assert_eq!(free("stats slabs\r\n", "STAT version 1.6.18\r\nEND\r\n"), 0);
-    // By key and opaque, answers of quiet ones are told apart.
+    // Key and opaque pair the replies with quiet requests.
     assert_eq!(free("mg k1 v q O12\r\nmg k2 v k\r\n", "VA 3 O12\r\nabc\r\nEN kk2\r\n"), 3 + 2);
 }
 

@@ -1,6 +1,5 @@
-//! Messages and documents, spelt out.
+//! Builds messages and documents.
 
-/// A document of elements.
 pub(super) fn doc(elements: &[Vec<u8>]) -> Vec<u8> {
     let elements = elements.concat();
     let mut bytes = (elements.len() as u32 + 5).to_le_bytes().to_vec();
@@ -9,7 +8,6 @@ pub(super) fn doc(elements: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// An element of any type.
 pub(super) fn element(kind: u8, name: &str, value: &[u8]) -> Vec<u8> {
     [&[kind], name.as_bytes(), &[0], value].concat()
 }
@@ -18,7 +16,6 @@ pub(super) fn text(name: &str, value: &str) -> Vec<u8> {
     element(2, name, &string(value))
 }
 
-/// The value of a string element.
 pub(super) fn string(value: &str) -> Vec<u8> {
     let len = value.len() as u32 + 1;
     [&len.to_le_bytes(), value.as_bytes(), &[0]].concat()
@@ -48,7 +45,6 @@ pub(super) fn sub(name: &str, elements: &[Vec<u8>]) -> Vec<u8> {
     element(3, name, &doc(elements))
 }
 
-/// An array of documents.
 pub(super) fn list(name: &str, documents: &[Vec<u8>]) -> Vec<u8> {
     let indexed = documents.iter().enumerate();
     let elements: Vec<_> = indexed.map(|(index, document)| element(3, &index.to_string(), document)).collect();
@@ -66,7 +62,6 @@ pub(super) fn message(opcode: i32, id: i32, to: i32, body: &[u8]) -> Vec<u8> {
     [header.as_slice(), body].concat()
 }
 
-/// An `OP_MSG` of sections.
 pub(super) fn msg(id: i32, to: i32, flags: u32, sections: &[Vec<u8>]) -> Vec<u8> {
     message(2013, id, to, &msg_body(flags, sections))
 }
@@ -87,17 +82,14 @@ pub(super) fn sequence(name: &str, documents: &[Vec<u8>]) -> Vec<u8> {
     [&[1], len.to_le_bytes().as_slice(), name.as_bytes(), &[0], &documents].concat()
 }
 
-/// A request of one command.
 pub(super) fn command(id: i32, elements: &[Vec<u8>]) -> Vec<u8> {
     msg(id, 0, 0, &[body(elements)])
 }
 
-/// A reply to request `to`.
 pub(super) fn reply(to: i32, elements: &[Vec<u8>]) -> Vec<u8> {
     msg(to + 1000, to, 0, &[body(elements)])
 }
 
-/// An `OP_QUERY`.
 pub(super) fn query(id: i32, flags: i32, namespace: &str, documents: &[Vec<u8>]) -> Vec<u8> {
     let mut body = flags.to_le_bytes().to_vec();
     body.extend(namespace.as_bytes());
@@ -107,7 +99,6 @@ pub(super) fn query(id: i32, flags: i32, namespace: &str, documents: &[Vec<u8>])
     message(2004, id, 0, &body)
 }
 
-/// An `OP_REPLY`.
 pub(super) fn op_reply(id: i32, to: i32, flags: i32, cursor: i64, documents: &[Vec<u8>]) -> Vec<u8> {
     let mut body = flags.to_le_bytes().to_vec();
     body.extend(cursor.to_le_bytes());
@@ -126,7 +117,7 @@ pub(super) fn compressed(id: i32, to: i32, opcode: i32, size: usize, compressor:
     message(2012, id, to, &bytes)
 }
 
-/// A document with an element of every type that no other function here makes.
+/// Builds a document with an element of every type that has no function here.
 pub(super) fn every_type() -> Vec<u8> {
     doc(&[
         element(0x06, "undefined", &[]),

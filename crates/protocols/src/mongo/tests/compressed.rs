@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// A request that compresses, by the compressor with this number.
+/// Builds a compressible request.
 pub(super) fn squeezed(compressor: u8) -> Vec<u8> {
     squeezed_text(compressor, 400)
 }
 
-/// The same with so many bytes of text, all of them the same.
+/// Builds a request with `len` equal bytes of text.
 fn squeezed_text(compressor: u8, len: usize) -> Vec<u8> {
     let document = doc(&[text("v", &"x".repeat(len))]);
     let plain = msg_body(0, &[body(&[text("insert", "c")]), sequence("documents", &[document])]);
@@ -59,7 +59,7 @@ fn what_nothing_is_compressed_to_is_framing_and_what_is_not_compressed_is_unknow
     }
 }
 
-/// The bytes of the first message's compressed body that are in `account`.
+/// Returns the bytes of the first message's compressed body in `account`.
 fn bytes_of_body(transcript: &Transcript, account: Account) -> u64 {
     let postings = transcript.postings[Request as usize].iter();
     let body = postings.filter(|posting| posting.path.ends_with("compressed body") && posting.account == account);

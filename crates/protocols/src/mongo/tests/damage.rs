@@ -1,8 +1,8 @@
-//! Damage, limits, gaps: what they cost, and what they do not.
+//! The cost of damage, limits and gaps.
 
 use super::*;
 
-/// Damage inside a request costs its own bytes, not the next message.
+/// Damage inside a request costs only its own bytes, not the next message.
 fn survives(damaged: &[u8], unknown: u64) {
     let transcript = decode(&[(Request, damaged), (Request, &command(9, &[int("ping", 1)]))]);
     assert_eq!(transcript.ops.last().unwrap().name(), "ping");
@@ -21,7 +21,7 @@ fn a_document_longer_than_its_message() {
 fn a_document_shorter_than_its_elements() {
     let mut request = command(1, &[text("find", "c"), int("limit", 1)]);
     request[21] -= 1;
-    // All but the `limit` that does not fit.
+    // Everything except the damaged `limit`.
     survives(&request, 12);
 }
 

@@ -1,8 +1,8 @@
-//! Any bytes, and any damage to messages, are posted once and without regard to how they were cut.
+//! Arbitrary bytes and damaged messages are posted once, however they are split.
 
 use super::*;
 
-/// Bytes that are messages but for a few changes.
+/// Messages with a few changed bytes.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let whole = prop_oneof![
         Just(command(1, &[text("find", "c"), sub("filter", &[int("a", 1)]), session()])),

@@ -1,4 +1,4 @@
-//! When a connection is quiet, what its number tells apart, and which bytes are free.
+//! When a connection is quiet, which states its number distinguishes, and which bytes are free.
 
 use super::*;
 use overhead_testing::free::{self, Checked};
@@ -11,14 +11,14 @@ fn numbers(conversation: &[(Side, &[u8])]) -> Vec<Option<u64>> {
     free::numbers(Mongo::new(false), conversation)
 }
 
-/// Bytes that are free in a request and its reply.
+/// Returns the free bytes of a request and its reply.
 fn free(request: &[u8], reply: &[u8]) -> u64 {
     let checked = checked(&[(Request, request), (Response, reply)]);
     assert_eq!(checked.turns, 1);
     checked.free
 }
 
-/// Ids that are free in each exchange of `OP_MSG`: the request's, the reply's, and the one that it answers.
+/// Free ids in an `OP_MSG` exchange: `requestID` of both messages, and `responseTo` of the reply.
 const IDS: u64 = 3 * 4;
 
 #[test]
@@ -67,7 +67,7 @@ fn what_says_something_about_the_operation_is_not_free() {
     assert_eq!(answer(&[int("n", 2), list("writeErrors", &[doc(&[int("code", 11000)])]), ok()]), 4 + 4);
     assert_eq!(answer(&[text("err", "abc"), ok()]), 0);
     let request = |elements: &[Vec<u8>]| free(&command(1, elements), &reply(1, &[ok()])) - IDS;
-    // The cursor's id; the collection's name may be the oplog's.
+    // The cursor id is free; the collection's name is not, as it may be the oplog.
     assert_eq!(request(&[long("getMore", 99), text("collection", "c")]), 8);
     assert_eq!(request(&[int("ping", 1), int("maxAwaitTimeMS", 5)]), 4);
     let driver = sub("client", &[sub("driver", &[text("name", "driver"), text("version", "1.0")])]);
@@ -102,11 +102,10 @@ fn equal_turns_leave_the_number_as_it_is() {
     assert!(numbers[1].is_some(), "{numbers:?}");
     assert_eq!(numbers, [None, numbers[1], None, numbers[1], None, numbers[1], None, numbers[1]]);
     let checked = checked(&talk);
-    // The first command of the application says that it has begun.
+    // The first command of the application changes the state.
     assert_eq!((checked.turns, checked.repeatable, checked.repeated), (4, 3, 2), "{checked:?}");
 }
 
-/// Asserts that `between` changes the number.
 fn changes(between: &[(Side, &[u8])]) {
     let (request, answer) = (command(100, &[text("insert", "c")]), reply(100, &[ok()]));
     let opening: [(Side, &[u8]); 2] = [(Request, &request), (Response, &answer)];
@@ -144,7 +143,7 @@ fn the_number_tells_whether_the_application_has_asked_for_anything() {
 
 #[test]
 fn ids_that_do_not_pair_are_no_turn_to_be_repeated() {
-    // No request, or one that was asked twice: with other ids these would come to something else.
+    // There is no request, or its id is used twice: other ids would give another result.
     changes(&[(Response, &reply(55, &[ok()]))]);
     let ping = command(1, &[int("ping", 1)]);
     changes(&[(Request, &ping), (Request, &ping), (Response, &reply(1, &[ok()]))]);
@@ -164,7 +163,7 @@ fn a_stream_of_replies_is_not_quiet_until_it_ends() {
     let numbers = numbers(&talk);
     assert_eq!(numbers[..3], [None; 3]);
     assert!(numbers[3].is_some());
-    // The ids that link the replies are fixed; those of the request and the last reply and the cursor's are free.
+    // The ids that link the replies are fixed; the other ids and the cursor id are free.
     let checked = checked(&talk);
     assert_eq!((checked.turns, checked.free), (1, 4 + 8 + 4 + 4));
 }

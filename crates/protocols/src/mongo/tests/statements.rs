@@ -1,8 +1,7 @@
-//! What commands ask for, without the values.
+//! Statements of commands.
 
 use super::*;
 
-/// The statement of a command.
 #[track_caller]
 fn said(request: &[Vec<u8>]) -> String {
     statement(&command(7, request))
@@ -15,7 +14,6 @@ fn statement(request: &[u8]) -> String {
     transcript.ops[0].statement.clone()
 }
 
-/// An array of numbers.
 fn numbers(name: &str, count: usize) -> Vec<u8> {
     let elements: Vec<_> = (0..count).map(|index| int(&index.to_string(), 5)).collect();
     element(4, name, &doc(&elements))

@@ -1,4 +1,4 @@
-//! How packets are written.
+//! Builds packets.
 
 use super::super::wire::capability;
 use overhead_model::Side;
@@ -6,7 +6,7 @@ use overhead_model::Side;
 pub(super) const C: Side = Side::Request;
 pub(super) const S: Side = Side::Response;
 
-/// What a client of today can, with `EOF` packets and without.
+/// Capabilities of a current client.
 pub(super) const USUAL: u64 = capability::LONG_PASSWORD
     | capability::PROTOCOL_41
     | capability::TRANSACTIONS
@@ -14,13 +14,12 @@ pub(super) const USUAL: u64 = capability::LONG_PASSWORD
     | capability::PLUGIN_AUTH;
 pub(super) const MODERN: u64 = USUAL | capability::DEPRECATE_EOF | capability::SESSION_TRACK;
 
-/// A packet with this sequence number.
 pub(super) fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_le_bytes();
     [&length[..3], &[sequence], payload].concat()
 }
 
-/// Packets that follow one another, from a sequence number on.
+/// Builds consecutive packets from a sequence number on.
 pub(super) fn packets(first: u8, payloads: &[Vec<u8>]) -> Vec<u8> {
     let numbers = (0..).map(|index: u8| first.wrapping_add(index));
     payloads.iter().zip(numbers).flat_map(|(payload, number)| packet(number, payload)).collect()
@@ -53,18 +52,18 @@ pub(super) fn login_packet(capabilities: u64) -> Vec<u8> {
     packet(1, &[payload.as_slice(), zstd].concat())
 }
 
-/// A handshake of ends that both can this.
+/// Builds a handshake with common capabilities.
 pub(super) fn login(capabilities: u64) -> [(Side, Vec<u8>); 3] {
     [(S, greeting(capabilities)), (C, login_packet(capabilities)), (S, packet(2, &ok(0, 0, 2)))]
 }
 
-/// `OK`, with as many rows, an id, and status flags.
+/// Builds an `OK` packet with row count, id and status flags.
 pub(super) fn ok(rows: u64, id: u64, flags: u16) -> Vec<u8> {
     let [low, high] = flags.to_le_bytes();
     [vec![0], lenenc(rows), lenenc(id), vec![low, high, 0, 0]].concat()
 }
 
-/// The `OK` that ends rows.
+/// Builds the `OK` that ends rows.
 pub(super) fn end(flags: u16) -> Vec<u8> {
     let [low, high] = flags.to_le_bytes();
     vec![0xfe, 0, 0, low, high, 0, 0]
@@ -93,7 +92,7 @@ pub(super) fn text(text: &[u8]) -> Vec<u8> {
     [lenenc(text.len() as u64), text.to_vec()].concat()
 }
 
-/// The definition of a column named `a` of a table `t`.
+/// Builds the definition of a column `a` of table `t`.
 pub(super) fn column(kind: u8) -> Vec<u8> {
     let names: Vec<u8> = [&b"def"[..], b"d", b"t", b"t", b"a", b"a"].into_iter().flat_map(text).collect();
     [names, vec![12, 0x3f, 0, 11, 0, 0, 0, kind, 0, 0, 0, 0, 0]].concat()
@@ -107,12 +106,12 @@ pub(super) fn prepare(sql: &str) -> Vec<u8> {
     packet(0, &[b"\x16", sql.as_bytes()].concat())
 }
 
-/// The first packet that answers `COM_STMT_PREPARE`.
+/// Builds the first packet of the reply to `COM_STMT_PREPARE`.
 pub(super) fn prepared(id: u8, columns: u8, parameters: u8) -> Vec<u8> {
     vec![0, id, 0, 0, 0, columns, 0, parameters, 0, 0, 0, 0]
 }
 
-/// `COM_STMT_EXECUTE`; `rest` is what stands behind the iteration count.
+/// Builds `COM_STMT_EXECUTE`; `rest` follows the iteration count.
 pub(super) fn execute(id: u8, flags: u8, rest: &[u8]) -> Vec<u8> {
     packet(0, &[&[23, id, 0, 0, 0, flags, 1, 0, 0, 0], rest].concat())
 }

@@ -3,7 +3,6 @@
 use super::*;
 use std::io::Write as _;
 
-/// A compressed packet whose content is compressed by zlib.
 fn zlib(sequence: u8, content: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(content).unwrap();
@@ -14,7 +13,6 @@ fn zstd(sequence: u8, content: &[u8]) -> Vec<u8> {
     laid(sequence, content.len(), &::zstd::bulk::compress(content, 3).unwrap())
 }
 
-/// One whose content is not compressed.
 fn stored(sequence: u8, content: &[u8]) -> Vec<u8> {
     laid(sequence, 0, content)
 }

@@ -1,11 +1,10 @@
-//! Damage, long packets, losses, and properties that hold for any bytes.
+//! Damage, long packets, losses, and properties of arbitrary bytes.
 
 use super::super::pair::ExpectedResponse;
 use super::*;
 use overhead_model::{Account, Outcome};
 use proptest::prelude::*;
 
-/// Runs a conversation in which some bytes are on the wire but cannot be read.
 fn with_opaque(pieces: &[(Side, &[u8], u64)]) -> Transcript {
     let mut engine = Engine::new(Mysql::new(false), false);
     let mut transcript = Transcript::default();
@@ -81,7 +80,7 @@ fn after_a_lost_request_the_next_one_has_its_own_answer() {
     assert!(outcomes.contains(&("(response)", Some(Outcome::NoReply))), "{outcomes:?}");
 }
 
-/// Runs a conversation whose beginning was not captured, in pieces of so many bytes.
+/// Plays a conversation without its beginning, in pieces of `size` bytes.
 fn amid(talk: &[(Side, Vec<u8>)], size: usize) -> Transcript {
     let mut engine = Engine::new(Mysql::new(true), true);
     let mut transcript = Transcript::default();
@@ -196,7 +195,7 @@ fn sniffing_knows_both_sides() {
     assert_eq!(sniff(&query("SELECT 1")), crate::Sniff::Request);
     assert_eq!(sniff(&packet(1, &ok(0, 0, 2))), crate::Sniff::Response);
     assert_eq!(sniff(&packets(1, &[vec![1], column(3)])), crate::Sniff::Response);
-    // Clients of the X Protocol begin so, too.
+    // Clients of the X Protocol also begin this way.
     assert_eq!(sniff(&packet(0, &[1])), crate::Sniff::Perhaps(C));
     assert_eq!(sniff(b"GET / HTTP/1.1\r\n"), crate::Sniff::No);
     assert_eq!(sniff(b"*1\r\n$4\r\nPING\r\n"), crate::Sniff::No);
@@ -285,7 +284,7 @@ proptest! {
     }
 }
 
-/// Rows of parameters for as long as a packet is, which pieces end anywhere in.
+/// The rows fill a whole packet, and pieces end anywhere in them.
 #[test]
 fn many_rows_of_parameters_flow_by_however_they_are_cut() {
     let maria = MODERN & !capability::LONG_PASSWORD | 1 << 34;

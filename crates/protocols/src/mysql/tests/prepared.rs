@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A statement with two parameters and two columns, executed and answered.
+/// Prepares and executes a statement with two parameters and two columns.
 fn session(behind_definitions: &[Vec<u8>], end_of_rows: Vec<u8>) -> Vec<(Side, Vec<u8>)> {
     let more = behind_definitions.to_vec();
     let definitions =

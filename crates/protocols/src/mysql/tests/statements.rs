@@ -1,8 +1,8 @@
-//! What statements ask for, without the values in them.
+//! Statements without their values.
 
 use super::*;
 
-/// The statements of the operations behind the login.
+/// Returns the statements of the operations after the login.
 fn statements(talk: &[(Side, &[u8])]) -> Vec<(String, String)> {
     let said = said(USUAL, talk).ops.split_off(1);
     said.into_iter().map(|op| (op.name().to_owned(), op.statement)).collect()

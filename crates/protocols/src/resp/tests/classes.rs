@@ -1,8 +1,8 @@
-//! What of a connection is setting it up.
+//! Commands that belong to connection setup.
 
 use super::*;
 
-/// Classes of pipelined commands that are all answered by `+OK`.
+/// Returns the classes of pipelined commands that are all answered by `+OK`.
 fn classes(mid_stream: bool, lines: &[&str]) -> Vec<Class> {
     let (requests, replies) = (commands(lines), "+OK\r\n".repeat(lines.len()));
     let turns: [(Side, &[u8]); 2] = [(C, requests.as_bytes()), (S, replies.as_bytes())];
@@ -10,7 +10,7 @@ fn classes(mid_stream: bool, lines: &[&str]) -> Vec<Class> {
     transcript.ops.iter().filter_map(overhead_testing::transcript::Entry::class).collect()
 }
 
-/// What drivers send where they connect, and users at any time.
+/// Sent by drivers at connect, and by users at any time.
 const OPENING: [&str; 10] = [
     "SELECT 1",
     "READONLY",

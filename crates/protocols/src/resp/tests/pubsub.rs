@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A confirmation, in RESP2 (`*`) or RESP3 (`>`).
+/// Builds a confirmation in RESP2 (`*`) or RESP3 (`>`).
 fn confirm(kind: char, word: &str, channel: Option<&str>, left: u64) -> String {
     let null = if kind == '>' { "_\r\n" } else { "$-1\r\n" };
     let channel = channel.map_or_else(|| null.to_owned(), |name| format!("${}\r\n{name}\r\n", name.len()));
@@ -13,12 +13,11 @@ fn message(kind: char, channel: &str) -> String {
     format!("{kind}3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n$2\r\nhi\r\n", channel.len())
 }
 
-/// Runs pipelined commands, and what answers them.
 fn pipeline(lines: &[&str], replies: &[String]) -> Vec<(String, Outcome, u64)> {
     answers(&talk(&[(C, &commands(lines)), (S, &replies.concat())]))
 }
 
-/// What [`answers`] gives where each command is answered by so many of the replies.
+/// Returns the result of [`answers`] if each command is answered by the given number of replies.
 fn answered(lines: &[&str], replies: &[String], counts: &[usize]) -> Vec<(String, Outcome, u64)> {
     assert_eq!(counts.iter().sum::<usize>(), replies.len());
     let mut rest = replies;
@@ -52,7 +51,7 @@ fn channels_and_patterns_end_by_kind() {
         let replies = [
             confirm(kind, "subscribe", Some("a"), 1),
             confirm(kind, "subscribe", Some("b"), 2),
-            // Twice: no more are left than before.
+            // Subscribed twice: the count stays the same.
             confirm(kind, "subscribe", Some("a"), 2),
             confirm(kind, "psubscribe", Some("x*"), 3),
             confirm(kind, "ssubscribe", Some("s"), 1),

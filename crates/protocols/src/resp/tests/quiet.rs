@@ -1,4 +1,4 @@
-//! When a connection is quiet, what its number tells apart, and which bytes are free.
+//! When a connection is quiet, which states its number distinguishes, and which bytes are free.
 
 use super::{C, Resp, S, command, commands};
 use overhead_model::Side;
@@ -16,7 +16,7 @@ fn numbers(conversation: &[(Side, &str)]) -> Vec<Option<u64>> {
     free::numbers(Resp::new(false), &bytes(conversation))
 }
 
-/// Bytes that are free in a command and its reply, after another command.
+/// Returns the free bytes of a command and its reply, after another command.
 fn free(request: &str, reply: &str) -> u64 {
     let before = [(C, "PING\r\n"), (S, "+PONG\r\n")];
     let turn = [before.as_slice(), &[(C, request), (S, reply)]].concat();
@@ -35,7 +35,7 @@ fn keys_values_and_numbers_are_free() {
     assert_eq!(free(&command(&["UNHEARDOF", "abc"]), "$-1\r\n"), 3);
 }
 
-/// Each text is stretched in every other turn or so, if its length is free.
+/// Every text with a free length is stretched in about every other turn.
 #[test]
 fn lengths_of_what_is_not_looked_at_are_free() {
     let stretched = |request: &str, reply: &str| check(&[(C, request), (S, reply)].repeat(4)).stretched > 0;
@@ -44,7 +44,7 @@ fn lengths_of_what_is_not_looked_at_are_free() {
     assert!(stretched(&command(&["SET", "key", "value"]), "+OK\r\n"));
     assert!(stretched(&command(&["SET", "key", "value", "EX", "10"]), "+OK\r\n"));
     assert!(stretched(&command(&["MGET", "a:1", "b"]), "*2\r\n$1\r\na\r\n$-1\r\n"));
-    // A name of another length is another name, and what may be an option is looked at.
+    // The length of a name matters, and a possible option is read.
     assert!(!stretched(&command(&["GET", "key"]), "$-1\r\n"));
     assert!(!stretched(&command(&["GET", "key1"]), "$-1\r\n"));
     assert!(!stretched(&command(&["INFO"]), "$20\r\nredis_version:7.0.15\r\n"));
@@ -72,7 +72,7 @@ fn what_is_listened_to_is_not_free() {
     assert_eq!(free(&commands(&["CLIENT SETINFO LIB-NAME abc"]), "+OK\r\n"), 0);
     assert_eq!(free(&commands(&["INFO"]), "$20\r\nredis_version:7.0.15\r\n"), 0);
     assert_eq!(free(&commands(&["SUBSCRIBE abc"]), "*3\r\n$9\r\nsubscribe\r\n$3\r\nabc\r\n:1\r\n"), 3);
-    // Inline words are looked for by the blanks around them.
+    // Inline words are separated by blanks.
     assert_eq!(free("PING 12ab\r\n", "$4\r\n12ab\r\n"), 4 + 4);
 }
 
@@ -94,12 +94,12 @@ fn equal_turns_leave_the_number_as_it_is() {
     assert!(numbers[1].is_some());
     assert_eq!(numbers[1..4], [numbers[1], None, numbers[1]]);
     assert_eq!(numbers[5], numbers[1]);
-    // The first command is the one that is no set-up.
+    // The first command is not setup.
     let checked = check(&[talk.as_slice(), &talk, &talk].concat());
     assert_eq!((checked.turns, checked.repeatable, checked.repeated), (9, 8, 7), "{checked:?}");
 }
 
-/// Asserts that after `between` the number is another one, and that this is needed: `probe` comes to something else then.
+/// Asserts that `between` changes the number, and that this is needed because `probe` then gives another result.
 fn tells_apart(between: &[(Side, &str)], probe: &[(Side, &str)]) {
     let opening = [(C, "PING\r\n"), (S, "+PONG\r\n")];
     let numbers = numbers(&[opening.as_slice(), between].concat());

@@ -1,4 +1,4 @@
-//! The text of scripts is what to do, not whom to do it to.
+//! The text of a script is `query`, not `data`.
 
 use super::*;
 

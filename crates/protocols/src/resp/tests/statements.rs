@@ -1,8 +1,7 @@
-//! What a command's statement says, and what it does not.
+//! Statements of commands.
 
 use super::{C, S, command, commands, talk};
 
-/// The statements of a conversation's operations.
 fn statements(request: &str, response: &str) -> Vec<String> {
     talk(&[(C, request), (S, response)]).ops.into_iter().map(|op| op.statement).collect()
 }
