@@ -28,6 +28,6 @@ pub const PARAMETERS: usize = 16 << 10;
 /// Copies in one PostgreSQL query text whose formats are remembered; more are never sent.
 pub const STATEMENT_COPIES: usize = 64;
 
-/// Waiting memcached requests that need no reply, such as gets that report only hits; the oldest are closed as
-/// unanswered beyond that. Clients batch thousands of keys.
+/// Waiting memcached requests that need no reply, such as gets that report only hits; beyond that, the oldest count as
+/// having none. Clients batch thousands of keys.
 pub const QUIET: usize = 64 << 10;

@@ -123,7 +123,7 @@ const COMMAND: usize = 40;
 /// Returns whether an unknown word in the place of a command name looks like one and not like private data.
 pub fn is_command(word: &str) -> bool {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_alphabetic() || b"._-".contains(&byte));
-    !word.is_empty() && word.len() <= COMMAND && is_plain && word.split(['.', '_', '-']).all(can_be_said)
+    !word.is_empty() && word.len() <= COMMAND && is_plain && word.split(['.', '_', '-']).all(has_vowels)
 }
 
 /// Returns the pattern of a path's first segment for use in a name. Words with one or two digits (`/v2`) and hosts with
@@ -230,7 +230,7 @@ fn push_name(letters: &str, out: &mut String) -> bool {
 }
 
 /// Returns whether a word has enough vowels to be a name.
-fn can_be_said(letters: &str) -> bool {
+fn has_vowels(letters: &str) -> bool {
     let is_vowel = |byte: &u8| b"aeiouy".contains(&byte.to_ascii_lowercase());
     letters.as_bytes().split(is_vowel).all(|run| run.len() <= CONSONANTS)
 }

@@ -22,7 +22,7 @@ pub(super) enum HttpBody {
 }
 
 impl HttpBody {
-    /// Returns the body of a request (section 6.3, rules 3 to 7). Fails if its length is ambiguous: a server refuses
+    /// Returns the body of a request (section 6.3, rules 3 to 7). Fails if its length is unclear: a server refuses
     /// such a request and closes the connection.
     pub fn of_request(lengths: &HeadFields) -> Result<Self, Malformed> {
         match lengths {

@@ -182,7 +182,7 @@ fn version(head: &[u8]) -> &[u8] {
 }
 
 /// Returns the method if it looks like one.
-fn told(method: &str) -> &str {
+fn shown_method(method: &str) -> &str {
     if pattern::is_command(method) { method } else { "(unknown)" }
 }
 
@@ -190,14 +190,14 @@ fn told(method: &str) -> &str {
 fn name(method: &str, target: RequestTarget<'_>, name: &mut String) {
     let segment = target.path.get(..target.first_segment()).unwrap_or_default();
     name.clear();
-    name.push_str(told(method));
+    name.push_str(shown_method(method));
     name.push(' ');
     name.push_str(&pattern::of_segment(if segment.is_empty() { b"/" } else { segment }));
 }
 
 /// Writes the method and the pattern of the path. The query part is user data and left out.
 fn write_statement(method: &str, path: &[u8], statement: &mut String) {
-    statement.push_str(told(method));
+    statement.push_str(shown_method(method));
     statement.push(' ');
     if path.is_empty() {
         statement.push('/');
@@ -235,11 +235,11 @@ fn fields<R: Reader>(
         parts.take(name.as_bytes(), Metadata, "header name");
         match HttpField::named(name) {
             HttpField::ContentLength => {
-                lengths.hear_length(value);
+                lengths.read_length(value);
                 parts.take(value, Framing, "content length");
             }
             HttpField::TransferEncoding => {
-                lengths.hear_coding(value);
+                lengths.read_coding(value);
                 parts.take(value, Metadata, "header value");
             }
             HttpField::Upgrade => {
@@ -264,13 +264,13 @@ fn fields<R: Reader>(
 }
 
 impl HeadFields {
-    fn hear_length(&mut self, value: &[u8]) {
+    fn read_length(&mut self, value: &[u8]) {
         let said = wire::content_length(value).ok_or(CONFLICT);
         let agrees = self.content.is_none_or(|before| before == said);
         self.content = Some(if agrees { said } else { Err(CONFLICT) });
     }
 
-    fn hear_coding(&mut self, value: &[u8]) {
+    fn read_coding(&mut self, value: &[u8]) {
         let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
         // Treated as absent (RFC 2616 section 3.6).
         if !last.eq_ignore_ascii_case(b"identity") {

@@ -36,14 +36,14 @@ impl Memcache {
             self.log(text, end, out);
             return Ok(None);
         }
-        let is_told = self.pairing.has_quiet();
+        let is_read = self.pairing.has_quiet();
         let target = match self.target {
             Some(target) => target,
             None => self.pairing.answer(word, || meta::answered(text), out),
         };
         out.charge(target.op);
         self.target = Some(target);
-        post(word, name, text, is_told, out);
+        post(word, name, text, is_read, out);
         out.post(Account::Framing, "CRLF", end);
         self.take_effect(word, text, target, out)?;
         Ok(None)
@@ -61,11 +61,11 @@ impl Memcache {
             ReplyKeyword::Value => self.begin_value(wire::words(text).nth(3), false)?,
             ReplyKeyword::Fetched => self.begin_value(wire::words(text).nth(1), true)?,
             ReplyKeyword::Item if target.ask != MemcacheRequestKind::Item => {
-                hear_version(text.strip_prefix(b"STAT version "), out);
+                report_version(text.strip_prefix(b"STAT version "), out);
             }
             _ => {
                 if word == ReplyKeyword::Version {
-                    hear_version(text.strip_prefix(b"VERSION "), out);
+                    report_version(text.strip_prefix(b"VERSION "), out);
                 }
                 self.is_watching |= target.ask == MemcacheRequestKind::Watch && word == ReplyKeyword::Other;
                 if word == ReplyKeyword::Error {
@@ -129,9 +129,9 @@ fn word(name: &[u8], text: &[u8]) -> ReplyKeyword {
     }
 }
 
-/// Posts a line that begins with `name`, without its end. `is_told`: its content decides which request it answers.
-fn post<R: Reader>(word: ReplyKeyword, name: &[u8], text: &[u8], is_told: bool, out: &mut Out<'_, R>) {
-    out.set_read(is_told);
+/// Posts a line that begins with `name`, without its end. `is_read`: its content decides which request it answers.
+fn post<R: Reader>(word: ReplyKeyword, name: &[u8], text: &[u8], is_read: bool, out: &mut Out<'_, R>) {
+    out.set_read(is_read);
     match word {
         ReplyKeyword::Value => wire::each_word(text, out, post_value),
         ReplyKeyword::Fetched
@@ -186,7 +186,7 @@ fn post_meta<R: Reader>(name: &[u8], text: &[u8], out: &mut Out<'_, R>) {
 }
 
 /// Reports the server's version; servers other than memcached send their name before it.
-pub(super) fn hear_version<R: Reader>(version: Option<&[u8]>, out: &mut Out<'_, R>) {
+pub(super) fn report_version<R: Reader>(version: Option<&[u8]>, out: &mut Out<'_, R>) {
     let Some(version) = version.filter(|version| !version.is_empty() && version.len() <= 64) else { return };
     let version = String::from_utf8_lossy(version);
     if version.starts_with(|first: char| first.is_ascii_digit()) {

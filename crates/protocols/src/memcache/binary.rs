@@ -43,8 +43,8 @@ impl Header {
     /// Returns the id that pairs a reply with its request; see [`MemcachePending::id`].
     fn id(&self, bytes: &[u8]) -> u64 {
         let key = self.key(bytes);
-        let told = if key.is_empty() || !opcodes::repeats_key(self.opcode) { 0 } else { wire::fingerprint(key) };
-        told << 32 | u64::from(self.opaque)
+        let repeated = if key.is_empty() || !opcodes::repeats_key(self.opcode) { 0 } else { wire::fingerprint(key) };
+        repeated << 32 | u64::from(self.opaque)
     }
 
     /// Returns the key; empty if it was not captured completely.
@@ -148,7 +148,7 @@ impl Memcache {
             let value = input.bytes.get((HEADER + header.extras + header.key) as usize..).unwrap_or_default();
             let value = value.get(..header.value() as usize).filter(|_| header.status == 0);
             out.post(account, "value", header.value());
-            answer::hear_version(value, out);
+            answer::report_version(value, out);
             return self.end_answer(out);
         }
         let goes_on = header.opcode == opcodes::STATS && header.status == 0 && header.body > 0;

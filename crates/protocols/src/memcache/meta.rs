@@ -22,13 +22,13 @@ impl Memcache {
         if command.ask == MemcacheRequestKind::MetaCount && has(b'N') {
             pending.ask = MemcacheRequestKind::MetaCreate;
         }
-        let is_told = pending.quiet || self.pairing.has_quiet();
-        if is_told {
+        let is_read = pending.quiet || self.pairing.has_quiet();
+        if is_read {
             let key = wire::words(text).nth(1).unwrap_or_default();
             pending.id = repeated(&flags(), key);
             pending.key = wire::fingerprint(key);
         }
-        out.set_read(is_told);
+        out.set_read(is_read);
         wire::each_word(text, out, |place, word, out| match place {
             0 => out.post(Account::Query, "command", word.len() as u64),
             _ if place < before => command.role(place).post(word, out),
@@ -53,8 +53,8 @@ fn repeated<'a>(flags: &(impl Iterator<Item = &'a [u8]> + Clone), key: &[u8]) ->
 pub(super) fn answered(text: &[u8]) -> u64 {
     let flags = || wire::words(text).skip(1);
     let opaque = flags().find_map(|flag| flag.strip_prefix(b"O"));
-    let told = opaque.or_else(|| flags().find_map(|flag| flag.strip_prefix(b"k")));
-    told.map_or(0, wire::fingerprint)
+    let repeated = opaque.or_else(|| flags().find_map(|flag| flag.strip_prefix(b"k")));
+    repeated.map_or(0, wire::fingerprint)
 }
 
 pub(super) fn post_flag<R: Reader>(word: &[u8], out: &mut Out<'_, R>) {

@@ -261,8 +261,8 @@ impl MemcachePairing {
         let Some(taken) = behind.next() else { return false };
         let mut must_answer = !taken.quiet;
         let others = behind.take_while(|it| !std::mem::replace(&mut must_answer, !it.quiet));
-        let is_told = word == ReplyKeyword::Error && taken.is_behind_silent;
-        is_told
+        let is_ambiguous_error = word == ReplyKeyword::Error && taken.is_behind_silent;
+        is_ambiguous_error
             || others
                 .filter(|it| (it.ask, it.key, it.quiet) != (taken.ask, taken.key, true))
                 // A request that is always answered has a reply of its own, which would be missing if it took the error.

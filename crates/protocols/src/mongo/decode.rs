@@ -16,9 +16,9 @@ use std::sync::Arc;
 const COMPRESSED_HEADER: u64 = HEADER + 9;
 
 #[derive(Debug)]
-pub(super) struct MongoConnection {
+pub(super) struct MongoDecoder {
     pairing: MongoPairing,
-    halves: [MongoDirection; 2],
+    directions: [MongoDirection; 2],
     expansion: Arc<Expansion>,
 }
 
@@ -35,11 +35,11 @@ struct MongoMessage {
     waiting: Option<MongoPending>,
 }
 
-impl MongoConnection {
+impl MongoDecoder {
     pub(super) fn new(mid_stream: bool, expansion: Arc<Expansion>) -> Self {
         Self {
             pairing: MongoPairing::new(mid_stream),
-            halves: [MongoDirection::default(), MongoDirection::default()],
+            directions: [MongoDirection::default(), MongoDirection::default()],
             expansion,
         }
     }
@@ -50,9 +50,9 @@ impl MongoConnection {
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
-        if let Some(message) = self.halves[side as usize].message.take() {
+        if let Some(message) = self.directions[side as usize].message.take() {
             out.charge(message.op);
-            self.halves[side as usize].walk.reopen(out);
+            self.directions[side as usize].walk.reopen(out);
             return Ok(self.body(side, message, input, out));
         }
         if (input.bytes.len() as u64) < HEADER {
@@ -75,8 +75,8 @@ impl MongoConnection {
 
     /// Bytes of `side` were lost: the current message cannot be completed.
     pub(super) fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        let half = &mut self.halves[side as usize];
-        if let Some(message) = half.message.take() {
+        let direction = &mut self.directions[side as usize];
+        if let Some(message) = direction.message.take() {
             if side == Side::Request {
                 let via = message.header.opcode.name();
                 out.label(message.op, Class::Unmatched, "(cut off)", via);
@@ -95,9 +95,9 @@ impl MongoConnection {
 
     /// Returns the number of the current state while no message is incomplete and no request waits.
     pub(super) fn quiet(&self) -> Option<u64> {
-        let Self { pairing, halves, expansion: _ } = self;
+        let Self { pairing, directions, expansion: _ } = self;
         // A walk keeps nothing between messages.
-        let between = halves.iter().all(|half| half.message.is_none());
+        let between = directions.iter().all(|direction| direction.message.is_none());
         between.then(|| pairing.quiet()).flatten()
     }
 
@@ -143,7 +143,7 @@ impl MongoConnection {
 
     /// Prepares to decode a body of `len` bytes.
     fn walk_from(&mut self, side: Side, message: MongoMessage, (opcode, len): (MongoOpcode, u64), wants_shape: bool) {
-        let walk = &mut self.halves[side as usize].walk;
+        let walk = &mut self.directions[side as usize].walk;
         walk.begin(side, opcode, len, wants_shape);
         if let Some(waiting) = message.waiting {
             let (reply, batch) = waiting.reply.roles();
@@ -153,15 +153,15 @@ impl MongoConnection {
 
     /// Posts the available part of the body, and ends the message after its last byte.
     fn body<R: Reader>(&mut self, side: Side, message: MongoMessage, input: Input<'_>, out: &mut Out<'_, R>) -> Step {
-        let half = &mut self.halves[side as usize];
-        let before = half.walk.left();
+        let direction = &mut self.directions[side as usize];
+        let before = direction.walk.left();
         let mut cursor = Cursor::new(input, before, out);
-        half.walk.run(&mut cursor);
-        if half.walk.left() == 0 {
+        direction.walk.run(&mut cursor);
+        if direction.walk.left() == 0 {
             self.end(side, message, out);
         } else {
-            let waits = half.walk.left() == before;
-            half.message = Some(message);
+            let waits = direction.walk.left() == before;
+            direction.message = Some(message);
             if waits {
                 return Step::More;
             }
@@ -170,7 +170,7 @@ impl MongoConnection {
     }
 
     fn end<R: Reader>(&mut self, side: Side, message: MongoMessage, out: &mut Out<'_, R>) {
-        let walk = &self.halves[side as usize].walk;
+        let walk = &self.directions[side as usize].walk;
         let (opcode, facts) = (walk.opcode, &walk.facts);
         match (side, message.waiting) {
             (Side::Request, _) => {
@@ -232,7 +232,7 @@ impl MongoConnection {
             let mut inner = Out::new(&mut weigher, side, Some(message.op));
             let whole = Input { bytes: plain, opaque: 0 };
             let mut cursor = Cursor::new(whole, whole.available(), &mut inner);
-            self.halves[side as usize].walk.run(&mut cursor);
+            self.directions[side as usize].walk.run(&mut cursor);
             cursor.finish();
             let amounts = weigher.amounts();
             Shares::default().post(&amounts, len, "compressed body", out);

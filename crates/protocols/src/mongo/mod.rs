@@ -69,7 +69,7 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 
 #[derive(Debug)]
 pub struct Mongo {
-    connection: decode::MongoConnection,
+    connection: decode::MongoDecoder,
 }
 
 impl Mongo {
@@ -80,7 +80,7 @@ impl Mongo {
 
     /// Like [`Mongo::new`], for one of several connections.
     pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
-        Self { connection: decode::MongoConnection::new(mid_stream, Arc::clone(&shared.expansion)) }
+        Self { connection: decode::MongoDecoder::new(mid_stream, Arc::clone(&shared.expansion)) }
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct CommandShape {
     /// One level per open range.
     levels: Vec<ShapeLevel>,
     /// The next range to open is shown.
-    is_next_told: bool,
+    is_next_shown: bool,
     /// The next range to open may be a replacement document, which is data.
     is_next_update: bool,
     /// Statements are not wanted.
@@ -31,7 +31,7 @@ pub(super) struct CommandShape {
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 struct ShapeLevel {
-    is_told: bool,
+    is_shown: bool,
     is_array: bool,
     is_update: bool,
     /// Contains only values so far.
@@ -59,7 +59,7 @@ impl CommandShape {
         self.text.clear();
         self.levels.clear();
         self.is_off = !is_wanted;
-        (self.is_next_told, self.is_next_update) = (false, false);
+        (self.is_next_shown, self.is_next_update) = (false, false);
     }
 
     pub fn give_up(&mut self) {
@@ -72,12 +72,12 @@ impl CommandShape {
             return;
         }
         let is_nested = matches!(value, BsonLayout::Document | BsonLayout::Array);
-        (self.is_next_told, self.is_next_update) = (false, false);
+        (self.is_next_shown, self.is_next_update) = (false, false);
         let Some(level) = self.levels.last_mut().filter(|_| self.text.len() <= LONGEST) else { return };
-        if !level.is_told {
+        if !level.is_shown {
             let is_part =
-                matches!(role, DocumentRole::Command | DocumentRole::Statement) && is_nested && is_told(child);
-            self.is_next_told = is_part;
+                matches!(role, DocumentRole::Command | DocumentRole::Statement) && is_nested && is_shown(child);
+            self.is_next_shown = is_part;
             self.is_next_update = is_part && matches!(name, b"u" | b"update" | b"updateMods");
             if is_part {
                 self.begin_part(name);
@@ -86,7 +86,7 @@ impl CommandShape {
         }
         if level.is_update && level.count == 0 && !level.is_array && name.first() != Some(&b'$') {
             // This document replaces another.
-            level.is_told = false;
+            level.is_shown = false;
             self.text.truncate(level.start);
             self.text.push_str("{…}");
             return;
@@ -100,9 +100,9 @@ impl CommandShape {
             self.text.push_str(": ");
         }
         let start = self.text.len();
-        self.is_next_told = is_nested && is_told(child);
+        self.is_next_shown = is_nested && is_shown(child);
         match value {
-            _ if self.is_next_told => {
+            _ if self.is_next_shown => {
                 level.is_plain = false;
                 return;
             }
@@ -139,19 +139,19 @@ impl CommandShape {
         if is_alone {
             self.text.push(' ');
         }
-        let is_told = std::mem::take(&mut self.is_next_told) || is_alone;
+        let is_shown = std::mem::take(&mut self.is_next_shown) || is_alone;
         let is_array = opens == ShapeOpening::Array;
         let is_update = std::mem::take(&mut self.is_next_update);
         let start = self.text.len();
-        if is_told {
+        if is_shown {
             self.text.push(if is_array { '[' } else { '{' });
         }
-        self.levels.push(ShapeLevel { is_told, is_array, is_update, is_plain: true, start, ..ShapeLevel::default() });
+        self.levels.push(ShapeLevel { is_shown, is_array, is_update, is_plain: true, start, ..ShapeLevel::default() });
     }
 
     pub fn close(&mut self) {
         let Some(level) = self.levels.pop() else { return };
-        if level.is_told {
+        if level.is_shown {
             if level.is_array && level.is_plain && level.count > 0 {
                 self.text.truncate(level.start + 1);
                 self.text.push_str(LEFT_OUT);
@@ -164,7 +164,7 @@ impl CommandShape {
     /// Ends an element that began at `start`. In a list, drops it if it equals the previous one.
     fn end_element(&mut self, start: usize) {
         let end = self.text.len();
-        let is_list = |level: &&mut ShapeLevel| level.is_array || !level.is_told;
+        let is_list = |level: &&mut ShapeLevel| level.is_array || !level.is_shown;
         let Some(level) = self.levels.last_mut().filter(is_list).filter(|_| start < end) else { return };
         match level.before {
             Some((from, to)) if self.text.get(from..to) == self.text.get(start..) => self.text.truncate(to),
@@ -184,7 +184,7 @@ impl CommandShape {
 }
 
 /// Returns whether documents of this role are shown.
-fn is_told(role: DocumentRole) -> bool {
+fn is_shown(role: DocumentRole) -> bool {
     matches!(role, DocumentRole::Expression | DocumentRole::Shape | DocumentRole::Stage | DocumentRole::Selector)
 }
 

@@ -65,7 +65,7 @@ pub(super) struct BodyWalk {
     pos: u64,
     /// The fields before the documents were read.
     started: bool,
-    frames: Vec<BodyRange>,
+    ranges: Vec<BodyRange>,
     /// At most three, the next one last.
     pieces: Vec<PendingBytes>,
     /// Role of the documents in an `OP_REPLY`, and of documents in a cursor.
@@ -80,7 +80,7 @@ impl BodyWalk {
     pub(super) fn begin(&mut self, side: Side, opcode: MongoOpcode, len: u64, wants_shape: bool) {
         self.facts.clear();
         self.shape.clear(wants_shape && side == Side::Request);
-        self.frames.clear();
+        self.ranges.clear();
         self.pieces.clear();
         self.opcode = opcode;
         self.side = Some(side);
@@ -105,8 +105,8 @@ impl BodyWalk {
     /// Reopens the groups that were open at the end of the last step.
     pub(super) fn reopen<R: Reader>(&self, out: &mut Out<'_, R>) {
         out.enter(self.opcode.name());
-        for frame in &self.frames {
-            out.enter(frame.group());
+        for range in &self.ranges {
+            out.enter(range.group());
         }
     }
 
@@ -126,10 +126,10 @@ impl BodyWalk {
     /// Leaves the rest of the body undecoded.
     pub(super) fn give_up<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::UndecodedMessage);
-        for _ in 0..self.frames.len() {
+        for _ in 0..self.ranges.len() {
             out.leave();
         }
-        self.frames.clear();
+        self.ranges.clear();
         self.pieces.clear();
         self.shape.give_up();
         self.started = true;
@@ -138,7 +138,7 @@ impl BodyWalk {
 
     /// Bytes were not captured: continues after the innermost range with a known end.
     fn skip_unreadable<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
-        let end = self.frames.last().map_or(self.end, |frame| frame.end);
+        let end = self.ranges.last().map_or(self.end, |range| range.end);
         self.pop(cursor);
         self.started = true;
         self.push(end - self.pos, Unknown, "not captured");
@@ -153,17 +153,17 @@ impl BodyWalk {
             self.started = true;
             return Ok(());
         }
-        let Some(&frame) = self.frames.last() else {
+        let Some(&range) = self.ranges.last() else {
             return self.trailer();
         };
-        match frame.kind {
-            RangeKind::Document | RangeKind::Array => self.element(cursor, frame),
-            RangeKind::Documents | RangeKind::Sections if self.pos == frame.end => {
+        match range.kind {
+            RangeKind::Document | RangeKind::Array => self.element(cursor, range),
+            RangeKind::Documents | RangeKind::Sections if self.pos == range.end => {
                 self.pop(cursor);
                 Ok(())
             }
-            RangeKind::Documents => self.bare_document(cursor, frame),
-            RangeKind::Sections => self.section(cursor, frame),
+            RangeKind::Documents => self.bare_document(cursor, range),
+            RangeKind::Sections => self.section(cursor, range),
         }
     }
 
@@ -269,7 +269,7 @@ impl BodyWalk {
 
     fn enter<R: Reader>(&mut self, out: &mut Out<'_, R>, kind: RangeKind, role: DocumentRole, end: u64) {
         let is_value =
-            self.frames.last().is_some_and(|outer| matches!(outer.kind, RangeKind::Document | RangeKind::Array));
+            self.ranges.last().is_some_and(|outer| matches!(outer.kind, RangeKind::Document | RangeKind::Array));
         let opens = match kind {
             RangeKind::Array => ShapeOpening::Array,
             RangeKind::Document if is_value => ShapeOpening::Document,
@@ -278,13 +278,13 @@ impl BodyWalk {
         };
         self.shape.open(opens, role);
         let first = true;
-        let frame = BodyRange { kind, role, first, end };
-        out.enter(frame.group());
-        self.frames.push(frame);
+        let range = BodyRange { kind, role, first, end };
+        out.enter(range.group());
+        self.ranges.push(range);
     }
 
     fn pop<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
-        if self.frames.pop().is_some() {
+        if self.ranges.pop().is_some() {
             self.shape.close();
             cursor.out().leave();
         }
@@ -298,7 +298,7 @@ impl BodyWalk {
         role: DocumentRole,
         len: u64,
     ) -> Result<(), BodyStop> {
-        if self.frames.len() >= limits::NESTING {
+        if self.ranges.len() >= limits::NESTING {
             return Err(BodyStop::Damaged);
         }
         let end = self.pos + len;
@@ -307,9 +307,9 @@ impl BodyWalk {
         Ok(())
     }
 
-    fn section<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: BodyRange) -> Result<(), BodyStop> {
+    fn section<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Result<(), BodyStop> {
         let here = cursor.peek();
-        let room = frame.end - self.pos;
+        let room = range.end - self.pos;
         match here.first() {
             None => Err(BodyStop::Wait),
             Some(0) => {
@@ -346,13 +346,13 @@ impl BodyWalk {
     fn bare_document<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
-        frame: BodyRange,
+        range: BodyRange,
     ) -> Result<(), BodyStop> {
-        let len = length(cursor.peek(), 0, EMPTY_DOCUMENT, frame.end - self.pos)?;
+        let len = length(cursor.peek(), 0, EMPTY_DOCUMENT, range.end - self.pos)?;
         if self.opcode == MongoOpcode::Update && self.lead.is_none() {
             self.shape.expect_update();
         }
-        let role = self.lead.take().unwrap_or(frame.role);
+        let role = self.lead.take().unwrap_or(range.role);
         self.open_document(cursor, RangeKind::Document, role, len)
     }
 
@@ -365,10 +365,10 @@ impl BodyWalk {
     }
 
     /// Posts one element of a document or array, or its terminator.
-    fn element<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, frame: BodyRange) -> Result<(), BodyStop> {
+    fn element<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Result<(), BodyStop> {
         let here = cursor.peek();
         // Most bytes of the element: the document's terminator follows.
-        let room = (frame.end - self.pos).checked_sub(1).ok_or(BodyStop::Damaged)?;
+        let room = (range.end - self.pos).checked_sub(1).ok_or(BodyStop::Damaged)?;
         let &kind = here.first().ok_or(BodyStop::Wait)?;
         if kind == 0 {
             return if room == 0 {
@@ -386,10 +386,10 @@ impl BodyWalk {
             kind,
             value,
             name,
-            array: frame.kind == RangeKind::Array,
-            field: match frame.kind {
-                RangeKind::Array => frame.role.element(),
-                _ => frame.role.field(name, frame.first),
+            array: range.kind == RangeKind::Array,
+            field: match range.kind {
+                RangeKind::Array => range.role.element(),
+                _ => range.role.field(name, range.first),
             },
             bytes: here.get(head..).unwrap_or_default(),
             cut: cursor.remaining() > here.len() as u64,
@@ -410,9 +410,9 @@ impl BodyWalk {
     /// Returns the fields for type and name of an element, and notes it as read.
     #[inline(always)]
     pub(super) fn name(&mut self, element: &BsonElement<'_>) -> [Field; 3] {
-        if let Some(frame) = self.frames.last_mut() {
-            frame.first = false;
-            self.shape.element(frame.role, element.name, element.value, element.field.child);
+        if let Some(range) = self.ranges.last_mut() {
+            range.first = false;
+            self.shape.element(range.role, element.name, element.value, element.field.child);
         }
         let name = (element.field.name, element.name_title(), element.name.len() as u64);
         [(Framing, "element type", 1), name, (Framing, "terminator", 1)]
@@ -437,7 +437,7 @@ impl BodyWalk {
 
     /// Opens the scope document of a code value, in a range up to the end of the value.
     pub(super) fn open_scope<R: Reader>(&mut self, out: &mut Out<'_, R>, len: u64) -> Result<(), BodyStop> {
-        if self.frames.len() >= limits::NESTING {
+        if self.ranges.len() >= limits::NESTING {
             return Err(BodyStop::Damaged);
         }
         self.enter(out, RangeKind::Documents, DocumentRole::Document, self.pos + len);

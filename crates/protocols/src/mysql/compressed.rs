@@ -52,7 +52,7 @@ impl CompressedPacket {
 
 #[derive(Debug)]
 pub(super) struct CompressedLayer {
-    lanes: [CompressedDirection; 2],
+    directions: [CompressedDirection; 2],
     /// Finished operations with postings still on a tape.
     closing: VecDeque<DeferredClose>,
     expansion: Arc<Expansion>,
@@ -95,8 +95,8 @@ struct CompressedDirection {
 
 impl CompressedLayer {
     pub fn new(expansion: Arc<Expansion>) -> Self {
-        let lanes = [CompressedDirection::default(), CompressedDirection::default()];
-        Self { lanes, closing: VecDeque::new(), expansion, unpacker: PacketDecompressor::default() }
+        let directions = [CompressedDirection::default(), CompressedDirection::default()];
+        Self { directions, closing: VecDeque::new(), expansion, unpacker: PacketDecompressor::default() }
     }
 
     /// Decodes one compressed packet, once the plain packets in it are complete.
@@ -107,17 +107,17 @@ impl CompressedLayer {
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
-        let Self { lanes, unpacker, expansion, .. } = self;
-        let lane = &mut lanes[side as usize];
-        let step = lane.step(plain, side, (unpacker, expansion), input, out);
+        let Self { directions, unpacker, expansion, .. } = self;
+        let direction = &mut directions[side as usize];
+        let step = direction.step(plain, side, (unpacker, expansion), input, out);
         self.close(side, out);
         step
     }
 
     /// Closes the operations closed on the tape of `side`, or defers that until their bytes are posted.
     fn close<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        let closed = std::mem::take(&mut self.lanes[side as usize].closed);
-        let recorded = self.lanes.each_ref().map(|lane| lane.tape.recorded());
+        let closed = std::mem::take(&mut self.directions[side as usize].closed);
+        let recorded = self.directions.each_ref().map(|direction| direction.tape.recorded());
         for (position, op, outcome) in closed {
             let mut after = recorded;
             after[side as usize] = position;
@@ -129,7 +129,7 @@ impl CompressedLayer {
     /// Closes deferred operations whose bytes are posted, and the oldest ones beyond `limit`.
     fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
         while let Some(&DeferredClose { op, outcome, after }) = self.closing.front() {
-            let is_posted = self.lanes.iter().zip(after).all(|(lane, after)| after <= lane.played);
+            let is_posted = self.directions.iter().zip(after).all(|(direction, after)| after <= direction.played);
             if !is_posted && self.closing.len() <= limit {
                 return;
             }
@@ -139,9 +139,9 @@ impl CompressedLayer {
     }
 
     pub fn lost<R: Reader>(&mut self, plain: &mut PlainDecoder, side: Side, out: &mut Out<'_, R>) {
-        self.lanes[side as usize] = CompressedDirection { is_lost: true, ..CompressedDirection::default() };
+        self.directions[side as usize] = CompressedDirection { is_lost: true, ..CompressedDirection::default() };
         self.closing.iter_mut().for_each(|closing| closing.after[side as usize] = 0);
-        let _ = self.lanes[side as usize].record(side, out, |out| {
+        let _ = self.directions[side as usize].record(side, out, |out| {
             plain.lost(side, out);
             Ok(Step::Progress)
         });
@@ -150,7 +150,7 @@ impl CompressedLayer {
 
     /// No packet of the server is captured.
     pub fn abandon<R: Reader>(&mut self, plain: &mut PlainDecoder, out: &mut Out<'_, R>) {
-        let _ = self.lanes[Side::Response as usize].record(Side::Response, out, |out| {
+        let _ = self.directions[Side::Response as usize].record(Side::Response, out, |out| {
             plain.abandon(out);
             Ok(Step::Progress)
         });
@@ -165,10 +165,12 @@ impl CompressedLayer {
     }
 
     pub fn held(&self) -> usize {
-        let lanes = self.lanes.iter().map(|lane| {
-            lane.content.capacity() + lane.tape.held_bytes() + lane.packets.capacity() * size_of::<CompressedPacket>()
+        let directions = self.directions.iter().map(|direction| {
+            direction.content.capacity()
+                + direction.tape.held_bytes()
+                + direction.packets.capacity() * size_of::<CompressedPacket>()
         });
-        size_of::<Self>() + lanes.sum::<usize>() + self.closing.capacity() * size_of::<DeferredClose>()
+        size_of::<Self>() + directions.sum::<usize>() + self.closing.capacity() * size_of::<DeferredClose>()
     }
 }
 

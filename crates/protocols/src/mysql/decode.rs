@@ -541,7 +541,7 @@ impl PlainDecoder {
             (ResponseStage::Rows, Some(first)) if first != wire::EOF => ResponseProgress::More,
             _ => {
                 self.stage = ResponseStage::Blind;
-                self.pairing.doubt();
+                self.pairing.mark_unsure();
                 ResponseProgress::More
             }
         }
@@ -579,7 +579,7 @@ impl PlainDecoder {
             Side::Request => {
                 self.rest_of_command = None;
                 self.flows[side as usize] = None;
-                self.pairing.doubt();
+                self.pairing.mark_unsure();
                 self.phase = LoginPhase::Begun;
             }
             Side::Response => {

@@ -67,12 +67,12 @@ pub(super) struct MysqlPairing {
     /// Client packets without counterpart.
     stray: Option<OpId>,
     /// Queued operations may have been answered unseen.
-    is_doubtful: bool,
+    is_unsure: bool,
 }
 
 impl MysqlPairing {
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.stray.is_none() && !self.is_doubtful
+        self.queue.is_empty() && self.stray.is_none() && !self.is_unsure
     }
 
     /// Returns the operation that the next server packet answers.
@@ -106,13 +106,13 @@ impl MysqlPairing {
 
     /// Returns whether waiting operations must have been answered unseen, given that clients wait for replies.
     pub fn is_given_up(&self) -> bool {
-        self.is_doubtful && self.is_waiting()
+        self.is_unsure && self.is_waiting()
     }
 
     /// Opens an operation for a command and charges it.
     pub fn open<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         self.end_stray(out);
-        self.is_doubtful = false;
+        self.is_unsure = false;
         let op = out.open();
         out.charge(op);
         op
@@ -152,7 +152,7 @@ impl MysqlPairing {
     /// Closes the first operation, whose reply is complete.
     pub fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<MysqlPending> {
         let front = self.queue.pop_front()?;
-        self.is_doubtful &= !self.queue.is_empty();
+        self.is_unsure &= !self.queue.is_empty();
         out.close(front.op, front.outcome);
         Some(front)
     }
@@ -174,8 +174,8 @@ impl MysqlPairing {
     }
 
     /// Bytes were lost: waiting operations may be answered unseen.
-    pub fn doubt(&mut self) {
-        self.is_doubtful |= !self.queue.is_empty();
+    pub fn mark_unsure(&mut self) {
+        self.is_unsure |= !self.queue.is_empty();
     }
 
     /// Drops all waiting operations, whose replies will not be seen.
@@ -184,7 +184,7 @@ impl MysqlPairing {
             let is_stray = pending.outcome == Outcome::NoReply;
             out.close(pending.op, if is_stray { Outcome::NoReply } else { Outcome::Unanswered });
         }
-        self.is_doubtful = false;
+        self.is_unsure = false;
     }
 
     /// Ends the connection: a stream of events counts as answered once it began.

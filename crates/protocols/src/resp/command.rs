@@ -236,8 +236,8 @@ impl ResolvedCommand {
         full.push(b"|", word);
         name.push(b" ", word);
         let named = Self::of(name, wire::CommandSpec::named(full.as_str()));
-        let is_told = named.entry.is_some() || std::str::from_utf8(word).is_ok_and(pattern::is_command);
-        if is_told { named } else { Self { listed: first.listed, ..named } }
+        let is_known = named.entry.is_some() || std::str::from_utf8(word).is_ok_and(pattern::is_command);
+        if is_known { named } else { Self { listed: first.listed, ..named } }
     }
 
     fn of(name: RespWord, entry: Option<&'static wire::CommandSpec>) -> Self {

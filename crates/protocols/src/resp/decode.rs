@@ -305,11 +305,12 @@ impl Resp {
                 },
             };
             let pairing = &mut self.pairing;
-            let mut heard = None;
-            let mut listen = |kind: u8, leaf: &[u8]| heard = pairing.hear(target.listens, kind, leaf).or(heard.take());
-            let inspect = (target.listens != LeafConsumer::Nobody).then_some(&mut listen as LeafListener<'_>);
+            let mut software = None;
+            let mut observe =
+                |kind: u8, leaf: &[u8]| software = pairing.read_leaf(target.consumer, kind, leaf).or(software.take());
+            let inspect = (target.consumer != LeafConsumer::Nobody).then_some(&mut observe as LeafListener<'_>);
             let progress = self.reply.run(input, target.leaves, inspect, out);
-            if let Some(name) = heard {
+            if let Some(name) = software {
                 out.software(Side::Response, &name);
             }
             if !matches!(progress, Ok(ValueProgress::Done)) {

@@ -35,7 +35,7 @@ enum DueValues {
 pub(super) struct RespReplyTarget {
     pub op: OpId,
     pub leaves: LeafAccounts,
-    pub listens: LeafConsumer,
+    pub consumer: LeafConsumer,
     /// The outcome, if it answers no command.
     unpaired: Option<Outcome>,
 }
@@ -214,7 +214,7 @@ impl RespPairing {
         let is_plain =
             |front: &&RespPending| front.kind == CommandKind::Plain && first != b'>' && !self.state.irregular;
         let front = self.pending.front().filter(is_plain)?;
-        Some(RespReplyTarget { op: front.op, leaves: front.leaves, listens: LeafConsumer::Nobody, unpaired: None })
+        Some(RespReplyTarget { op: front.op, leaves: front.leaves, consumer: LeafConsumer::Nobody, unpaired: None })
     }
 
     /// Returns the operation of the value at the start of `bytes`; `None` if more bytes are needed.
@@ -245,27 +245,27 @@ impl RespPairing {
         if push {
             let op = out.open();
             out.label(op, Class::Background, if first == b'+' { "MONITOR" } else { "PUSH" }, "");
-            let listens = if confirmed.is_some() { LeafConsumer::Subscriptions } else { LeafConsumer::Nobody };
-            return Some(RespReplyTarget { op, leaves: DATA, listens, unpaired: Some(Outcome::Unsolicited) });
+            let consumer = if confirmed.is_some() { LeafConsumer::Subscriptions } else { LeafConsumer::Nobody };
+            return Some(RespReplyTarget { op, leaves: DATA, consumer, unpaired: Some(Outcome::Unsolicited) });
         }
         let Some(front) = front else {
             let op = out.orphan("RESPONSE");
             return Some(RespReplyTarget {
                 op,
                 leaves: DATA,
-                listens: LeafConsumer::Nobody,
+                consumer: LeafConsumer::Nobody,
                 unpaired: Some(Outcome::NoReply),
             });
         };
         if front.kind == CommandKind::Exec && !front.begun && self.state.queued.is_some() {
             self.begin_exec(bytes)?;
         }
-        let listens = self.listener(front.kind);
-        let leaves = LeafAccounts { free: !can_be_push && listens == LeafConsumer::Nobody, ..front.leaves };
-        Some(RespReplyTarget { op: front.op, leaves, listens, unpaired: None })
+        let consumer = self.consumer_of(front.kind);
+        let leaves = LeafAccounts { free: !can_be_push && consumer == LeafConsumer::Nobody, ..front.leaves };
+        Some(RespReplyTarget { op: front.op, leaves, consumer, unpaired: None })
     }
 
-    fn listener(&self, kind: CommandKind) -> LeafConsumer {
+    fn consumer_of(&self, kind: CommandKind) -> LeafConsumer {
         match kind {
             CommandKind::Hello | CommandKind::Info => LeafConsumer::Software,
             CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_) => LeafConsumer::Subscriptions,
@@ -298,7 +298,8 @@ impl RespPairing {
     }
 
     pub fn reply<R: Reader>(&mut self, target: RespReplyTarget, kind: u8, out: &mut Out<'_, R>) {
-        if self.state.irregular || target.listens != LeafConsumer::Nobody || target.unpaired.is_some() || kind == b'>' {
+        if self.state.irregular || target.consumer != LeafConsumer::Nobody || target.unpaired.is_some() || kind == b'>'
+        {
             self.confirms = None;
             self.state.update(|state| {
                 state.resp3 |= kind == b'>';
@@ -342,19 +343,19 @@ impl RespPairing {
     }
 
     /// Reads a leaf of a reply; returns the server's name and version once both are known.
-    pub fn hear(&mut self, listens: LeafConsumer, kind: u8, leaf: &[u8]) -> Option<String> {
-        match listens {
+    pub fn read_leaf(&mut self, consumer: LeafConsumer, kind: u8, leaf: &[u8]) -> Option<String> {
+        match consumer {
             LeafConsumer::Nobody => None,
-            LeafConsumer::Software => self.hear_software(leaf),
+            LeafConsumer::Software => self.read_software(leaf),
             LeafConsumer::Subscriptions => {
-                self.hear_confirmation(kind, leaf);
+                self.read_confirmation(kind, leaf);
                 None
             }
         }
     }
 
     /// Reads a leaf of a confirmation, or of a value that contains confirmations.
-    fn hear_confirmation(&mut self, kind: u8, leaf: &[u8]) {
+    fn read_confirmation(&mut self, kind: u8, leaf: &[u8]) {
         match (self.confirms, kind) {
             (None, b'$') => self.confirms = pubsub::confirmation(leaf),
             (Some(confirmed), b':') => {
@@ -368,7 +369,7 @@ impl RespPairing {
     }
 
     /// Reads a leaf of a reply to `HELLO` or `INFO`.
-    fn hear_software(&mut self, leaf: &[u8]) -> Option<String> {
+    fn read_software(&mut self, leaf: &[u8]) -> Option<String> {
         match std::mem::take(&mut self.expects) {
             HelloField::ServerName => self.state.put(|state| &mut state.server_name, Some(title(leaf))),
             HelloField::ServerVersion => {

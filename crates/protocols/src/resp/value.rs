@@ -56,7 +56,7 @@ pub(super) type LeafListener<'i> = &'i mut dyn FnMut(u8, &[u8]);
 
 struct LeafObserver<'i> {
     wanted: bool,
-    listen: LeafListener<'i>,
+    observe: LeafListener<'i>,
 }
 
 pub(super) enum ValueProgress {
@@ -85,15 +85,15 @@ impl RespValue {
         inspect: Option<LeafListener<'_>>,
         out: &mut Out<'_, R>,
     ) -> Result<ValueProgress, Malformed> {
-        let mut unheard = |_, _: &[u8]| {};
-        let mut ear = LeafObserver { wanted: inspect.is_some(), listen: inspect.unwrap_or(&mut unheard) };
+        let mut unobserved = |_, _: &[u8]| {};
+        let mut observer = LeafObserver { wanted: inspect.is_some(), observe: inspect.unwrap_or(&mut unobserved) };
         loop {
             if let Some(body) = self.body {
-                if let Some(step) = self.run_body(body, input, &mut ear, out)? {
+                if let Some(step) = self.run_body(body, input, &mut observer, out)? {
                     return Ok(ValueProgress::Blocked(step));
                 }
             } else if let Some(bulk) = BulkString::of(input.bytes).filter(|_| !self.chunks) {
-                self.whole_bulk(bulk, leaves, &mut ear, out);
+                self.whole_bulk(bulk, leaves, &mut observer, out);
                 input.bytes = bulk.rest;
             } else {
                 let Some(line) = wire::line(input.bytes, self.scanned)? else {
@@ -105,7 +105,7 @@ impl RespValue {
                     };
                 };
                 self.scanned = 0;
-                let complete = self.header(line, leaves, &mut ear, out)?;
+                let complete = self.header(line, leaves, &mut observer, out)?;
                 input.advance(line.len() as u64 + 2);
                 if !complete {
                     continue;
@@ -122,7 +122,7 @@ impl RespValue {
         &mut self,
         bulk: BulkString<'_>,
         leaves: LeafAccounts,
-        ear: &mut LeafObserver<'_>,
+        observer: &mut LeafObserver<'_>,
         out: &mut Out<'_, R>,
     ) {
         let BulkString { header, body, .. } = bulk;
@@ -130,8 +130,8 @@ impl RespValue {
             self.kind = b'$';
         }
         self.scanned = 0;
-        if ear.wanted && !body.is_empty() && body.len() as u64 <= INSPECTED {
-            (ear.listen)(b'$', body);
+        if observer.wanted && !body.is_empty() && body.len() as u64 <= INSPECTED {
+            (observer.observe)(b'$', body);
         }
         let (header, len) = (header as u64, body.len() as u64);
         if leaves.free {
@@ -147,7 +147,7 @@ impl RespValue {
         &mut self,
         body: BulkBody,
         input: &mut Input<'_>,
-        ear: &mut LeafObserver<'_>,
+        observer: &mut LeafObserver<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
         if body.tag > 0 {
@@ -161,11 +161,11 @@ impl RespValue {
         let body = BulkBody { tag: 0, ..body };
         self.body = Some(body);
         if body.left > 0 {
-            if ear.wanted && body.is_moderate {
+            if observer.wanted && body.is_moderate {
                 if input.available() < body.left {
                     return Ok(Some(Step::Need(body.left)));
                 }
-                (ear.listen)(b'$', input.bytes.get(..body.left as usize).unwrap_or_default());
+                (observer.observe)(b'$', input.bytes.get(..body.left as usize).unwrap_or_default());
             }
             let taken = body.left.min(input.available());
             post_value(taken, body.account, body.free, out);
@@ -188,7 +188,7 @@ impl RespValue {
         &mut self,
         line: &[u8],
         leaves: LeafAccounts,
-        ear: &mut LeafObserver<'_>,
+        observer: &mut LeafObserver<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<bool, Malformed> {
         let Some((&kind, rest)) = line.split_first() else { return Err(Malformed("an empty line")) };
@@ -201,11 +201,11 @@ impl RespValue {
         let complete = match kind {
             b'+' | b'-' => scalar(rest, leaves.status, "text", false, out),
             b':' => {
-                (ear.listen)(kind, rest);
+                (observer.observe)(kind, rest);
                 scalar(rest, leaves.integer, "integer", leaves.free, out)
             }
             b',' | b'(' | b'#' => {
-                (ear.listen)(kind, rest);
+                (observer.observe)(kind, rest);
                 scalar(rest, leaves.data, "value", leaves.free, out)
             }
             b'_' => scalar(rest, Account::Framing, "null", false, out),

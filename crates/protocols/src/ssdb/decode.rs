@@ -83,7 +83,7 @@ impl Ssdb {
         if is_first {
             self.begin(side, text, out);
         } else if let Some(text) = text {
-            self.packets[side as usize].hear(text, out);
+            self.packets[side as usize].read_info(text, out);
         }
         out.post(Account::Framing, "size", line);
         input.advance(line);
@@ -115,7 +115,7 @@ impl Ssdb {
                 packet.op = Some(op);
                 self.keys.clear();
                 packet.name.clear();
-                packet.name.extend_from_slice(if is_told(text) { text } else { b"(unknown)" });
+                packet.name.extend_from_slice(if is_shown(text) { text } else { b"(unknown)" });
             }
             Side::Response => {
                 packet.target = Some(self.pairing.target(out));
@@ -150,7 +150,7 @@ impl Ssdb {
 
 impl SsdbPacket {
     /// Reads a block of the reply to `info`: names and values alternate.
-    fn hear<R: Reader>(&mut self, text: &[u8], out: &mut Out<'_, R>) {
+    fn read_info<R: Reader>(&mut self, text: &[u8], out: &mut Out<'_, R>) {
         if self.is_version && matches!(self.target, Some(SsdbReplyTarget { kind: SsdbRequestKind::Info, .. })) {
             out.software(Side::Response, &format!("SSDB {}", String::from_utf8_lossy(text)));
         }
@@ -159,7 +159,7 @@ impl SsdbPacket {
 }
 
 /// Returns whether a command's name is shown as it is.
-fn is_told(name: &[u8]) -> bool {
+fn is_shown(name: &[u8]) -> bool {
     name == b"sync140" || std::str::from_utf8(name).is_ok_and(pattern::is_command)
 }
 
