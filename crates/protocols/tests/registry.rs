@@ -1,4 +1,4 @@
-//! What must hold for each protocol of the registry, whichever they are.
+//! Properties of every protocol in the registry.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -16,7 +16,7 @@ fn a_greeting_and_its_answer_are_one_operation_however_they_are_cut() {
         let talk = [(Side::Request, facts(protocol).greeting), (Side::Response, facts(protocol).answer)];
         let transcript = check(|| AnyDecoder::new(protocol, false, &SharedContext::default()), &talk);
         let ops: Vec<_> = transcript.ops.iter().map(|op| (op.name().is_empty(), op.outcome)).collect();
-        // Where the server speaks first, what it says waits for the client's answer.
+        // The greeting of a server that speaks first waits for the client.
         let outcome = (!facts(protocol).greeting.is_empty()).then_some(Outcome::Ok);
         assert_eq!(ops, [(false, outcome)], "{protocol}: {:?}", transcript.summary());
         assert_eq!(transcript.notes, [], "{protocol}");
