@@ -179,7 +179,7 @@ fn a_block_that_is_passed_over_may_be_cut_too() {
 #[test]
 fn a_compressed_file_that_turns_to_garbage_keeps_its_start() {
     use std::io::Write;
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::FileCompression::fast());
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&pcap_header(Order::Little, MICRO, 1)).unwrap();
     encoder.write_all(&record(Order::Little, 1, 0, 1, b"a")).unwrap();
     let mut file = encoder.finish().unwrap();
@@ -188,7 +188,7 @@ fn a_compressed_file_that_turns_to_garbage_keeps_its_start() {
     let (frames, end, _) = drain(open(&file).unwrap());
     assert_eq!(frames.len(), 1);
     let cut = end.cut.unwrap();
-    assert!(matches!(cut.reason, CutReason::FileCompression(_)), "{cut:?}");
+    assert!(matches!(cut.reason, CutReason::Compression(_)), "{cut:?}");
     assert!(
         cut.to_string().starts_with("is cut at byte 41 of its decompressed data (the gzip stream is damaged"),
         "{cut}"

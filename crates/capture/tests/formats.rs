@@ -203,7 +203,7 @@ fn long_file() -> (Vec<u8>, usize) {
 }
 
 fn gzip(data: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::FileCompression::fast());
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(data).unwrap();
     encoder.finish().unwrap()
 }

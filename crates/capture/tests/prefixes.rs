@@ -90,7 +90,7 @@ fn of_pcapng() {
 fn of_compressed_files() {
     let file = pcapng(Order::Little);
     let whole = frames(&file);
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::FileCompression::fast());
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&file).unwrap();
     check(&gzip.finish().unwrap(), &whole, false);
     check(&zstd::encode_all(&file[..], 1).unwrap(), &whole, false);

@@ -120,7 +120,7 @@ fn each_kind_of_operation_has_its_own_calls() {
     counters.mark_end().unwrap();
     let mut listener = sampling.listener();
     for (number, (time_ns, kind)) in sent.iter().enumerate() {
-        if listener.turn(*time_ns).0 {
+        if listener.advance_to(*time_ns).0 {
             tell(&mut listener, number as u64, *kind, ends, starts);
         }
     }

@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use overhead_model::{Outcome, Protocol, Side};
-use overhead_protocols::{AnyDecoder, SniffVerdict, SharedContext, Sniff, facts, judge, sniff};
+use overhead_protocols::{AnyDecoder, SharedContext, Sniff, SniffVerdict, facts, judge, sniff};
 use overhead_testing::transcript::check;
 
 fn greeted_by(answer: &[u8]) -> Vec<Protocol> {

@@ -127,7 +127,7 @@ mod tests {
         run.tcp.gap_bytes = 7;
         let mut record = serde_json::to_value(&run).unwrap();
         record.as_object_mut().unwrap().remove("lower_bounds");
-        let run = parse(&serde_json::to_vec(&record).unwrap(), Path::new("run.json")).unwrap();
+        let run = parse_run(&serde_json::to_vec(&record).unwrap(), Path::new("run.json")).unwrap();
         assert_eq!(run.lower_bounds, ["7 bytes in gaps"]);
     }
 
@@ -148,7 +148,7 @@ mod tests {
         for connection in old["connections"].as_array_mut().unwrap() {
             connection.as_object_mut().unwrap().remove("kernel");
         }
-        let mut read = parse(&serde_json::to_vec(&old).unwrap(), Path::new("run.json")).unwrap();
+        let mut read = parse_run(&serde_json::to_vec(&old).unwrap(), Path::new("run.json")).unwrap();
         for connection in &mut read.connections {
             assert_eq!(connection.kernel, Measured::unavailable("not in records of version 1"));
             connection.kernel = new.connections[0].kernel.clone();
@@ -165,7 +165,7 @@ mod tests {
             text.contains(r#""latency_ns":{"unavailable":"two clocks"}"#) && !text.contains(r#""p9999""#),
             "{text}"
         );
-        assert_eq!(parse(text.as_bytes(), Path::new("run.json")).unwrap(), run);
+        assert_eq!(parse_run(text.as_bytes(), Path::new("run.json")).unwrap(), run);
         let named = NamedRun::new("late", run);
         let csv = crate::text::csv(std::slice::from_ref(&named));
         assert!(csv.contains("latency_ns: two clocks"), "{csv}");

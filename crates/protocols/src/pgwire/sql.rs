@@ -30,7 +30,11 @@ pub(super) fn verb(sql: &[u8]) -> SqlVerb {
 
 /// Returns the verb of a command tag in the form of [`verb`].
 pub(super) fn verb_of_tag(tag: &[u8]) -> SqlVerb {
-    if tag.strip_suffix(b"\0").unwrap_or(tag) == TWO_PHASE { SqlVerb::of_words(TWO_PHASE) } else { SqlVerb::of_word(tag) }
+    if tag.strip_suffix(b"\0").unwrap_or(tag) == TWO_PHASE {
+        SqlVerb::of_words(TWO_PHASE)
+    } else {
+        SqlVerb::of_word(tag)
+    }
 }
 
 /// Returns whether `sql` contains only `SET` and `SHOW`.

@@ -1,6 +1,6 @@
 //! Bodies of every kind, and the fields around them.
 
-use super::super::super::Shared;
+use super::super::super::SharedContext;
 use super::super::wire::opcode;
 use super::build::*;
 use super::*;
@@ -171,7 +171,7 @@ fn metadata_that_changed_on_one_connection_is_that_of_others() {
         let execute = [&long_id[..], metadata, &[0, 1], &int(2)].concat();
         [(Request, v5(ask(0, opcode::EXECUTE, &execute))), (Response, v5(answer(0, opcode::RESULT, rows)))]
     };
-    let told = |shared: &Shared, turns: &[(Side, Vec<u8>)]| {
+    let told = |shared: &SharedContext, turns: &[(Side, Vec<u8>)]| {
         let mut engine = Engine::new(Cql::sharing(false, shared.clone()), false);
         let mut transcript = Transcript::default();
         for (side, bytes) in turns {
@@ -181,7 +181,7 @@ fn metadata_that_changed_on_one_connection_is_that_of_others() {
         transcript.ops.last().map(|op| op.posted(Response)).unwrap_or_default()
     };
     let later = [&prepares[..], &executed(&after, &bare)].concat();
-    let shared = Shared::default();
+    let shared = SharedContext::default();
     assert_eq!(told(&shared, &later), "framing 22, metadata 7, data 12", "nobody knows what is in the cell");
     told(&shared, &[&prepares[..], &executed(&before, &changed)].concat());
     assert_eq!(told(&shared, &later[2..]), "framing 30, metadata 7, data 4", "as the other has learnt");

@@ -1,6 +1,6 @@
 //! Statements prepared on one connection and executed on another.
 
-use super::super::super::Shared;
+use super::super::super::SharedContext;
 use super::build::*;
 use super::*;
 use crate::limits;
@@ -12,7 +12,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn of(shared: &Shared) -> Self {
+    fn of(shared: &SharedContext) -> Self {
         let engine = Engine::new(Cql::sharing(false, shared.clone()), false);
         Self { engine, transcript: Transcript::default() }
     }
@@ -40,17 +40,17 @@ fn typed() -> Vec<Column<'static>> {
 
 #[test]
 fn a_statement_is_known_on_all_connections() {
-    let shared = Shared::default();
+    let shared = SharedContext::default();
     let (mut one, mut other) = (Connection::of(&shared), Connection::of(&shared));
     one.prepare(7, "INSERT INTO lab.tab (id) VALUES (?)", &typed());
     assert_eq!(other.execute(7), ("INSERT".to_owned(), 0));
     assert_eq!(other.execute(8), ("EXECUTE".to_owned(), 1));
-    assert_eq!(Connection::of(&Shared::default()).execute(7).0, "EXECUTE", "another capture");
+    assert_eq!(Connection::of(&SharedContext::default()).execute(7).0, "EXECUTE", "another capture");
 }
 
 #[test]
 fn a_statement_is_known_as_it_was_prepared_last() {
-    let shared = Shared::default();
+    let shared = SharedContext::default();
     let name = || Connection::of(&shared).execute(7).0;
     assert_eq!(name(), "EXECUTE");
     Connection::of(&shared).prepare(7, "SELECT a FROM lab.tab", &typed());
@@ -61,7 +61,7 @@ fn a_statement_is_known_as_it_was_prepared_last() {
 
 #[test]
 fn what_the_end_of_a_connection_brings_is_its_own() {
-    let shared = Shared::default();
+    let shared = SharedContext::default();
     shared.statements.withhold(true);
     Connection::of(&shared).prepare(7, "SELECT a FROM lab.tab", &typed());
     shared.statements.withhold(false);
@@ -70,7 +70,7 @@ fn what_the_end_of_a_connection_brings_is_its_own() {
 
 #[test]
 fn what_a_connection_forgets_all_of_them_still_know() {
-    let mut one = Connection::of(&Shared::default());
+    let mut one = Connection::of(&SharedContext::default());
     for id in 0..=limits::STATEMENTS as u32 {
         one.prepare(id, "SELECT a FROM lab.tab", &typed());
     }
@@ -80,7 +80,7 @@ fn what_a_connection_forgets_all_of_them_still_know() {
 
 #[test]
 fn beyond_the_limit_the_first_are_kept() {
-    let shared = Shared::default();
+    let shared = SharedContext::default();
     for id in 0..=limits::SHARED_STATEMENTS as u32 {
         Connection::of(&shared).prepare(id, "SELECT a FROM lab.tab", &typed());
     }
