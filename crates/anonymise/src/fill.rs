@@ -36,10 +36,10 @@ pub struct Filler {
 }
 
 /// Interchangeable bytes: the first one, and their number.
-pub type Class = (u8, u8);
+pub type CharacterClass = (u8, u8);
 
 /// Returns the class of a byte of text; it has one member if the byte must stay.
-pub fn class(byte: u8) -> Class {
+pub fn class(byte: u8) -> CharacterClass {
     match byte {
         b'0'..=b'9' => (b'0', 10),
         b'a'..=b'z' => (b'a', 26),
@@ -49,7 +49,7 @@ pub fn class(byte: u8) -> Class {
 }
 
 /// Returns the class of a hexadecimal digit.
-fn hexadecimal(byte: u8) -> Class {
+fn hexadecimal(byte: u8) -> CharacterClass {
     match byte {
         b'0'..=b'9' => (b'0', 10),
         b'a'..=b'f' => (b'a', 6),
@@ -61,7 +61,7 @@ fn hexadecimal(byte: u8) -> Class {
 /// Groups bytes of UTF-8 (RFC 3629 section 4) so that valid text stays valid: the range of the byte after E0, ED, F0 and F4
 /// is restricted, so these stay, and continuation bytes stay within the narrowest range. Latin, Cyrillic and Chinese
 /// letters stay letters.
-fn beyond_ascii(byte: u8) -> Class {
+fn beyond_ascii(byte: u8) -> CharacterClass {
     match byte {
         0x80..=0x8f => (0x80, 16),
         0x90..=0x9f => (0x90, 16),
@@ -79,7 +79,7 @@ fn beyond_ascii(byte: u8) -> Class {
 }
 
 /// Moves a byte within its class, by at least 1 and less than the size of the class.
-fn moved(byte: u8, (first, count): Class, by: u64) -> u8 {
+fn moved(byte: u8, (first, count): CharacterClass, by: u64) -> u8 {
     match u64::from(count) {
         0 | 1 => byte,
         count => first + ((u64::from(byte - first) + 1 + by % (count - 1)) % count) as u8,
@@ -219,7 +219,7 @@ impl Filler {
         if word.len() > LONGEST_NAME {
             return self.whole(word);
         }
-        let looks = Looks::of(word);
+        let looks = NumberForm::of(word);
         for _ in 0..MOVES {
             // Letters depend on earlier letters only: names that differ in a number keep the same letters.
             let state = self.chained(word, looks.class(), 0, |byte| !byte.is_ascii_digit());
@@ -232,7 +232,7 @@ impl Filler {
     }
 
     /// Moves the `wanted` bytes, each depending on those before it. Returns a state that depends on all of them.
-    fn chained(&self, word: &mut [u8], of_class: fn(u8) -> Class, state: u64, wanted: fn(&u8) -> bool) -> u64 {
+    fn chained(&self, word: &mut [u8], of_class: fn(u8) -> CharacterClass, state: u64, wanted: fn(&u8) -> bool) -> u64 {
         let mut hasher = self.hasher(b'n');
         hasher.write_u64(state);
         word.iter().filter(|byte| wanted(byte)).for_each(|byte| hasher.write_u8(of_class(*byte).0));
@@ -246,7 +246,7 @@ impl Filler {
 
     /// Replaces a word with one that depends on all of it.
     fn whole(&self, word: &mut [u8]) {
-        let looks = Looks::of(word);
+        let looks = NumberForm::of(word);
         let (original, seed) = (word.to_vec(), self.number(b'w', word));
         for salt in 0..MOVES as u64 {
             let seed = self.step(seed, salt);
@@ -268,19 +268,19 @@ impl Filler {
 }
 
 /// Properties of a word that its filler keeps.
-struct Looks {
+struct NumberForm {
     is_hexadecimal: bool,
     /// The pattern of an ASCII word.
     pattern: Option<String>,
 }
 
-impl Looks {
+impl NumberForm {
     fn of(word: &[u8]) -> Self {
         let is_hexadecimal = word.iter().all(u8::is_ascii_hexdigit);
         Self { is_hexadecimal, pattern: word.is_ascii().then(|| pattern::of(word)) }
     }
 
-    fn class(&self) -> fn(u8) -> Class {
+    fn class(&self) -> fn(u8) -> CharacterClass {
         if self.is_hexadecimal { hexadecimal } else { class }
     }
 

@@ -59,7 +59,7 @@ enum Next {
     Payload,
 }
 
-struct Walk<'a> {
+struct LayerWalk<'a> {
     bytes: &'a [u8],
     at: usize,
     end: usize,
@@ -68,7 +68,7 @@ struct Walk<'a> {
 }
 
 pub fn of(link: LinkType, bytes: &[u8], wire_len: usize) -> Layers {
-    let mut walk = Walk { bytes, at: 0, end: wire_len, v6: false, layers: Layers::default() };
+    let mut walk = LayerWalk { bytes, at: 0, end: wire_len, v6: false, layers: Layers::default() };
     let mut next = walk.link(link);
     for _ in 0..MOST {
         next = match next {
@@ -87,7 +87,7 @@ pub fn of(link: LinkType, bytes: &[u8], wire_len: usize) -> Layers {
     walk.layers
 }
 
-impl Walk<'_> {
+impl LayerWalk<'_> {
     fn byte(&self, at: usize) -> u8 {
         self.bytes.get(self.at + at).copied().unwrap_or_default()
     }

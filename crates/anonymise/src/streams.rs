@@ -57,14 +57,14 @@ pub struct Streams {
     payload: Vec<Part>,
     edits: Vec<Edit>,
     bytes: Vec<u8>,
-    scratch: Scratch,
+    scratch: CopyScratch,
     /// The current frame was dissected.
     has_heard: bool,
     placed: Option<Placed>,
 }
 
 #[derive(Debug, Default)]
-struct Scratch {
+struct CopyScratch {
     field: Vec<u8>,
     runs: Vec<(u64, Range<usize>)>,
 }
@@ -72,7 +72,7 @@ struct Scratch {
 #[derive(Debug, Default)]
 struct Connection {
     protocol: Option<Protocol>,
-    sides: [Direction; 2],
+    sides: [StreamDirection; 2],
     /// Names of open operations whose answers depend on them.
     names: HashMap<u64, Box<str>>,
     /// CQL compression was negotiated.
@@ -81,7 +81,7 @@ struct Connection {
 
 /// Bytes of a stream and their location in the copy.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct FramePlace {
     /// Offset in the stream; negative before the first captured byte.
     start: i64,
     len: i64,
@@ -89,14 +89,14 @@ struct Place {
 }
 
 #[derive(Debug, Default)]
-struct Direction {
+struct StreamDirection {
     stream: UnpostedStream,
     /// Places with bytes that are not posted yet, by their offsets in the stream and in the copy.
-    places: BTreeMap<(i64, u64), Place>,
+    places: BTreeMap<(i64, u64), FramePlace>,
     /// Length of the longest of these so far.
     longest: i64,
     /// Places whose bytes are all posted.
-    remembered: VecDeque<Place>,
+    remembered: VecDeque<FramePlace>,
     groups: Vec<&'static str>,
     field: &'static str,
     field_len: u64,
@@ -104,7 +104,7 @@ struct Direction {
     name: Vec<u8>,
     command: Vec<u8>,
     kind: u8,
-    segment: Option<Segment>,
+    segment: Option<CopiedSegment>,
     /// Fields reported from the compressed bytes that are posted next.
     inner: Vec<(Account, &'static str, u64)>,
     /// Bytes to be posted that are already replaced.
@@ -112,7 +112,7 @@ struct Direction {
 }
 
 #[derive(Debug, Default)]
-struct Segment {
+struct CopiedSegment {
     payload: Vec<u8>,
     is_begun: bool,
     checksum: VecDeque<u8>,
@@ -127,7 +127,7 @@ impl Streams {
             payload: Vec::new(),
             edits: Vec::new(),
             bytes: Vec::new(),
-            scratch: Scratch::default(),
+            scratch: CopyScratch::default(),
             has_heard: false,
             placed: None,
         }
@@ -173,7 +173,7 @@ impl Streams {
         let direction = &mut self.turns.kept().sides[side as usize];
         let posted = direction.stream.posted.cast_signed();
         for part in std::mem::take(&mut self.payload) {
-            let place = Place { start: offset + part.at.cast_signed(), len: part.len.cast_signed(), to: part.to };
+            let place = FramePlace { start: offset + part.at.cast_signed(), len: part.len.cast_signed(), to: part.to };
             let end = (place.start + place.len).min(posted);
             let is_late = place.start < posted;
             let known = direction.remembered.iter().filter(|_| is_late).chain(direction.within(place.start, end));
@@ -206,7 +206,7 @@ impl Streams {
             direction.replaced = direction.replaced.saturating_sub(direction.field_len);
             return;
         }
-        let Scratch { field, runs } = scratch;
+        let CopyScratch { field, runs } = scratch;
         field.clear();
         runs.clear();
         let is_start = direction.stream.posted == 0;
@@ -336,14 +336,14 @@ fn replace(
     }
 }
 
-impl Place {
+impl FramePlace {
     /// Returns the location in the copy of an offset in the stream.
     fn at(&self, offset: i64) -> u64 {
         self.to + (offset - self.start).cast_unsigned()
     }
 }
 
-impl Direction {
+impl StreamDirection {
     /// Remembers fields that give the meaning of later ones.
     fn notice(&mut self, bytes: &[u8]) {
         let place = match self.field {
@@ -402,7 +402,7 @@ impl Direction {
             ("segment header", segment) => {
                 let segment = segment.get_or_insert_default();
                 if segment.is_begun {
-                    *segment = Segment::default();
+                    *segment = CopiedSegment::default();
                 }
             }
             (_, None) => {}
@@ -441,7 +441,7 @@ impl Direction {
     }
 
     /// Returns the places that may overlap this range of the stream; none if the range is empty.
-    fn within(&self, start: i64, end: i64) -> impl Iterator<Item = &Place> {
+    fn within(&self, start: i64, end: i64) -> impl Iterator<Item = &FramePlace> {
         let first = (start.saturating_sub(self.longest), 0);
         self.places.range(first..(end, 0).max(first)).map(|(_, place)| place)
     }

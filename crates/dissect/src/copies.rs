@@ -17,7 +17,7 @@ const HEADERS: u64 = 2;
 
 /// Where a frame was seen: the interface of the capture, and what the cooked header says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct CopyPlace {
     interface: u32,
     /// Interface index of the capturing host (SLL2).
     index: u32,
@@ -26,14 +26,14 @@ struct Place {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Sighting {
-    place: Place,
+struct CopySighting {
+    place: CopyPlace,
     time_ns: u64,
 }
 
 /// A frame that was remembered when all had been seen at one place. Of its payload nothing is kept.
 #[derive(Clone, Copy, Debug)]
-enum Early {
+enum EarlyCopy {
     Header(PlainHeader),
     Digest(u64),
 }
@@ -46,11 +46,11 @@ enum Early {
 pub struct Copies {
     /// What tells frames apart, apart from what a router or bridge changes. In step with `sightings`.
     digests: Vec<u64>,
-    sightings: Vec<Sighting>,
+    sightings: Vec<CopySighting>,
     next: usize,
     /// Until there is a second place: frames with their times, to be told by their headers.
-    early: Box<[(Early, u64); limits::COPIES]>,
-    first: Option<Place>,
+    early: Box<[(EarlyCopy, u64); limits::COPIES]>,
+    first: Option<CopyPlace>,
     /// The interface of the only place so far, where that is all that tells it apart.
     only_interface: Option<u32>,
     /// Frames were seen at more than one place.
@@ -65,7 +65,7 @@ impl Default for Copies {
             digests: Vec::new(),
             sightings: Vec::new(),
             next: 0,
-            early: Box::new([(Early::Digest(0), 0); limits::COPIES]),
+            early: Box::new([(EarlyCopy::Digest(0), 0); limits::COPIES]),
             first: None,
             only_interface: None,
             several: false,
@@ -79,7 +79,7 @@ impl Copies {
     #[inline(always)]
     pub fn has_plain(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
         if self.only_interface == Some(frame.interface) {
-            self.remember_early(|kept| *kept = (Early::Header(*plain.header), frame.time_ns));
+            self.remember_early(|kept| *kept = (EarlyCopy::Header(*plain.header), frame.time_ns));
             return false;
         }
         self.has_plain_elsewhere(frame, *plain)
@@ -89,7 +89,7 @@ impl Copies {
     #[inline(never)]
     fn has_plain_elsewhere(&mut self, frame: &Frame<'_>, plain: Plain<'_>) -> bool {
         // An Ethernet header says no more of the place.
-        let place = Place { interface: frame.interface, ..Place::default() };
+        let place = CopyPlace { interface: frame.interface, ..CopyPlace::default() };
         let is_copy = self.has_segment(frame, &plain.segment());
         self.only_interface = (!self.several && self.first == Some(place)).then_some(frame.interface);
         is_copy
@@ -110,7 +110,7 @@ impl Copies {
         let (place, now_ns) = (place(frame), frame.time_ns);
         if self.is_only_place(place) {
             let digest = headers();
-            self.remember_early(|kept| *kept = (Early::Digest(digest), now_ns));
+            self.remember_early(|kept| *kept = (EarlyCopy::Digest(digest), now_ns));
             return false;
         }
         if !self.several {
@@ -129,13 +129,13 @@ impl Copies {
     }
 
     /// Returns whether all frames up to this one were seen at the same place.
-    fn is_only_place(&mut self, place: Place) -> bool {
+    fn is_only_place(&mut self, place: CopyPlace) -> bool {
         !self.several && *self.first.get_or_insert(place) == place
     }
 
     /// Has the place of the oldest frame written.
     #[inline(always)]
-    fn remember_early(&mut self, write: impl FnOnce(&mut (Early, u64))) {
+    fn remember_early(&mut self, write: impl FnOnce(&mut (EarlyCopy, u64))) {
         // The remainder spares a check of the index.
         if let Some(kept) = self.early.get_mut(self.next % limits::COPIES) {
             write(kept);
@@ -150,29 +150,29 @@ impl Copies {
         (self.several, self.only_interface, self.by_header) = (true, None, limits::COPIES);
         for &(frame, time_ns) in self.early.iter() {
             self.digests.push(match frame {
-                Early::Header(header) => of_headers(HEADERS, &of_plain_header(&header)).value(),
-                Early::Digest(digest) => digest,
+                EarlyCopy::Header(header) => of_headers(HEADERS, &of_plain_header(&header)).value(),
+                EarlyCopy::Digest(digest) => digest,
             });
-            self.sightings.push(Sighting { place, time_ns });
+            self.sightings.push(CopySighting { place, time_ns });
         }
     }
 
     #[inline]
-    fn remember(&mut self, digest: u64, place: Place, time_ns: u64) {
+    fn remember(&mut self, digest: u64, place: CopyPlace, time_ns: u64) {
         if let (Some(kept), Some(sighting)) = (self.digests.get_mut(self.next), self.sightings.get_mut(self.next)) {
-            (*kept, *sighting) = (digest, Sighting { place, time_ns });
+            (*kept, *sighting) = (digest, CopySighting { place, time_ns });
         }
         self.next = (self.next + 1) % limits::COPIES;
     }
 
-    fn seen_elsewhere(&self, digest: u64, place: Place, now_ns: u64) -> bool {
+    fn seen_elsewhere(&self, digest: u64, place: CopyPlace, now_ns: u64) -> bool {
         let mut same = self.digests.iter().zip(&self.sightings).filter(|&(&kept, _)| kept == digest);
         same.any(|(_, seen)| seen.place != place && now_ns.abs_diff(seen.time_ns) <= limits::COPY_NS)
     }
 }
 
 #[inline]
-fn place(frame: &Frame<'_>) -> Place {
+fn place(frame: &Frame<'_>) -> CopyPlace {
     let Frame { link, interface, bytes, .. } = *frame;
     let (index, packet_type) = match link {
         LinkType::LINUX_SLL => ([0; 4], bytes.get(1)),
@@ -181,7 +181,7 @@ fn place(frame: &Frame<'_>) -> Place {
         }
         _ => ([0; 4], None),
     };
-    Place { interface, index: u32::from_be_bytes(index), packet_type: packet_type.copied().unwrap_or_default() }
+    CopyPlace { interface, index: u32::from_be_bytes(index), packet_type: packet_type.copied().unwrap_or_default() }
 }
 
 fn addresses(digest: &mut Digest, source: IpAddr, destination: IpAddr) {

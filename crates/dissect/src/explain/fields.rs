@@ -29,7 +29,7 @@ pub struct RowName {
 pub struct FieldSums {
     turns: Turns<OpenNames>,
     paths: Paths,
-    rows: Vec<(RowName, Sums)>,
+    rows: Vec<(RowName, AmountsByField)>,
     numbers: HashMap<RowName, RowId>,
     /// Of the operation that has just closed.
     closed: Vec<(FieldKey, u64)>,
@@ -37,7 +37,7 @@ pub struct FieldSums {
 
 /// The last number is that of the field's path.
 type FieldKey = (Side, Account, u32);
-type Sums = BTreeMap<FieldKey, u64>;
+type AmountsByField = BTreeMap<FieldKey, u64>;
 
 #[derive(Debug, Default)]
 struct OpenNames {
@@ -101,7 +101,7 @@ impl FieldSums {
     /// Returns the fields of each statement of each row, in order of side, account and name.
     pub fn into_rows(self) -> HashMap<RowName, Vec<FieldRow>> {
         let Self { rows, paths, .. } = self;
-        let fields = |sums: Sums| {
+        let fields = |sums: AmountsByField| {
             let field =
                 |((side, account, path), bytes)| FieldRow { side, account, field: paths.name(path).to_owned(), bytes };
             let mut fields: Vec<FieldRow> = sums.into_iter().map(field).collect();
@@ -152,7 +152,7 @@ impl Tally for FieldSums {
             return if key.statement.is_empty() { RowId(u64::MAX) } else { self.row(RowKey { statement: "", ..key }) };
         }
         let number = RowId(self.rows.len() as u64);
-        self.rows.push((name.clone(), Sums::new()));
+        self.rows.push((name.clone(), AmountsByField::new()));
         self.numbers.insert(name, number);
         number
     }

@@ -57,7 +57,7 @@ pub struct Finder {
     fitting: BTreeMap<u64, FoundOperation>,
     names: BTreeMap<String, u64>,
     /// The one that was said last.
-    label: Option<Rc<Label>>,
+    label: Option<Rc<FoundLabel>>,
 }
 
 /// An open operation.
@@ -65,12 +65,12 @@ pub struct Finder {
 struct OpenCandidate {
     number: u64,
     /// Absent until it has one.
-    label: Option<Rc<Label>>,
+    label: Option<Rc<FoundLabel>>,
 }
 
 /// What is said of an operation: most of those that are open at once share it.
 #[derive(Debug, PartialEq, Eq)]
-struct Label {
+struct FoundLabel {
     class: Class,
     name: String,
     statement: String,
@@ -141,7 +141,7 @@ impl Finder {
             Wanted::Number(number) => candidate.number == *number,
             Wanted::Fitting { name, statement, kind, .. } => {
                 let label = candidate.label.as_deref();
-                let of = |part: fn(&Label) -> &str| label.map_or("", part);
+                let of = |part: fn(&FoundLabel) -> &str| label.map_or("", part);
                 let named = name.as_ref().is_none_or(|name| of(|label| &label.name).eq_ignore_ascii_case(name));
                 let stated = statement.as_ref().is_none_or(|wanted| is_statement(of(|label| &label.statement), wanted));
                 let class = label.map_or(Class::Unmatched, |label| label.class);
@@ -187,10 +187,11 @@ impl Listener for Finder {
         match step {
             Trace::Labelled { op, class, name, statement, .. } => {
                 if let Some(candidate) = self.open.get_mut(&(self.numbering.connection(), op)) {
-                    let is_it =
-                        |label: &Rc<Label>| (label.class, &*label.name, &*label.statement) == (class, name, statement);
+                    let is_it = |label: &Rc<FoundLabel>| {
+                        (label.class, &*label.name, &*label.statement) == (class, name, statement)
+                    };
                     let label = self.label.take_if(|label| is_it(label)).unwrap_or_else(|| {
-                        Rc::new(Label { class, name: name.to_owned(), statement: statement.to_owned() })
+                        Rc::new(FoundLabel { class, name: name.to_owned(), statement: statement.to_owned() })
                     });
                     self.label = Some(Rc::clone(&label));
                     candidate.label = Some(label);

@@ -8,7 +8,7 @@ const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A delivered segment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Piece {
+struct RecentSegment {
     /// Offset, of which 32 bits tell as much as a sequence number does.
     start: u32,
     len: u32,
@@ -18,7 +18,7 @@ struct Piece {
 /// Digests of the segments delivered last.
 #[derive(Debug, Default)]
 pub struct Recent {
-    kept: [Piece; limits::RECENT],
+    kept: [RecentSegment; limits::RECENT],
     next: u8,
 }
 
@@ -27,7 +27,7 @@ impl Recent {
     #[inline(always)]
     pub fn remember(&mut self, start: u64, bytes: &[u8]) {
         if let Some(piece) = self.kept.get_mut(usize::from(self.next)) {
-            *piece = Piece { start: start as u32, len: bytes.len() as u32, digest: digest(bytes) };
+            *piece = RecentSegment { start: start as u32, len: bytes.len() as u32, digest: digest(bytes) };
         }
         self.next = (self.next + 1) % limits::RECENT as u8;
     }

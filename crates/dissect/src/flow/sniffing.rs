@@ -35,7 +35,7 @@ pub(super) struct Decoding {
 /// What waits for the verdict on the protocol.
 #[derive(Debug)]
 pub(super) struct Sniffing {
-    question: Question,
+    question: OpenQuestion,
     /// The captured start of each direction.
     pieces: Vec<(Side, Piece)>,
     /// Bytes of these.
@@ -46,7 +46,7 @@ pub(super) struct Sniffing {
 
 /// What the content is to tell.
 #[derive(Debug)]
-enum Question {
+enum OpenQuestion {
     /// Which of several protocols it is; with the secrets that TLS is to be decrypted with, and what connections share.
     Which { candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext },
     /// Whether it is the protocol of the port.
@@ -87,7 +87,7 @@ impl Flow {
             SniffVerdict::Foreign(look) => self.refuse(look),
             SniffVerdict::Open => {
                 if let Stage::Decoding(decoding) = std::mem::replace(&mut self.stage, Stage::Other) {
-                    self.stage = Stage::Sniffing(Box::new(Sniffing::new(Question::Whether(decoding))));
+                    self.stage = Stage::Sniffing(Box::new(Sniffing::new(OpenQuestion::Whether(decoding))));
                 }
             }
         }
@@ -99,8 +99,8 @@ impl Flow {
         let decoding = match &mut self.stage {
             Stage::Decoding(decoding) => decoding,
             Stage::Sniffing(sniffing) => match &mut sniffing.question {
-                Question::Whether(decoding) => decoding,
-                Question::Which { .. } => return,
+                OpenQuestion::Whether(decoding) => decoding,
+                OpenQuestion::Which { .. } => return,
             },
             Stage::Other => return,
         };
@@ -125,7 +125,7 @@ impl Flow {
     /// Tries to tell whether the pieces so far are of the protocol that the port is of. `is_last` where there will be no more.
     fn decide_expected<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
         let Stage::Sniffing(sniffing) = &self.stage else { return };
-        let Question::Whether(Decoding { protocol, .. }) = sniffing.question else { return };
+        let OpenQuestion::Whether(Decoding { protocol, .. }) = sniffing.question else { return };
         let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
         let is_all = is_last || starts.iter().all(|start| !start.is_empty());
         if self.is_by_port_alone() {
@@ -159,7 +159,7 @@ impl Flow {
     /// The protocol was not told, and will not be.
     pub(super) fn decide_at_last<T: Tally>(&mut self, tally: &mut T) {
         match &self.stage {
-            Stage::Sniffing(sniffing) if matches!(sniffing.question, Question::Whether(_)) => {
+            Stage::Sniffing(sniffing) if matches!(sniffing.question, OpenQuestion::Whether(_)) => {
                 self.decide_expected(true, tally);
             }
             Stage::Sniffing(_) => {
@@ -188,7 +188,7 @@ impl Flow {
     pub(super) fn decide_at_end<T: Tally>(&mut self, tally: &mut T) {
         self.decide(tally);
         if let Stage::Sniffing(sniffing) = &self.stage
-            && let Question::Which { candidates, .. } = &sniffing.question
+            && let OpenQuestion::Which { candidates, .. } = &sniffing.question
             && let [protocol] = candidates[..]
         {
             return self.begin(protocol, Side::Request, tally);
@@ -217,15 +217,15 @@ impl Flow {
             return;
         }
         match question {
-            Question::Which { .. } => self.decide_which(false, tally),
-            Question::Whether(_) => self.decide_expected(false, tally),
+            OpenQuestion::Which { .. } => self.decide_which(false, tally),
+            OpenQuestion::Whether(_) => self.decide_expected(false, tally),
         }
     }
 
     /// Tries to tell which of several protocols the pieces so far are of. `is_last` if there will be no more.
     fn decide_which<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
         let Stage::Sniffing(sniffing) = &self.stage else { return };
-        let Sniffing { question: Question::Which { candidates, .. }, pieces, .. } = &**sniffing else { return };
+        let Sniffing { question: OpenQuestion::Which { candidates, .. }, pieces, .. } = &**sniffing else { return };
         let starts = Side::BOTH.map(|side| start_of(pieces, side));
         let is_begun = |(_, piece): &(Side, Piece)| matches!(piece, Piece::Bytes(_));
         if pieces.iter().any(is_begun) && starts.iter().all(Vec::is_empty) {
@@ -233,7 +233,7 @@ impl Flow {
         }
         let first = pieces.first().filter(|_| !self.mid_stream).map(|(side, _)| *side);
         match told(candidates, &starts, first) {
-            Told::Of(protocol, client) => {
+            ToldProtocol::Of(protocol, client) => {
                 let is_contrary = client == Side::Response && self.is_by_port_alone();
                 if is_contrary && !is_last && starts.iter().any(Vec::is_empty) {
                     return;
@@ -243,8 +243,8 @@ impl Flow {
                 }
                 self.begin(protocol, client, tally);
             }
-            Told::Open => {}
-            Told::Foreign => self.leave(&starts),
+            ToldProtocol::Open => {}
+            ToldProtocol::Foreign => self.leave(&starts),
         }
     }
 
@@ -254,11 +254,11 @@ impl Flow {
         let Stage::Sniffing(sniffing) = stage else { return };
         let Sniffing { pieces, question, expects_calls, .. } = *sniffing;
         self.stage = Stage::Decoding(match question {
-            Question::Which { keys, shared, .. } => {
+            OpenQuestion::Which { keys, shared, .. } => {
                 tally.trace(Trace::Decoding { protocol });
                 Decoding::new(protocol, self.mid_stream, keys, &shared)
             }
-            Question::Whether(decoding) => decoding,
+            OpenQuestion::Whether(decoding) => decoding,
         });
         if expects_calls {
             self.expect_calls();
@@ -284,18 +284,18 @@ impl Flow {
 impl Sniffing {
     /// Returns what asks which of `candidates` a connection is of.
     pub fn among(candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext) -> Self {
-        Self::new(Question::Which { candidates, keys, shared })
+        Self::new(OpenQuestion::Which { candidates, keys, shared })
     }
 
-    fn new(question: Question) -> Self {
+    fn new(question: OpenQuestion) -> Self {
         Self { question, pieces: Vec::new(), held: 0, expects_calls: false }
     }
 
     /// Calls of TLS libraries are to be expected.
     pub fn expect_calls(&mut self) {
         match &mut self.question {
-            Question::Whether(decoding) => decoding.engine.expect_calls(),
-            Question::Which { .. } => self.expects_calls = true,
+            OpenQuestion::Whether(decoding) => decoding.engine.expect_calls(),
+            OpenQuestion::Which { .. } => self.expects_calls = true,
         }
     }
 
@@ -340,7 +340,7 @@ fn speaks(protocol: Protocol, bytes: &[u8], side: Side) -> bool {
 
 /// What the first bytes of both directions tell.
 #[derive(Clone, Copy, Debug)]
-enum Told {
+enum ToldProtocol {
     /// They are of this protocol; its client sends on this side.
     Of(Protocol, Side),
     /// More bytes may tell.
@@ -350,11 +350,11 @@ enum Told {
 }
 
 /// Tells which of `candidates` the `starts` are of, by side; the side that spoke `first`, where that was captured.
-fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> Told {
+fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> ToldProtocol {
     // Some messages of one protocol could be of another, which does not have its mark.
     let is_other = |look: Look| matches!(look, Look::Ours(marked) if !candidates.contains(&marked));
     if starts.iter().any(|start| look(start).is_some_and(|(look, _)| is_other(look))) {
-        return Told::Foreign;
+        return ToldProtocol::Foreign;
     }
     let mut is_open = false;
     let mut found = None;
@@ -379,11 +379,11 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
         }
     }
     match (found, candidates) {
-        (Some((protocol, client)), _) => Told::Of(protocol, client),
-        (None, _) if is_open => Told::Open,
+        (Some((protocol, client)), _) => ToldProtocol::Of(protocol, client),
+        (None, _) if is_open => ToldProtocol::Open,
         // A named protocol on a named port is decoded all the same; its decoder says what is wrong.
-        (None, &[protocol]) => Told::Of(protocol, Side::Request),
-        (None, _) => Told::Foreign,
+        (None, &[protocol]) => ToldProtocol::Of(protocol, Side::Request),
+        (None, _) => ToldProtocol::Foreign,
     }
 }
 

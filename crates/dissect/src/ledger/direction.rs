@@ -33,7 +33,7 @@ struct Slice {
 
 /// Bytes that went to one operation. They end where those behind them begin; the last ones end where posting has come to.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct OwnerRun {
     start: u64,
     op: OpId,
 }
@@ -93,7 +93,7 @@ impl Scattered {
 
 /// What few connections have any of.
 #[derive(Debug, Default)]
-struct Rare {
+struct RareCharges {
     /// By offset, and in order of arrival.
     deferred: BTreeMap<(u64, u64), Deferred>,
     deferred_ever: u64,
@@ -118,11 +118,11 @@ pub(super) struct Direction {
     slice: Option<Slice>,
     later: VecDeque<Slice>,
     /// The last run, and those before it.
-    run: Option<Run>,
-    runs: VecDeque<Run>,
+    run: Option<OwnerRun>,
+    runs: VecDeque<OwnerRun>,
     /// Operations that the runs are of.
     remembered: u32,
-    rare: Option<Box<Rare>>,
+    rare: Option<Box<RareCharges>>,
 }
 
 impl Direction {
@@ -181,7 +181,7 @@ impl Direction {
             return;
         }
         let closed = Closed { row, count };
-        self.push_run(Run { start, op: closed.op() }, closed.count);
+        self.push_run(OwnerRun { start, op: closed.op() }, closed.count);
     }
 
     /// Rows have other numbers from here on.
@@ -193,7 +193,7 @@ impl Direction {
 
     /// Begins a run, which counts as so many.
     #[inline]
-    fn push_run(&mut self, run: Run, count: u32) {
+    fn push_run(&mut self, run: OwnerRun, count: u32) {
         if let Some(last) = self.run.replace(run) {
             self.runs.push_back(last);
         }
@@ -205,7 +205,7 @@ impl Direction {
     pub fn begin_run(&mut self, op: OpId) -> bool {
         let is_new = self.run.is_none_or(|last| last.op != op);
         if is_new {
-            self.push_run(Run { start: self.posted, op }, 1);
+            self.push_run(OwnerRun { start: self.posted, op }, 1);
         }
         is_new
     }
@@ -304,12 +304,12 @@ impl Direction {
     pub fn held(&self) -> usize {
         let rare = self.rare.as_ref().map_or(0, |rare| {
             let in_shares: usize = rare.scattered.values().map(|frame| frame.shares.capacity()).sum();
-            size_of::<Rare>()
+            size_of::<RareCharges>()
                 + rare.deferred.len() * 2 * size_of::<Deferred>()
                 + rare.scattered.len() * 2 * size_of::<Scattered>()
                 + in_shares * size_of::<(OpId, u64)>()
         });
-        self.runs.capacity() * size_of::<Run>() + self.later.capacity() * size_of::<Slice>() + rare
+        self.runs.capacity() * size_of::<OwnerRun>() + self.later.capacity() * size_of::<Slice>() + rare
     }
 
     /// Gives back room that nothing is in.

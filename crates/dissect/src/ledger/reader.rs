@@ -13,12 +13,12 @@ pub struct Ledger<'a, T: Tally> {
     book: &'a mut Book,
     protocol: Protocol,
     tally: &'a mut T,
-    sums: Sums,
+    sums: PendingSums,
 }
 
 /// Bytes of one operation in one frame that are in no books yet.
 #[derive(Debug)]
-struct Sums {
+struct PendingSums {
     side: Side,
     /// [`NOBODY`] where nothing is added up.
     op: OpId,
@@ -30,7 +30,7 @@ struct Sums {
     room: u64,
 }
 
-impl Sums {
+impl PendingSums {
     /// Returns how many bytes were added up.
     #[inline]
     fn len(&self) -> u64 {
@@ -57,14 +57,14 @@ impl<'a, T: Tally> Ledger<'a, T> {
     #[inline]
     pub fn new(book: &'a mut Book, protocol: Protocol, tally: &'a mut T) -> Self {
         let (side, whose) = (Side::Request, Whose::Nobodys);
-        let sums = Sums { side, op: NOBODY, whose, amounts: PayloadAmounts::ZERO, most: 0, room: 0 };
+        let sums = PendingSums { side, op: NOBODY, whose, amounts: PayloadAmounts::ZERO, most: 0, room: 0 };
         Self { book, protocol, tally, sums }
     }
 
     /// Puts what was added up into the books.
     #[inline]
     fn enter_sums(&mut self) {
-        let Sums { side, whose, ref amounts, .. } = self.sums;
+        let PendingSums { side, whose, ref amounts, .. } = self.sums;
         let len = self.sums.len();
         if len > 0 {
             self.book.enter(side, whose, len, amounts);
@@ -113,7 +113,7 @@ impl<'a, T: Tally> Ledger<'a, T> {
     /// As many bytes are added up as may be.
     #[inline(never)]
     fn reach(&mut self) {
-        let Sums { side, op, whose, .. } = self.sums;
+        let PendingSums { side, op, whose, .. } = self.sums;
         self.enter_sums();
         self.book.reach(side, (op, whose), self.tally);
     }

@@ -72,7 +72,7 @@ pub(super) struct Calls {
     /// In the order in which they returned.
     parts: VecDeque<ClearPart>,
     part_bytes: usize,
-    directions: [Direction; 2],
+    directions: [CallDirection; 2],
     /// Records that have come.
     records: u64,
     /// Keys tell the content.
@@ -80,7 +80,7 @@ pub(super) struct Calls {
 }
 
 #[derive(Debug, Default)]
-struct Direction {
+struct CallDirection {
     waiting: VecDeque<Waiting>,
     /// Bytes of the TCP stream that were captured or given up so far.
     heard: u64,
@@ -287,7 +287,7 @@ impl Waiting {
     }
 }
 
-impl Direction {
+impl CallDirection {
     fn is_untouched(&self) -> bool {
         self.waiting.is_empty() && !self.has_data && !self.given_up
     }

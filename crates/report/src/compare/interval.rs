@@ -20,7 +20,7 @@ pub struct Repeated {
 impl Repeated {
     /// Returns what the runs of two subjects show; `None` where one has fewer than two.
     pub fn of(runs: [Vec<f64>; 2]) -> Option<Self> {
-        let [first, second] = [Sample::of(&runs[0])?, Sample::of(&runs[1])?];
+        let [first, second] = [IntervalSample::of(&runs[0])?, IntervalSample::of(&runs[1])?];
         let difference = second.mean - first.mean;
         let margin = margin(&first, &second)?;
         let interval = [difference - margin, difference + margin];
@@ -30,13 +30,13 @@ impl Repeated {
 }
 
 /// Mean of the runs, and the squared standard error of it.
-struct Sample {
+struct IntervalSample {
     mean: f64,
     error: f64,
     freedom: f64,
 }
 
-impl Sample {
+impl IntervalSample {
     fn of(values: &[f64]) -> Option<Self> {
         let (count, mean) = (values.len() as f64, mean(values)?);
         if values.len() < 2 {
@@ -53,7 +53,7 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
 }
 
 /// Returns half the width of the interval. Runs that do not vary at all leave nothing to chance.
-fn margin(first: &Sample, second: &Sample) -> Option<f64> {
+fn margin(first: &IntervalSample, second: &IntervalSample) -> Option<f64> {
     let error = first.error + second.error;
     if error <= 0.0 {
         return Some(0.0);

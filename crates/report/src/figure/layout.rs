@@ -76,7 +76,7 @@ struct PanelPlace {
 }
 
 /// Tops of the last line of the rows' names, the names, and the bottom of the last row.
-struct Lines {
+struct WrappedLines {
     tops: Vec<f64>,
     names: Vec<Vec<NameLine>>,
     bottom: f64,
@@ -227,7 +227,7 @@ pub(super) fn legend(scene: &mut Scene, entries: &[(String, Rgb)], (left, right)
     y
 }
 
-fn lines(rows: &[BarRow], top: f64, places: &[PanelPlace]) -> Lines {
+fn lines(rows: &[BarRow], top: f64, places: &[PanelPlace]) -> WrappedLines {
     let mut y = top;
     let mut tops = Vec::with_capacity(rows.len());
     let mut names = Vec::with_capacity(rows.len());
@@ -244,7 +244,7 @@ fn lines(rows: &[BarRow], top: f64, places: &[PanelPlace]) -> Lines {
             y += REMAINDER;
         }
     }
-    Lines { tops, names, bottom: y }
+    WrappedLines { tops, names, bottom: y }
 }
 
 /// A line of a row's name: words, each with its face and its place.
@@ -366,7 +366,7 @@ fn backed(scene: &mut Scene, text: &str, (x, baseline): (f64, f64), anchor: Anch
 }
 
 /// The bars of one row in one panel.
-fn panel_row(scene: &mut Scene, panel: &Panel, place: &PanelPlace, at: usize, lines: &Lines, row: &BarRow) {
+fn panel_row(scene: &mut Scene, panel: &Panel, place: &PanelPlace, at: usize, lines: &WrappedLines, row: &BarRow) {
     let Some(bars) = panel.rows[at].as_ref().filter(|_| panel.absence().is_none()) else {
         return;
     };

@@ -87,9 +87,13 @@ pub(crate) fn svg(scene: &Scene, title: &str, description: &str) -> Result<Vec<u
     Ok(finished(&document, scene, title, description).into_bytes())
 }
 
-type Drawn<B> = Result<(), DrawingErrorKind<<B as DrawingBackend>::ErrorType>>;
+type PaintResult<B> = Result<(), DrawingErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-fn shapes_and_text<B: DrawingBackend>(backend: &mut B, scene: &Scene, text: fn(&mut B, &Text) -> Drawn<B>) -> Drawn<B> {
+fn shapes_and_text<B: DrawingBackend>(
+    backend: &mut B,
+    scene: &Scene,
+    text: fn(&mut B, &Text) -> PaintResult<B>,
+) -> PaintResult<B> {
     let (width, height) = size(scene);
     backend.draw_rect((0, 0), (width.cast_signed(), height.cast_signed()), &Solid(scene.paper()), true)?;
     for mark in &scene.marks {
@@ -123,12 +127,19 @@ fn corner(x: f64, y: f64) -> BackendCoord {
 }
 
 /// Nothing for what rounds to no pixel, so that a stack of thin parts keeps its length.
-fn fill_rect<B: DrawingBackend>(backend: &mut B, (from, to): (BackendCoord, BackendCoord), fill: Rgb) -> Drawn<B> {
+fn fill_rect<B: DrawingBackend>(
+    backend: &mut B,
+    (from, to): (BackendCoord, BackendCoord),
+    fill: Rgb,
+) -> PaintResult<B> {
     if to.0 > from.0 && to.1 > from.1 { backend.draw_rect(from, to, &Solid(fill), true) } else { Ok(()) }
 }
 
 /// Glyphs at fractions of a pixel; plotters' own text snaps each to a whole one, which makes spacing uneven.
-fn bitmap_text(backend: &mut BitMapBackend<'_, RGBPixel>, text: &Text) -> Drawn<BitMapBackend<'static, RGBPixel>> {
+fn bitmap_text(
+    backend: &mut BitMapBackend<'_, RGBPixel>,
+    text: &Text,
+) -> PaintResult<BitMapBackend<'static, RGBPixel>> {
     let start = (text.left() * SCALE, f64::from(device(text.baseline)));
     for glyph in text.face.weight.outlines(&text.line, text.face.size * SCALE, start) {
         let bounds = glyph.px_bounds();
@@ -145,7 +156,7 @@ fn bitmap_text(backend: &mut BitMapBackend<'_, RGBPixel>, text: &Text) -> Drawn<
     Ok(())
 }
 
-fn svg_text(backend: &mut SVGBackend<'_>, text: &Text) -> Drawn<SVGBackend<'static>> {
+fn svg_text(backend: &mut SVGBackend<'_>, text: &Text) -> PaintResult<SVGBackend<'static>> {
     let horizontal = match text.anchor {
         Anchor::Start => HPos::Left,
         Anchor::Middle => HPos::Center,

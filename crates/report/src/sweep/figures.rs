@@ -27,12 +27,12 @@ pub(super) fn figures(sweep: &Sweep) -> Vec<Named> {
 }
 
 /// Lines that are being made: their names, with the point that has the value for each place.
-struct Lines<'a> {
+struct SweepLines<'a> {
     sweep: &'a Sweep,
     lines: Vec<(String, Vec<Option<Spread>>)>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> SweepLines<'a> {
     fn new(sweep: &'a Sweep) -> Self {
         Self { sweep, lines: Vec::new() }
     }
@@ -138,7 +138,7 @@ fn at<'p>(point: &'p SweepPoint, kind: &SweepOperation) -> Option<&'p SweepOpera
 }
 
 fn bytes(sweep: &Sweep) -> LineFigure {
-    let mut lines = Lines::new(sweep);
+    let mut lines = SweepLines::new(sweep);
     for kind in operations(sweep) {
         lines.add(&kind.name, |point| at(point, kind).map(|operation| operation.wire_bytes));
     }
@@ -154,7 +154,7 @@ fn bytes(sweep: &Sweep) -> LineFigure {
 }
 
 fn frames(sweep: &Sweep) -> LineFigure {
-    let mut lines = Lines::new(sweep);
+    let mut lines = SweepLines::new(sweep);
     lines.add("all workload operations", |point| point.total.frames.value().copied());
     let said =
         "All frames of the connections, acknowledgments and connection set-up included, over all workload operations.";
@@ -162,14 +162,14 @@ fn frames(sweep: &Sweep) -> LineFigure {
 }
 
 /// Adds a line for each role.
-fn by_role(lines: &mut Lines<'_>, figure: impl Fn(&SweepWork) -> &Measured<Spread>, factor: f64) {
+fn by_role(lines: &mut SweepLines<'_>, figure: impl Fn(&SweepWork) -> &Measured<Spread>, factor: f64) {
     let work = |work: &SweepWork| figure(work).value().map(|spread| spread.times(factor));
     lines.add("server", |point| work(&point.total.server));
     lines.add("client", |point| work(&point.total.client));
 }
 
 fn calls(sweep: &Sweep) -> LineFigure {
-    let mut lines = Lines::new(sweep);
+    let mut lines = SweepLines::new(sweep);
     by_role(&mut lines, |work| &work.syscalls, 1.0);
     let said = "All system calls of a role's processes over all workload operations.";
     lines.figure("System calls", "calls per operation", said, false)
@@ -179,7 +179,7 @@ fn calls(sweep: &Sweep) -> LineFigure {
 fn cpu(sweep: &Sweep) -> LineFigure {
     let sources = sweep.points.iter().flat_map(|point| [&point.total.server, &point.total.client]);
     let mut sources = sources.filter_map(|work| work.cycles_source);
-    let mut lines = Lines::new(sweep);
+    let mut lines = SweepLines::new(sweep);
     let said = "In user mode and in the kernel, of all of a role's processes, over all workload operations.";
     if sources.any(|source| source == CycleSource::Hardware) {
         by_role(&mut lines, |work| &work.cycles, 1e-3);
@@ -190,7 +190,7 @@ fn cpu(sweep: &Sweep) -> LineFigure {
 }
 
 fn rate(sweep: &Sweep) -> LineFigure {
-    let mut lines = Lines::new(sweep);
+    let mut lines = SweepLines::new(sweep);
     lines.add("on the wire", |point| point.total.per_second.value().copied());
     for (program, name) in tests(sweep) {
         let of = |point: &SweepPoint| {
@@ -216,14 +216,14 @@ fn tests(sweep: &Sweep) -> Vec<(&str, &str)> {
 }
 
 /// A figure of a distribution of latencies.
-type Percentile = fn(&SweepLatency) -> &Measured<Spread>;
+type SweepPercentile = fn(&SweepLatency) -> &Measured<Spread>;
 
 /// Those that are drawn.
-const PERCENTILES: [(&str, Percentile); 3] =
+const PERCENTILES: [(&str, SweepPercentile); 3] =
     [("p50", |latency| &latency.p50), ("p99", |latency| &latency.p99), ("p99.9", |latency| &latency.p999)];
 
 fn latency(sweep: &Sweep) -> LineFigure {
-    let mut lines = Lines::new(sweep);
+    let mut lines = SweepLines::new(sweep);
     let kinds = operations(sweep);
     for kind in &kinds {
         for (name, figure) in PERCENTILES {
