@@ -75,12 +75,6 @@ impl<D: Decoder> Engine<D> {
         self.decoder.feed_state(state)
     }
 
-    /// See [`Decoder::resume`].
-    #[inline]
-    pub fn resume(&mut self, number: u64) -> bool {
-        self.streams.is_settled() && self.decoder.resume(number)
-    }
-
     /// Returns the approximate memory held, in bytes, beyond its own size.
     #[inline]
     pub fn held(&self) -> usize {

@@ -40,7 +40,7 @@ pub use engine::Engine;
 pub use expansion::Expansion;
 pub use foreign::{Foreign, Look};
 pub use numbers::numbers;
-pub use out::{CountedText, Field, Free, Label, Note, OpId, Out, Reader, cut_in_the_middle};
+pub use out::{Field, Free, Label, Note, OpId, Out, Reader, cut_in_the_middle};
 pub use pro_rata::{Shares, Weigher};
 pub use split::Split;
 pub use versioned::Versioned;
@@ -291,14 +291,6 @@ pub trait Decoder {
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
         let _ = state;
         false
-    }
-
-    /// Moves from one quiet state to the state with the given `number` of [`Decoder::quiet`], as if the messages in
-    /// between had been decoded. Returns false, and changes nothing, if it cannot.
-    ///
-    /// This lets the memo skip decoding a turn that was decoded before in the same state.
-    fn resume(&mut self, number: u64) -> bool {
-        self.quiet() == Some(number)
     }
 
     /// Returns the approximate memory held, in bytes, beyond its own size: whatever grows with what the peers send.

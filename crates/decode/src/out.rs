@@ -87,32 +87,6 @@ pub enum Free {
     Id(u8),
 }
 
-/// A text preceded by its length as a decimal number. Both may vary together; postings then differ only by the two lengths.
-/// See [`Out::free_counted`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountedText {
-    /// Bytes before the number, counted from the next posting.
-    pub ahead: u64,
-    /// Digits of the number, without leading zeros.
-    pub digits: u64,
-    pub number_account: Account,
-    /// Fixed bytes between the number and the text.
-    pub between: u64,
-    pub len: u64,
-    pub account: Account,
-    /// Leading bytes of the text that do not vary.
-    pub kept: u64,
-    /// How the remaining bytes vary: freely, or as one digit or more.
-    pub free: Free,
-    /// Largest length of the text.
-    pub most: u64,
-}
-
-impl CountedText {
-    /// Digits of the longest number: eight cover any text within a frame.
-    pub const DIGITS: usize = 8;
-}
-
 /// Receives postings. The ledger, the explanation and tests implement it.
 pub trait Reader {
     fn open(&mut self) -> OpId;
@@ -145,13 +119,6 @@ pub trait Reader {
     #[inline]
     fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
         let _ = (side, op, ahead, len, free);
-    }
-
-    /// Marks a text whose length may vary, together with the number that counts it. Both will be posted to `op` after the
-    /// last posting of `side`. Called in addition to [`Reader::free`].
-    #[inline]
-    fn free_counted(&mut self, side: Side, op: OpId, text: &CountedText) {
-        let _ = (side, op, text);
     }
 
     /// Returns whether [`Reader::free`] has any effect now. If not, decoders need not search for such bytes.
@@ -348,13 +315,6 @@ impl<'r, R: Reader> Out<'r, R> {
     fn tell_free(&mut self, ahead: u64, len: u64, free: Free) {
         if let Some(op) = self.current.filter(|_| len > 0) {
             self.reader.free(self.side, op, ahead, len, free);
-        }
-    }
-
-    /// Marks a text that may also have another length. Its content must be marked as free.
-    pub fn free_counted(&mut self, text: &CountedText) {
-        if let Some(op) = self.current.filter(|_| !self.is_read) {
-            self.reader.free_counted(self.side, op, text);
         }
     }
 

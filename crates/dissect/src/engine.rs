@@ -76,12 +76,6 @@ impl<D: Decoder> Engine<D> {
         self.0.feed_state(state)
     }
 
-    /// Goes to a state by its number: see [`Decoder::resume`].
-    #[inline]
-    pub fn resume(&mut self, number: u64) -> bool {
-        self.0.resume(number)
-    }
-
     /// Returns how many bytes of memory are held for it, roughly, beyond its own size.
     #[inline]
     pub fn held(&self) -> usize {

@@ -72,7 +72,6 @@ fn fixture(name: &str) -> Checked {
         sums.turns += checked.turns;
         sums.repeatable += checked.repeatable;
         sums.repeated += checked.repeated;
-        sums.resumed += checked.resumed;
         sums.free += checked.free;
     }
     println!("{name}: {sums:?}");

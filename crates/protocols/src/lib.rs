@@ -179,13 +179,6 @@ macro_rules! registry {
                 }
             }
 
-            #[inline]
-            fn resume(&mut self, number: u64) -> bool {
-                match self {
-                    $(Self::$variant(decoder) => decoder.resume(number),)+
-                }
-            }
-
             fn held(&self) -> usize {
                 match self {
                     $(Self::$variant(decoder) => decoder.held(),)+

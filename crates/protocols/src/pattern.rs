@@ -9,7 +9,7 @@
 //!
 //! A pattern holds no user data: numbers, hexadecimal digits and anything that looks like a token become `#`. It does
 //! not depend on the value of digits, nor on the length of a number that is the whole last part; the memo relies on
-//! that (`Free::Digits`, `CountedText`).
+//! that (`Free::Digits`).
 
 /// Replaces the part that differs between keys.
 pub const ANY: char = '#';
@@ -100,15 +100,6 @@ fn leading_digits(text: &[u8]) -> usize {
     };
     let len = 8 * text.as_chunks().0.iter().take_while(are_digits).count();
     len + text[len..].iter().take_while(|byte| byte.is_ascii_digit()).count()
-}
-
-/// Returns the start of a number that is the whole last part of a key. Any other number in its place gives the same
-/// pattern, as long as the key does not exceed [`LONGEST`] bytes.
-pub fn last_number(key: &[u8]) -> Option<usize> {
-    let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    let start = key.len() - digits;
-    let is_part = key[..start].last().is_none_or(|&before| KINDS[usize::from(before)] == SEPARATOR);
-    (digits > 0 && is_part && key.len() <= LONGEST).then_some(start)
 }
 
 pub fn of(key: &[u8]) -> String {
@@ -333,17 +324,6 @@ mod tests {
             let changed: String =
                 key.chars().zip(other.chars()).map(|(was, digit)| if was.is_ascii_digit() { digit } else { was }).collect();
             prop_assert_eq!(of(key.as_bytes()), of(changed.as_bytes()));
-        }
-
-        /// Nor does the length of a number at the end matter to the memo.
-        #[test]
-        fn the_last_number_may_have_any_length(
-            before in "([a-f0-9A-Zxyz:@/._ -]{0,40}[:/])?", number in "[0-9]{1,60}", other in "[0-9]{1,400}",
-        ) {
-            let key = format!("{before}{number}");
-            let kept = last_number(key.as_bytes()).unwrap();
-            prop_assert_eq!(kept, before.len());
-            prop_assert_eq!(of(key.as_bytes()), of(format!("{before}{other}").as_bytes()));
         }
 
         #[test]

@@ -1,7 +1,7 @@
 //! Checks of what [`Decoder::quiet`] and [`Out::post_free`] promise, for tests of decoders: bytes that are said to be free are
 //! changed, turns are played again where the number says that they may be, or left out, and what the decoder says must stay the same.
 
-use overhead_decode::{CountedText, Decoder, Free, Input, Label, Note, OpId, Out, Reader, Step};
+use overhead_decode::{Decoder, Free, Input, Label, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -18,12 +18,8 @@ pub struct Checked {
     pub repeatable: usize,
     /// Turns that were played again where they had not stood.
     pub repeated: usize,
-    /// Turns that were left out, in all rounds: what they led to was gone to by number.
-    pub resumed: usize,
     /// Bytes that were changed, in one round.
     pub free: u64,
-    /// Texts that were made shorter or longer, in all rounds.
-    pub stretched: usize,
 }
 
 /// Plays `conversation` as it is, then with other bytes where they are free, and with earlier turns once more in between where
@@ -36,7 +32,7 @@ pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) ->
     check_rounds(new, conversation, 0..ROUNDS)
 }
 
-/// As [`check`], in some of its [`ROUNDS`]: every other one leaves turns out, so two that follow on one another have both ways.
+/// As [`check`], in some of its [`ROUNDS`].
 ///
 /// # Panics
 ///
@@ -47,28 +43,16 @@ pub fn check_rounds<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8
     for round in rounds {
         let mut dice = Dice(round + 1);
         let mut stage = Stage::new(new());
-        checked = Checked {
-            turns: turns.len(),
-            resumed: checked.resumed,
-            stretched: checked.stretched,
-            ..Checked::default()
-        };
+        checked = Checked { turns: turns.len(), ..Checked::default() };
         let mut played = 0;
         for (index, turn) in turns.iter().enumerate() {
             stage.play(conversation.get(played..turn.pieces.start).unwrap_or_default());
             let earlier: Vec<_> = turns.iter().take(index).filter(|it| it.is_repeatable(turn.before)).collect();
             if let Some(again) = earlier.get(dice.below(earlier.len().max(1))) {
-                checked.stretched += stage.repeat(again, conversation, &mut dice);
+                stage.repeat(again, conversation, &mut dice);
                 checked.repeated += 1;
             }
-            if round % 2 == 1 {
-                stage.go_elsewhere_and_back(turns.get(..index).unwrap_or_default(), &mut dice);
-            }
-            if round % 2 == 1 && stage.leaves_out(turn, turns.get(..index).unwrap_or_default(), &mut dice) {
-                checked.resumed += 1;
-            } else {
-                checked.stretched += stage.repeat(turn, conversation, &mut dice);
-            }
+            stage.repeat(turn, conversation, &mut dice);
             checked.repeatable += usize::from(turn.is_repeatable(turn.before));
             checked.free += turn.heard.free.iter().map(|free| free.bytes.end - free.bytes.start).sum::<usize>() as u64;
             played = turn.pieces.end;
@@ -98,8 +82,6 @@ struct Turn {
 struct Told {
     said: Vec<Said>,
     free: Vec<FreeBytes>,
-    /// Texts whose lengths are free, too. What is before them is counted from the start of the turn.
-    texts: Vec<(Side, CountedText)>,
 }
 
 impl Turn {
@@ -168,49 +150,16 @@ impl<D: Decoder> Stage<D> {
         self.decoder.quiet().filter(|_| self.tails.iter().all(Vec::is_empty))
     }
 
-    /// Plays `turn` with other bytes where they are free, and texts of other lengths, of which it returns the number; it must come to
-    /// what it came to before.
-    fn repeat(&mut self, turn: &Turn, conversation: &[(Side, &[u8])], dice: &mut Dice) -> usize {
-        let mut pieces = changed(conversation.get(turn.pieces.clone()).unwrap_or_default(), &turn.heard.free, dice);
-        let mut expected = turn.heard.said.clone();
-        // From the last one on, so that those before stay where they are; of many texts some, for all that is said is gone through.
-        let few = 2 + turn.heard.texts.len() / 4;
-        let is_chosen = |&&(side, text): &&(Side, CountedText)| {
-            dice.below(few) == 0 && stretch(&mut pieces, (side, text), &mut expected, dice)
-        };
-        let stretched = turn.heard.texts.iter().rev().filter(is_chosen).count();
+    /// Plays `turn` with other bytes for the free ones. The postings must be the same as before.
+    fn repeat(&mut self, turn: &Turn, conversation: &[(Side, &[u8])], dice: &mut Dice) {
+        let pieces = changed(conversation.get(turn.pieces.clone()).unwrap_or_default(), &turn.heard.free, dice);
         self.heard.take();
         assert_eq!(self.quiet(), Some(turn.before), "before {pieces:?}");
         let borrowed: Vec<(Side, &[u8])> = pieces.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
         assert!(self.play(&borrowed), "not taken: {pieces:?}");
         let Told { said, .. } = self.heard.take();
-        assert_eq!(said, expected, "said of {pieces:?}");
+        assert_eq!(said, turn.heard.said, "said of {pieces:?}");
         assert_eq!(self.quiet(), Some(turn.after), "after {pieces:?}");
-        stretched
-    }
-
-    /// Goes to the state behind some earlier turn, where that can be, and back.
-    fn go_elsewhere_and_back(&mut self, earlier: &[Turn], dice: &mut Dice) {
-        let there = earlier.get(dice.below(earlier.len().max(1))).map(|turn| turn.after);
-        let here = self.decoder.quiet();
-        if let (Some(there), Some(here)) = (there, here)
-            && self.decoder.resume(there)
-        {
-            assert_eq!(self.decoder.quiet(), Some(there), "the state that was gone to");
-            assert!(self.decoder.resume(here), "the way back");
-        }
-        assert_eq!(self.decoder.quiet(), here, "the state that was gone back to");
-    }
-
-    /// Whether `turn` is left out, with the state gone to that it leads to: one of two that came to what an earlier one came to.
-    fn leaves_out(&mut self, turn: &Turn, earlier: &[Turn], dice: &mut Dice) -> bool {
-        let is_like = |other: &Turn| {
-            (other.before, other.after, &other.heard.said) == (turn.before, turn.after, &turn.heard.said)
-        };
-        assert_eq!(self.quiet(), Some(turn.before), "before a turn that may be left out");
-        let goes = dice.below(2) == 0 && earlier.iter().any(is_like) && self.decoder.resume(turn.after);
-        assert!(!goes || self.quiet() == Some(turn.after), "the state that was gone to");
-        goes
     }
 
     /// Returns whether the decoder took all pieces.
@@ -286,11 +235,6 @@ impl Reader for Heard {
         self.told.free.push(FreeBytes { side, bytes: start..start + len as usize, how });
     }
 
-    fn free_counted(&mut self, side: Side, _op: OpId, text: &CountedText) {
-        let ahead = self.posted[side as usize] + text.ahead;
-        self.told.texts.push((side, CountedText { ahead, ..*text }));
-    }
-
     fn enter(&mut self, side: Side, group: &'static str) {
         self.told.said.push(Said::Enter(side, group));
     }
@@ -342,48 +286,6 @@ fn changed(pieces: &[(Side, &[u8])], free: &[FreeBytes], dice: &mut Dice) -> Vec
     }
     let mut left = streams.map(VecDeque::from);
     pieces.iter().map(|(side, bytes)| (*side, left[*side as usize].drain(..bytes.len()).collect())).collect()
-}
-
-/// Gives a text of these pieces another length, and what is said of it. Returns whether it has; not where it is of several pieces.
-fn stretch(
-    pieces: &mut [(Side, Vec<u8>)],
-    (side, text): (Side, CountedText),
-    said: &mut Vec<Said>,
-    dice: &mut Dice,
-) -> bool {
-    const LENGTHS: [u64; 12] = [0, 1, 2, 9, 10, 11, 99, 100, 101, 512, 513, 1_000];
-    let (number, body) = (text.ahead, text.ahead + text.digits + text.between);
-    let end = body + text.len;
-    let mut start = 0;
-    let piece = pieces.iter_mut().filter(|(of, _)| *of == side).find_map(|(_, bytes)| {
-        let here = start;
-        start += bytes.len() as u64;
-        (here <= number && end <= start).then_some((here, bytes))
-    });
-    let least = text.kept + u64::from(text.free == Free::Digits);
-    let new = LENGTHS[dice.below(LENGTHS.len())];
-    let Some((start, bytes)) = piece.filter(|_| text.len > 0 && (least..=text.most).contains(&new)) else {
-        return false;
-    };
-    let place = |from: u64, to: u64| (from - start) as usize..(to - start) as usize;
-    let others = (0..new - text.kept).map(|_| if text.free == Free::Digits { dice.digit() } else { dice.byte() });
-    bytes.splice(place(body + text.kept, end), others.collect::<Vec<_>>());
-    let written = new.to_string();
-    bytes.splice(place(number, number + text.digits), written.bytes());
-    let mut posted = 0;
-    for said in said.iter_mut() {
-        let Said::Post(of, .., len) = said else { continue };
-        if *of == side {
-            let here = posted..posted + *len;
-            posted = here.end;
-            let changes = [(number, written.len() as u64, text.digits), (body, new, text.len)];
-            for (_, new, old) in changes.into_iter().filter(|(at, ..)| here.contains(at)) {
-                *len = *len + new - old;
-            }
-        }
-    }
-    said.retain(|said| !matches!(said, Said::Post(.., 0)));
-    true
 }
 
 /// Numbers that look random and are the same each time.

@@ -7,7 +7,6 @@
 
 use super::counts::Counts;
 use super::half::ORIGIN;
-use super::stretch::TextFound;
 use super::turn::{Frames, Latency, Taken, Turn, turn};
 use super::turns::{State, Turns, looks};
 use crate::ledger::{Book, Recording};
@@ -24,19 +23,6 @@ const TURNS: usize = 8;
 const FRAMES: usize = 6;
 /// Payload of a turn.
 const BYTES: usize = 16 << 10;
-/// What may be spent on turns that never come again, before that is given up for a while; more with each one that came again, up
-/// to this.
-const CREDIT: u32 = 3 * TURNS as u32 * ATTEMPT;
-const MOST_CREDIT: u32 = 64 * ATTEMPT;
-/// The same after that while.
-const SECOND_CREDIT: u32 = 6 * ATTEMPT;
-/// What a turn costs that is learnt, and what one earns that comes again; one that is looked for in vain costs 1.
-const ATTEMPT: u32 = 8;
-/// Turns that are learnt in vain for the sake of texts whose lengths differ.
-const HOPES: u8 = 4;
-/// Frames that are not looked at then.
-const REST: u32 = 8192;
-
 /// Whether a connection is quiet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quiet {
@@ -51,9 +37,8 @@ pub enum Quiet {
 #[derive(Debug)]
 struct Known {
     turn: Arc<Turn>,
-    /// See [`overhead_decode::Decoder::quiet`]: before, and afterwards.
+    /// The decoder's version before and after it: see [`overhead_decode::Decoder::quiet`].
     version: u64,
-    after: u64,
     /// How often it came again since that was told.
     count: u64,
 }
@@ -62,7 +47,7 @@ impl Known {
     /// Returns what it comes to that a frame matches which so many came before.
     #[inline]
     fn with_next(&self, before: usize) -> Match {
-        if self.turn.len() == before + 1 { Match::Whole(self.after) } else { Match::Part }
+        if self.turn.len() == before + 1 { Match::Whole } else { Match::Part }
     }
 
     fn tell<T: Tally>(&mut self, counts: &mut Counts, tally: &mut T) {
@@ -82,26 +67,16 @@ pub struct Memo {
     shared: Turns,
     /// The frames of the turn under way that matched so far, or of one that is being learnt.
     pub under_way: Frames,
-    /// Texts of the frames that matched whose lengths are others than those that were learnt.
-    stretched: Vec<TextFound>,
     /// The turn being learnt began with the decoder in this version.
     learning: Option<u64>,
     pub quiet: Quiet,
     /// How often the first turn came again since the books took it in.
     due: u64,
-    /// How many bytes more than it that were, by direction; the sums wrap where they were fewer.
-    longer: [u64; 2],
     /// Up to which offset each direction was acknowledged when its last payload came, and at the end of the last turn.
     acked_before: [u64; 2],
     acked: [u64; 2],
     /// Lengths and directions of the frames that turns began with that were not learnt, the latest first.
     seen: [u32; TURNS],
-    /// How many turns may still be learnt in vain of which only some were about as long.
-    hopes: u8,
-    /// The turn being learnt is one of these: it is kept if its texts may have other lengths.
-    is_hope: bool,
-    credit: u32,
-    rest: u32,
     /// The decoder's state in a version, where connections have such in common.
     state: Option<(u64, Option<State>)>,
 }
@@ -113,8 +88,8 @@ pub enum Match {
     None,
     /// It matches one that goes on.
     Part,
-    /// It is the last one of a turn, which leaves the decoder in this version.
-    Whole(u64),
+    /// It is the last one of a turn.
+    Whole,
 }
 
 impl Memo {
@@ -124,18 +99,12 @@ impl Memo {
             turns: Vec::new(),
             shared,
             under_way: Frames::default(),
-            stretched: Vec::new(),
             learning: None,
             quiet: Quiet::Unknown,
             due: 0,
-            longer: [0; 2],
             acked_before: [0; 2],
             acked: [0; 2],
             seen: [0; TURNS],
-            hopes: HOPES,
-            is_hope: false,
-            credit: CREDIT,
-            rest: 0,
             state: None,
         }
     }
@@ -159,9 +128,7 @@ impl Memo {
     #[inline(always)]
     pub fn find(&mut self, side: Side, bare: &Bare<'_>, version: u64, book: &mut Book) -> Match {
         match self.turns.first() {
-            Some(known)
-                if known.version == version && known.turn.goes_on(&self.under_way, side, bare, &mut self.stretched) =>
-            {
+            Some(known) if known.version == version && known.turn.goes_on(&self.under_way, side, bare) => {
                 known.with_next(self.under_way.taken.len())
             }
             _ => self.find_other(side, bare, version, book),
@@ -169,18 +136,9 @@ impl Memo {
     }
 
     fn find_other(&mut self, side: Side, bare: &Bare<'_>, version: u64, book: &mut Book) -> Match {
-        let (before, stretched) = (&self.under_way, &mut self.stretched);
-        let mut fits = |known: &Known| {
-            stretched.clear();
-            known.version == version
-                && known.turn.goes_on(before, side, bare, stretched)
-                && known.turn.begins_with(before, stretched)
-        };
+        let fits = |known: &Known| known.version == version && known.turn.begins_with(&self.under_way, side, bare);
         let mut others = self.turns.iter().enumerate().skip(1);
-        let Some((index, _)) = others.find(|(_, known)| fits(known)) else {
-            self.stretched.clear();
-            return Match::None;
-        };
+        let Some((index, _)) = others.find(|(_, known)| fits(known)) else { return Match::None };
         self.catch_up(book);
         self.turns.swap(0, index);
         self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
@@ -199,7 +157,7 @@ impl Memo {
         let state = || state_in(&mut self.state, version, || feed(&self.shared));
         let Some(turn) = self.shared.like(&self.under_way, (side, bare), state) else { return Match::None };
         self.catch_up(book);
-        self.insert(Known { turn, version, after: version, count: 0 }, counts, tally);
+        self.insert(Known { turn, version, count: 0 }, counts, tally);
         self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
     }
 
@@ -224,16 +182,9 @@ impl Memo {
     /// The turn under way is whole with this frame, and both directions are acknowledged up to these offsets: it is counted, and the
     /// tally takes its latencies in.
     #[inline]
-    pub fn complete<T: Tally>(&mut self, last: &Bare<'_>, acked: [u64; 2], counts: &mut Counts, tally: &mut T) {
-        self.credit = MOST_CREDIT.min(self.credit + ATTEMPT);
+    pub fn complete<T: Tally>(&mut self, last: &Bare<'_>, acked: [u64; 2], tally: &mut T) {
         let Some(known) = self.turns.first_mut() else { return };
         (self.due, self.acked) = (self.due + 1, acked);
-        if !self.stretched.is_empty() {
-            let longer = known.turn.tell_stretched(&self.under_way, &self.stretched, last, counts, tally);
-            self.longer = [0, 1].map(|side| self.longer[side].wrapping_add(longer[side]));
-            self.stretched.clear();
-            return self.under_way.clear();
-        }
         let last_ns = last.time_ns;
         known.count += 1;
         for &Latency { row, from, to, times } in &known.turn.latencies {
@@ -256,7 +207,7 @@ impl Memo {
         for side in Side::BOTH {
             let bytes = |acked: [u64; 2]| acked[side as usize].saturating_sub(ORIGIN);
             book.acknowledged(side, bytes(self.acked_before));
-            book.repeat(side, &turn.repeat, due, std::mem::take(&mut self.longer[side as usize]));
+            book.repeat(side, &turn.repeat, due);
             book.acknowledged(side, bytes(self.acked));
         }
         book.repeat_counts(&turn.repeat, due);
@@ -264,56 +215,21 @@ impl Memo {
 
     /// Takes the frames under way out, to go the general way.
     pub fn take_under_way(&mut self) -> Frames {
-        self.stretched.clear();
         std::mem::take(&mut self.under_way)
     }
 
-    /// Returns whether learning was given up for a while: nothing is known, and nothing is looked for.
-    #[inline]
-    pub fn is_resting(&self) -> bool {
-        self.rest > 0
-    }
-
-    /// The same for a frame that goes the general way, which is one fewer to rest for.
-    #[inline]
-    pub fn rests(&mut self) -> bool {
-        let rests = self.is_resting();
-        if rests {
-            self.rest -= 1;
-            self.quiet = Quiet::Unknown;
-        }
-        rests
-    }
-
-    /// Returns whether the turn that begins with a frame is to be learnt, and has it begin if so.
-    pub fn begin_learning<T: Tally>(
-        &mut self,
-        version: u64,
-        side: Side,
-        payload_len: usize,
-        counts: &mut Counts,
-        tally: &mut T,
-    ) -> bool {
-        // What comes for the first time may never come again: only its looks are remembered.
+    /// Returns whether to learn the turn that begins with a frame, and begins if so. A turn whose first frame has a length and
+    /// direction not seen lately is not learnt: it may never come again.
+    pub fn begin_learning(&mut self, version: u64, side: Side, payload_len: usize) -> bool {
         let looks = looks(side, payload_len);
-        let about = |looks: u32| (looks.leading_zeros(), looks & 1);
         let is_known = self.seen.contains(&looks);
-        self.is_hope = !is_known && self.hopes > 0 && self.seen.iter().any(|seen| about(*seen) == about(looks));
-        let is_new = !is_known && !self.is_hope;
-        self.credit = self.credit.saturating_sub(if is_new { 1 } else { ATTEMPT });
-        if self.credit == 0 {
-            // What there is does not come again often enough to be looked for.
-            self.turns.drain(..).for_each(|mut known| known.tell(counts, tally));
-            (self.credit, self.rest) = (SECOND_CREDIT, REST);
-            return false;
-        }
-        if is_new {
+        if is_known {
+            self.learning = Some(version);
+        } else {
             self.seen.rotate_right(1);
             self.seen[0] = looks;
-            return false;
         }
-        self.learning = Some(version);
-        true
+        is_known
     }
 
     /// Adds a frame to the turn being learnt; false where it becomes too long.
@@ -341,29 +257,16 @@ impl Memo {
         tally: &mut T,
     ) {
         if let Some(version) = self.learning.take()
-            && let Some(turn) = self.learnt(recording, tally.wants_each())
+            && version == after
+            && let Some(turn) = turn(&self.under_way, recording, tally.wants_each())
         {
             let turn = self.shared.share(turn);
-            if version == after
-                && let Some(state) = state_in(&mut self.state, version, || feed(&self.shared))
-            {
+            if let Some(state) = state_in(&mut self.state, version, || feed(&self.shared)) {
                 self.shared.publish(state, &turn);
             }
-            self.insert(Known { turn, version, after, count: 0 }, counts, tally);
+            self.insert(Known { turn, version, count: 0 }, counts, tally);
         }
         self.under_way = Frames::default();
-    }
-
-    /// Returns the turn that was learnt, if it is to be kept.
-    fn learnt(&mut self, recording: &Recording, wants_each: bool) -> Option<Turn> {
-        let turn = turn(&self.under_way, recording, wants_each);
-        if turn.as_ref().is_some_and(Turn::is_elastic) {
-            self.hopes = HOPES;
-        } else if self.is_hope {
-            self.hopes -= 1;
-            return None;
-        }
-        turn
     }
 
     /// Tells the tally of all turns that came again, and adds them to the counts.
@@ -381,7 +284,6 @@ impl Memo {
         size_of::<Self>()
             + self.under_way.bytes.capacity()
             + self.under_way.taken.capacity() * size_of::<Taken>()
-            + self.stretched.capacity() * size_of::<TextFound>()
             + self.turns.capacity() * size_of::<Known>()
     }
 }

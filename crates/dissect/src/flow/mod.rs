@@ -9,7 +9,6 @@ mod probe;
 mod recall;
 mod recent;
 mod sniffing;
-mod stretch;
 mod turn;
 mod turns;
 

@@ -38,7 +38,7 @@ impl Flow {
     pub fn recall<T: Tally>(&mut self, is_from_lesser: bool, bare: &Bare<'_>, number: u64, tally: &mut T) -> bool {
         let side = if is_from_lesser == self.is_client_lesser { Side::Request } else { Side::Response };
         let begins = match &self.memory {
-            Memory::On(memo) if !memo.is_learning() && !memo.is_resting() => false,
+            Memory::On(memo) if !memo.is_learning() => false,
             Memory::Later(_) if !bare.payload.is_empty() && self.is_answered() => true,
             _ => return false,
         };
@@ -66,9 +66,6 @@ impl Flow {
     /// A segment goes the general way next. What waits of a turn goes first; and it may be part of one to be learnt.
     pub(super) fn divert<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
         let Memory::On(memo) = &mut self.memory else { return };
-        if memo.rests() {
-            return;
-        }
         let is_learning = memo.is_learning();
         if tally.listener().is_some() {
             // All that the listener hears goes the general way, and nothing of it is learnt.
@@ -91,7 +88,7 @@ impl Flow {
             return self.learn_on(side, bare.as_ref(), number);
         }
         match bare {
-            Some(bare) if !bare.payload.is_empty() => self.begin_to_learn(side, &bare, number, tally),
+            Some(bare) if !bare.payload.is_empty() => self.begin_to_learn(side, &bare, number),
             _ => {
                 if let Memory::On(memo) = &mut self.memory {
                     memo.quiet = Quiet::Unknown;
@@ -131,15 +128,7 @@ impl Flow {
         let Memory::On(memo) = &mut self.memory else { return false };
         match found {
             Match::None => return false,
-            Match::Whole(after) if after != version => {
-                // What a state was may be forgotten by now.
-                let Stage::Decoding(decoding) = &mut self.stage else { return false };
-                if !decoding.engine.resume(after) {
-                    return false;
-                }
-                memo.quiet = Quiet::In(after);
-            }
-            Match::Whole(_) | Match::Part => {}
+            Match::Whole | Match::Part => {}
         }
         let other = &mut self.halves[side.other() as usize];
         let is_news = other.acknowledge(bare.ack) == Acked::Bytes;
@@ -153,7 +142,7 @@ impl Flow {
             let acked = is_news.then(|| self.halves[side.other() as usize].acked_bytes());
             memo.under_way.push(taken(side, bare, number, acked), bare.payload);
         } else {
-            memo.complete(bare, self.halves.each_ref().map(Half::acked_seen), &mut self.counts, tally);
+            memo.complete(bare, self.halves.each_ref().map(Half::acked_seen), tally);
         }
         true
     }
@@ -177,7 +166,7 @@ impl Flow {
         let quiet = std::mem::replace(&mut memo.quiet, Quiet::Unknown);
         let under_way = memo.take_under_way();
         let is_learning = match (quiet, goes_on) {
-            (Quiet::In(version), Some((side, len))) => memo.begin_learning(version, side, len, &mut self.counts, tally),
+            (Quiet::In(version), Some((side, len))) => memo.begin_learning(version, side, len),
             _ => false,
         };
         if is_learning {
@@ -208,11 +197,11 @@ impl Flow {
     }
 
     /// A segment that goes the general way next may begin a turn to be learnt.
-    fn begin_to_learn<T: Tally>(&mut self, side: Side, bare: &Bare<'_>, number: u64, tally: &mut T) {
+    fn begin_to_learn(&mut self, side: Side, bare: &Bare<'_>, number: u64) {
         let Memory::On(memo) = &mut self.memory else { return };
         // Unknown where something was under way.
         if let Quiet::In(version) = std::mem::replace(&mut memo.quiet, Quiet::Unknown)
-            && memo.begin_learning(version, side, bare.payload.len(), &mut self.counts, tally)
+            && memo.begin_learning(version, side, bare.payload.len())
         {
             self.book.record();
             if !memo.learn(taken(side, bare, number, None), bare.payload) {

@@ -2,7 +2,6 @@
 
 use super::counts::Counts;
 use super::mask::Pattern;
-use super::stretch::{Mask, Stretch, TextFound};
 use crate::ledger::{FreeBytes, Recorded, Recording, Repeat};
 use crate::packet::{Bare, Headers};
 use overhead_decode::Free;
@@ -76,8 +75,6 @@ struct Step {
     pattern: Pattern,
     /// What else there is to its payload, where there is anything.
     rules: Option<Box<Rules>>,
-    /// What it may be with texts of other lengths, where it has any.
-    stretch: Option<Box<Stretch>>,
 }
 
 /// What of a frame tells whether it is like another.
@@ -95,9 +92,6 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// Payload of a frame whose texts have other lengths.
-const STRETCHED: usize = 16 << 10;
-
 /// What bytes are to be that may differ.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 struct Rules {
@@ -107,30 +101,14 @@ struct Rules {
 }
 
 impl Step {
-    /// Returns whether the frame with this number in a turn, from 0, is like it. Where its texts have other lengths, these are added
-    /// to `texts`.
+    /// Returns whether a frame behind those before is like it.
     #[inline(always)]
-    fn fits(&self, frame: usize, sent: Sent<'_>, before: &Frames, texts: &mut Vec<TextFound>) -> bool {
-        if sent.side != self.side || sent.headers != self.headers {
-            return false;
-        }
-        self.has_exactly(sent.payload, before)
-            || self
-                .stretch
-                .as_ref()
-                .is_some_and(|stretch| sent.payload.len() <= STRETCHED && stretch.find(sent.payload, frame, texts))
-    }
-
-    /// The same where texts are to have the lengths that were learnt.
-    fn fits_exactly(&self, sent: Sent<'_>, before: &Frames) -> bool {
-        sent.side == self.side && sent.headers == self.headers && self.has_exactly(sent.payload, before)
-    }
-
-    #[inline(always)]
-    fn has_exactly(&self, payload: &[u8], before: &Frames) -> bool {
-        payload.len() == self.len
-            && self.pattern.matches(payload)
-            && self.rules.as_ref().is_none_or(|rules| rules.match_in(payload, before))
+    fn fits(&self, sent: Sent<'_>, before: &Frames) -> bool {
+        sent.side == self.side
+            && sent.headers == self.headers
+            && sent.payload.len() == self.len
+            && self.pattern.matches(sent.payload)
+            && self.rules.as_ref().is_none_or(|rules| rules.match_in(sent.payload, before))
     }
 }
 
@@ -203,30 +181,15 @@ impl Turn {
         self.steps.first().map(|step| (step.side, step.len))
     }
 
-    /// Returns whether it has texts whose lengths may differ.
-    pub fn is_elastic(&self) -> bool {
-        self.steps.iter().any(|step| step.stretch.is_some())
-    }
-
-    /// Returns whether a segment from `side` is like its next frame, where those before are like its first ones. Where texts of it
-    /// have other lengths, these are added to `texts`.
+    /// Returns whether a segment from `side` is like its next frame, if those before are like its first ones.
     #[inline(always)]
-    pub fn goes_on(&self, before: &Frames, side: Side, bare: &Bare<'_>, texts: &mut Vec<TextFound>) -> bool {
-        let frame = before.taken.len();
-        self.steps.get(frame).is_some_and(|step| step.fits(frame, Sent::of(side, bare), before, texts))
+    pub fn goes_on(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> bool {
+        self.steps.get(before.taken.len()).is_some_and(|step| step.fits(Sent::of(side, bare), before))
     }
 
-    /// Returns whether these frames are like its first ones, and adds as [`Turn::goes_on`] does.
-    pub fn begins_with(&self, frames: &Frames, texts: &mut Vec<TextFound>) -> bool {
-        frames.sent().zip(&self.steps).enumerate().all(|(frame, (sent, step))| step.fits(frame, sent, frames, texts))
-    }
-
-    /// Returns whether these frames, and then a segment from `side`, are like its first ones, with texts as long as those that were
-    /// learnt.
-    pub fn has_exactly(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> bool {
-        let next = self.steps.get(before.taken.len());
-        next.is_some_and(|step| step.fits_exactly(Sent::of(side, bare), before))
-            && before.sent().zip(&self.steps).all(|(sent, step)| step.fits_exactly(sent, before))
+    /// Returns whether these frames, and then a segment from `side`, are like its first ones.
+    pub fn begins_with(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> bool {
+        self.goes_on(before, side, bare) && before.sent().zip(&self.steps).all(|(sent, step)| step.fits(sent, before))
     }
 
     /// Tells the tally that it came so many times again, once at least, and adds that to the counts.
@@ -235,41 +198,6 @@ impl Turn {
             tally.operations(*row, operation, of_each * times);
         }
         counts.add_turns(&self.counts, times);
-    }
-
-    /// Tells the tally that it came once again, in these frames and a last one, with texts of other lengths as they were found, and
-    /// adds these to the counts. Returns by how many bytes each direction was longer; the sums wrap where it was shorter.
-    pub fn tell_stretched<T: Tally>(
-        &self,
-        under_way: &Frames,
-        texts: &[TextFound],
-        last: &Bare<'_>,
-        counts: &mut Counts,
-        tally: &mut T,
-    ) -> [u64; 2] {
-        let Some(&(row, mut operation, _)) = self.operations.first() else { return [0; 2] };
-        let mut longer = [0_u64; 2];
-        for (index, step) in self.steps.iter().enumerate() {
-            let len = under_way.taken.get(index).map_or(last.payload.len(), |frame| frame.len);
-            if let Some(stretch) = &step.stretch {
-                stretch.add(
-                    texts.iter().filter(|text| text.frame == index),
-                    &mut operation.sides[step.side as usize].amounts,
-                );
-            }
-            let more = &mut longer[step.side as usize];
-            *more = more.wrapping_add(len as u64).wrapping_sub(step.len as u64);
-            counts.frame(step.headers, len);
-            counts.recalled += 1;
-        }
-        let time_of = |index: usize| under_way.taken.get(index).map_or(last.time_ns, |frame| frame.time_ns);
-        let latency = self.latencies.first();
-        operation.latency_ns = latency.and_then(|latency| time_of(latency.to).checked_sub(time_of(latency.from)));
-        tally.operation(row, &operation);
-        if let Some(each) = self.each.first() {
-            tally.each(row, &operation, each.start.map(|index| time_of(index.into())));
-        }
-        longer
     }
 
     /// Tells the tally of each operation, of a turn made up of these frames and a last one of this time.
@@ -332,9 +260,7 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
             each.push(Each { kind: kind as u32, start: first.or(last), end: operation.latency_ns.and(last) });
         }
     }
-    // What the lengths of texts come to is one operation's, or they are as they were learnt.
-    let is_elastic = recording.operations.len() == 1 && repeat.is_of_one();
-    let step = |index| step(index, under_way, recording, is_elastic);
+    let step = |index| step(index, under_way, recording);
     let steps: Vec<Step> = (0..frames.len()).map(step).collect::<Option<_>>()?;
     // Ids are told apart within a frame.
     if steps.iter().filter(|step| step.rules.as_ref().is_some_and(|rules| !rules.ids.is_empty())).count() > 1 {
@@ -350,7 +276,7 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
 }
 
 /// Returns what a frame of a turn is to be; `None` where it does not itself keep the rules that its like are held against.
-fn step(index: usize, under_way: &Frames, recording: &Recording, is_elastic: bool) -> Option<Step> {
+fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step> {
     let frame = under_way.taken.get(index)?;
     let payload = under_way.payload(frame);
     let start = start_of(frame.side, under_way.taken.get(..index)?);
@@ -388,11 +314,8 @@ fn step(index: usize, under_way: &Frames, recording: &Recording, is_elastic: boo
     let (side, headers, len) = (frame.side, frame.headers, frame.len);
     let is_ruled = !(echoes.is_empty() && ids.is_empty());
     let rules = is_ruled.then(|| Box::new(Rules { echoes: echoes.into(), ids: ids.into() }));
-    let texts = &recording.texts[side as usize];
-    let mask = Mask { payload, fixed: &mask, digits: &digits };
-    let stretch = if is_elastic && !is_ruled { Stretch::new(mask, texts, start).map(Box::new) } else { None };
-    let step = Step { side, headers, len, pattern, rules, stretch };
-    step.has_exactly(payload, under_way).then_some(step)
+    let step = Step { side, headers, len, pattern, rules };
+    step.fits(Sent { side, headers, payload }, under_way).then_some(step)
 }
 
 /// Returns where a frame of `side` begins, which comes behind these, in what was recorded of that side.

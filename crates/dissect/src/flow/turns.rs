@@ -96,7 +96,7 @@ impl Turns {
             Some(first) => looks(first.side, first.len),
             None => looks(side, bare.payload.len()),
         };
-        let fits = |turn: &Turn| turn.has_exactly(before, side, bare);
+        let fits = |turn: &Turn| turn.begins_with(before, side, bare);
         let store = self.store();
         let mut alike = store.by_start.get(&looks)?.iter().filter(|(_, turn)| fits(turn)).peekable();
         alike.peek()?;

@@ -4,7 +4,7 @@
 
 use super::Book;
 use crate::limits;
-use overhead_decode::{CountedText, Field, Free, Label, Note, OpId, Reader};
+use overhead_decode::{Field, Free, Label, Note, OpId, Reader};
 use overhead_model::{Account, Outcome, PayloadAmounts, Protocol, RowKey, Side, Tally, Trace};
 
 /// The [`Reader`] that adds up: the fields of one operation in one frame first, and these into the books.
@@ -174,14 +174,6 @@ impl<T: Tally> Reader for Ledger<'_, T> {
         if self.book.is_recording() {
             let ahead = ahead + self.ahead(side);
             self.book.free(side, op, ahead, len, free);
-        }
-    }
-
-    #[inline]
-    fn free_counted(&mut self, side: Side, _: OpId, text: &CountedText) {
-        if self.book.is_recording() {
-            let text = CountedText { ahead: text.ahead + self.ahead(side), ..*text };
-            self.book.free_counted(side, text);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Book;
 use super::direction::Direction;
 use super::ops::Closed;
-use overhead_decode::{CountedText, Free, OpId};
+use overhead_decode::{Free, OpId};
 use overhead_model::{Operation, RowId, Side};
 
 /// Bytes of a turn that are free to differ.
@@ -31,8 +31,6 @@ pub struct Recorded {
 #[derive(Debug, Default)]
 pub struct Recording {
     pub free: Vec<FreeBytes>,
-    /// Texts of a turn whose lengths are free, too, by direction; what is before them is counted from the turn's first byte.
-    pub texts: [Vec<CountedText>; 2],
     pub operations: Vec<Recorded>,
     /// Runs of bytes in the order of their beginning: where that is, and whose they are.
     runs: [Vec<(u64, OpId)>; 2],
@@ -99,13 +97,6 @@ impl Recording {
     }
 }
 
-impl Repeat {
-    /// Returns whether all bytes of a direction are one operation's, so that they can be fewer or more.
-    pub fn is_of_one(&self) -> bool {
-        self.counted <= 1 && self.runs.iter().all(|runs| matches!(**runs, [] | [(_, _, 1)]))
-    }
-}
-
 impl Book {
     /// Returns whether nothing is open, announced or waited for.
     pub fn is_quiet(&self) -> bool {
@@ -151,14 +142,6 @@ impl Book {
         }
     }
 
-    /// Takes down that the length of a text may differ.
-    pub(super) fn free_counted(&mut self, side: Side, text: CountedText) {
-        if let Some(recording) = &mut self.recording {
-            let begun = self.directions[side as usize].posted - recording.begun[side as usize];
-            recording.texts[side as usize].push(CountedText { ahead: text.ahead + begun, ..text });
-        }
-    }
-
     /// Takes down that a run begins.
     #[inline]
     pub(super) fn record_run(&mut self, side: Side, op: OpId) {
@@ -167,14 +150,12 @@ impl Book {
         }
     }
 
-    /// Takes in what a turn that came so many times again has in one direction: whose its bytes were. Those of one operation were
-    /// so many more in all, or, as the sum wraps, fewer.
-    pub fn repeat(&mut self, side: Side, repeat: &Repeat, times: u64, more: u64) {
+    /// Adds what a turn that came so many times again has in one direction: whose its bytes were.
+    pub fn repeat(&mut self, side: Side, repeat: &Repeat, times: u64) {
         match *repeat.runs[side as usize] {
             [] => {}
             [(len, row, count)] => {
-                let len = (len * times).wrapping_add(more);
-                self.directions[side as usize].repeat(len, row, u64::from(count) * times);
+                self.directions[side as usize].repeat(len * times, row, u64::from(count) * times);
                 self.forget_owners(side);
             }
             ref runs => {

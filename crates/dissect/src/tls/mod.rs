@@ -251,11 +251,6 @@ impl<D: Decoder> Decoder for Layered<D> {
     }
 
     #[inline]
-    fn resume(&mut self, number: u64) -> bool {
-        !self.is_fresh && self.secured.is_none() && self.calls.is_none() && self.decoder.resume(number)
-    }
-
-    #[inline]
     fn held(&self) -> usize {
         self.decoder.held()
             + self.secured.as_deref().map_or(0, Secured::held)

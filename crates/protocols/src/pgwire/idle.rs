@@ -66,23 +66,6 @@ impl Pgwire {
         self.states.number(&self.state()?)
     }
 
-    /// Returns to the state with this number and says whether that was possible.
-    pub(super) fn restore(&mut self, number: u64) -> bool {
-        let Some(now) = self.state() else { return false };
-        let known = self.states.known.iter().find(|(known, _)| *known == number);
-        let Some((_, state)) = known.filter(|(_, state)| !state.view.is_unreachable_from(&now.view)) else {
-            return false;
-        };
-        if *state != now {
-            let PgIdleState { view, facts, authentication, client_named, server_named } = state;
-            self.pairing.restore(view, *facts);
-            (self.authentication, self.client_named, self.server_named) =
-                (*authentication, *client_named, *server_named);
-        }
-        debug_assert_eq!(self.state_number(), Some(number), "the state that was gone to");
-        true
-    }
-
     /// Numbers the state once the server is ready.
     pub(super) fn number_state(&mut self) {
         if !std::mem::replace(&mut self.states.is_used, true) {

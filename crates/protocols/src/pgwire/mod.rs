@@ -114,10 +114,6 @@ impl Decoder for Pgwire {
         self.state_number()
     }
 
-    fn resume(&mut self, number: u64) -> bool {
-        self.restore(number)
-    }
-
     fn held(&self) -> usize {
         self.pairing.held() + self.states.held()
     }

@@ -224,12 +224,6 @@ impl PgPairing {
         PgConnectionFacts { has_begun: self.has_begun, replicates: self.replicates, losses: self.losses }
     }
 
-    /// Switches between two states with no request in progress.
-    pub fn restore(&mut self, view: &PgSessionView<'_>, facts: PgConnectionFacts) {
-        self.session.restore(view);
-        PgConnectionFacts { has_begun: self.has_begun, replicates: self.replicates, losses: self.losses } = facts;
-    }
-
     fn unit(&mut self, id: PgUnitId) -> Option<&mut PgUnit> {
         let index = usize::try_from(id.checked_sub(self.first_unit)?).ok()?;
         self.units.get_mut(index)

@@ -280,55 +280,6 @@ impl Session {
         })
     }
 
-    /// Returns to an earlier state from one with the same names, between requests.
-    pub fn restore(&mut self, view: &PgSessionView<'_>) {
-        let PgSessionView { named: _, unnamed, portal, columns, formats } = view;
-        self.close_portal(b"");
-        match unnamed.as_deref() {
-            None => self.close_statement(b""),
-            Some(statement) => {
-                let id = self.parse(b"");
-                self.overwrite(id, statement);
-            }
-        }
-        if let Some((formats, link)) = portal {
-            match link {
-                PgPortalTarget::Unnamed => {
-                    let id = self.statement_named(b"");
-                    self.bind(b"", id, PgFormatCodes(formats));
-                }
-                PgPortalTarget::Named(slot) => {
-                    self.bind(b"", PgStatementId(*slot), PgFormatCodes(formats));
-                }
-                PgPortalTarget::Other(statement) => {
-                    let id = self.unknown_statement();
-                    self.overwrite(id, statement);
-                    self.bind(b"", id, PgFormatCodes(formats));
-                    self.release_statement(id);
-                }
-            }
-        }
-        self.simple.0.clear();
-        self.simple.0.extend_from_slice(columns);
-        self.simple.1.clear();
-        self.simple.1.extend_from_slice(formats);
-    }
-
-    /// Copies `other` to a statement that is unnamed or unlisted.
-    fn overwrite(&mut self, id: PgStatementId, other: &PgStatement) {
-        if let Some(statement) = self.statements.get_mut(id.0) {
-            let PgStatement { verb, settings, copies, text, named, is_listed, parameters, columns } = other;
-            (statement.verb, statement.settings, statement.copies) = (*verb, *settings, copies.clone());
-            self.texts += text.held();
-            self.texts -= std::mem::replace(&mut statement.text, text.clone()).held();
-            (statement.named, statement.is_listed) = (*named, *is_listed);
-            let before = statement.parameters.capacity() + statement.columns.capacity();
-            statement.parameters.clone_from(parameters);
-            statement.columns.clone_from(columns);
-            self.types += statement.parameters.capacity() + statement.columns.capacity() - before;
-        }
-    }
-
     /// Creates a statement for this name, with unknown contents.
     pub fn parse(&mut self, name: &[u8]) -> PgStatementId {
         self.close_statement(name);

@@ -2,10 +2,10 @@
 
 use super::pubsub::SubscriptionKind;
 use super::value::LeafAccounts;
-use super::wire::{self, BeginSearch, BulkString, FindKeys, REST, RespWord};
+use super::wire::{self, BeginSearch, FindKeys, REST, RespWord};
 use crate::keys::KeyPatterns;
 use crate::pattern;
-use overhead_decode::{CountedText, Free, OpId, Out, Reader};
+use overhead_decode::{Free, OpId, Out, Reader};
 use overhead_model::{Account, Class, Side};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,22 +71,6 @@ impl ArgumentField {
         }
         let (account, name) = self.part.title();
         (account, name, len)
-    }
-
-    /// Declares that the next argument, posted in one piece, may have another length.
-    #[inline(never)]
-    pub fn free_length<R: Reader>(self, bulk: &BulkString<'_>, out: &mut Out<'_, R>) {
-        let (account, _) = self.part.title();
-        match self.free {
-            Some(Free::Any) => out.free_counted(&bulk.counted(account)),
-            Some(Free::Digits) if self.is_key() => {
-                if let Some(kept) = pattern::last_number(bulk.body) {
-                    let (kept, most) = (kept as u64, pattern::LONGEST as u64);
-                    out.free_counted(&CountedText { kept, most, free: Free::Digits, ..bulk.counted(account) });
-                }
-            }
-            _ => {}
-        }
     }
 }
 

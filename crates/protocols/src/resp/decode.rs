@@ -176,7 +176,7 @@ impl Resp {
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
-        while let Some(bulk @ BulkString { header, body, rest }) = BulkString::of(input.bytes) {
+        while let Some(BulkString { header, body, rest }) = BulkString::of(input.bytes) {
             let command = &mut self.request.command;
             let is_looked_at = command.needs_content();
             let word = (is_looked_at && body.len() as u64 <= INSPECTED).then_some(body);
@@ -184,9 +184,6 @@ impl Resp {
             command.take_key(field, body);
             if let Some(word) = word {
                 command.content(word, out);
-            }
-            if !is_looked_at && out.wants_free() {
-                field.free_length(&bulk, out);
             }
             let (header, field) = (header as u64, field.announce(header as u64, body.len() as u64, out));
             out.post_all([(Account::Framing, "argument length", header), field, (Account::Framing, "CRLF", 2)]);

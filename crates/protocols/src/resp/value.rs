@@ -136,7 +136,6 @@ impl RespValue {
         let (header, len) = (header as u64, body.len() as u64);
         if leaves.free {
             out.free(header, len, Free::Any);
-            out.free_counted(&bulk.counted(leaves.data));
         }
         let (length, end) = ((Account::Framing, "length", header), (Account::Framing, "CRLF", 2));
         out.post_all([length, (leaves.data, "value", len), end]);

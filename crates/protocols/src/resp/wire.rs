@@ -2,9 +2,8 @@
 
 use super::commands::COMMANDS;
 use crate::limits;
+use overhead_decode::Malformed;
 use overhead_decode::near;
-use overhead_decode::{CountedText, Free, Malformed};
-use overhead_model::Account;
 
 /// Redis's default `proto-max-bulk-len`.
 pub(super) const MAX_BULK: u64 = 512 << 20;
@@ -179,21 +178,6 @@ impl<'a> BulkString<'a> {
         let (body, behind) = bytes.get(header..)?.split_at_checked(len)?;
         let rest = behind.strip_prefix(b"\r\n")?;
         Some(Self { header, body, rest })
-    }
-
-    /// Declares that neither length nor content matters, for a string posted to `account`.
-    pub fn counted(&self, account: Account) -> CountedText {
-        CountedText {
-            ahead: 1,
-            digits: self.header as u64 - 3,
-            number_account: Account::Framing,
-            between: 2,
-            len: self.body.len() as u64,
-            account,
-            kept: 0,
-            free: Free::Any,
-            most: MAX_BULK,
-        }
     }
 }
 

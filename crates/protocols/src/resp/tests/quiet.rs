@@ -35,21 +35,6 @@ fn keys_values_and_numbers_are_free() {
     assert_eq!(free(&command(&["UNHEARDOF", "abc"]), "$-1\r\n"), 3);
 }
 
-/// Every text with a free length is stretched in about every other turn.
-#[test]
-fn lengths_of_what_is_not_looked_at_are_free() {
-    let stretched = |request: &str, reply: &str| check(&[(C, request), (S, reply)].repeat(4)).stretched > 0;
-    assert!(stretched(&command(&["GET", "key:1"]), "$-1\r\n"));
-    assert!(stretched(&command(&["GET", "key"]), "$3\r\nabc\r\n"));
-    assert!(stretched(&command(&["SET", "key", "value"]), "+OK\r\n"));
-    assert!(stretched(&command(&["SET", "key", "value", "EX", "10"]), "+OK\r\n"));
-    assert!(stretched(&command(&["MGET", "a:1", "b"]), "*2\r\n$1\r\na\r\n$-1\r\n"));
-    // The length of a name matters, and a possible option is read.
-    assert!(!stretched(&command(&["GET", "key"]), "$-1\r\n"));
-    assert!(!stretched(&command(&["GET", "key1"]), "$-1\r\n"));
-    assert!(!stretched(&command(&["INFO"]), "$20\r\nredis_version:7.0.15\r\n"));
-}
-
 #[test]
 fn of_options_and_what_could_be_one_nothing_but_numbers_is_free() {
     assert_eq!(free(&commands(&["SET k v EX 60"]), "+OK\r\n"), 1 + 1 + 2);
