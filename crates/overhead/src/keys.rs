@@ -1,4 +1,4 @@
-//! Key logs of TLS: files that are read once, or followed while they grow.
+//! Key logs for TLS: files that are read once, or followed while they grow.
 
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
@@ -15,12 +15,11 @@ use std::sync::Arc;
 #[cfg(feature = "live")]
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Bytes read at a time.
 const PIECE: usize = 64 << 10;
-/// How long a client may take to log the keys of records that were captured already.
+/// How long to wait for a client to log the keys of records already captured.
 #[cfg(feature = "live")]
 const PATIENCE: Duration = Duration::from_millis(20);
-/// No line of a key log is longer; what is, is none.
+/// Longest line of a key log, in bytes; a longer one is not a key.
 const LINE: usize = 4 << 10;
 
 /// Where the keys are.
@@ -35,12 +34,12 @@ pub struct KeyFiles {
 }
 
 impl KeyFiles {
-    /// Returns no files: nothing is decrypted.
+    /// Returns an empty choice that decrypts nothing.
     pub fn none() -> Self {
         Self { keylog: Vec::new(), are_none: true }
     }
 
-    /// The files named, or the one in the environment; and whether they were named.
+    /// Returns the named files, or else the one from the environment, and whether they were named.
     fn paths(&self) -> (Vec<PathBuf>, bool) {
         if !self.keylog.is_empty() {
             return (self.keylog.clone(), true);
@@ -50,32 +49,32 @@ impl KeyFiles {
     }
 }
 
-/// Reads key logs into one that the dissection shares.
+/// Reads key logs into a log shared with the dissection.
 #[derive(Debug)]
 pub struct KeyReader {
     log: Arc<KeyLog>,
     files: Vec<Followed>,
-    /// What capture files have brought, and is not in the log yet.
+    /// Secrets from capture files that are not in the log yet.
     brought: RefCell<Vec<u8>>,
-    /// What they bring is of no use.
+    /// Ignore secrets from capture files.
     is_deaf: bool,
 }
 
-/// A file as far as it was read.
+/// A file and how far it was read.
 #[derive(Debug)]
 struct Followed {
     path: PathBuf,
     offset: u64,
-    /// The beginning of a line.
+    /// The start of an incomplete line.
     rest: Vec<u8>,
-    /// A FIFO or a device, which stays open: what is written to it comes once.
+    /// A FIFO or device, kept open because its data comes only once.
     pipe: Option<File>,
-    /// Reading waits for whoever writes to a FIFO.
+    /// Reading waits for a writer to open the FIFO.
     waits: bool,
 }
 
 impl KeyReader {
-    /// For captures that are over: reads the files to their ends. One that the environment names may be missing.
+    /// Reads the files to their ends, for a finished capture. The file from the environment may be missing.
     pub fn read(files: &KeyFiles, warnings: &mut Warnings) -> Result<Self> {
         let (paths, are_named) = files.paths();
         let mut reader = Self { is_deaf: files.are_none, ..Self::of(paths) };
@@ -95,7 +94,7 @@ impl KeyReader {
         Ok(reader)
     }
 
-    /// For a capture that begins: the files may come, and grow. It waits for none of them.
+    /// Follows files that may appear and grow during a capture, without waiting for them.
     #[cfg(feature = "live")]
     pub fn follow(files: &KeyFiles) -> Self {
         let mut reader = Self::of(files.paths().0);
@@ -104,7 +103,7 @@ impl KeyReader {
         reader
     }
 
-    /// For packets of a capture that is over: `log` has what was read while it ran, to which the files may have come later.
+    /// Reads the packets of a finished capture with the keys in `log`, adding files that appeared late.
     #[cfg(feature = "live")]
     pub fn read_again(files: &KeyFiles, log: Arc<KeyLog>) -> Self {
         let mut reader = Self { log, ..Self::of(files.paths().0.into_iter().filter(|path| path.is_file()).collect()) };
@@ -117,12 +116,12 @@ impl KeyReader {
         Self { log: Arc::default(), files: files.collect(), brought: RefCell::default(), is_deaf: false }
     }
 
-    /// Returns what the dissection looks into.
+    /// Returns the log for the dissection.
     pub fn log(&self) -> Arc<KeyLog> {
         Arc::clone(&self.log)
     }
 
-    /// Takes the secrets that a capture file has brought; they are of no effect until [`KeyReader::commit`].
+    /// Takes secrets from a capture file; they have no effect until [`KeyReader::commit`].
     #[inline]
     pub fn bring(&self, secrets: &DecryptionSecrets) {
         let text = secrets.take();
@@ -131,27 +130,27 @@ impl KeyReader {
         }
     }
 
-    /// Returns whether secrets wait to be committed.
+    /// Returns whether secrets wait for a commit.
     pub fn has_brought(&self) -> bool {
         !self.brought.borrow().is_empty()
     }
 
-    /// Adds what was brought to the log: for all frames that are dissected from here on.
+    /// Adds the secrets from capture files to the log, for all frames dissected from now on.
     pub fn commit(&self) {
         if self.has_brought() {
             self.log.add(&self.brought.take());
         }
     }
 
-    /// Reads what the files have grown by, if a secret was missed since the last time. The frame that is to be decrypted
-    /// next was captured at `time_ns`; where that is just now, its keys are about to be logged.
+    /// Reads the files' new data if a secret was missing since the last call. The frame to decrypt next was captured at
+    /// `time_ns`; if that is recent, waits briefly for its keys.
     #[cfg(feature = "live")]
     pub fn refresh(&mut self, time_ns: u64) {
         if self.files.is_empty() || !self.log.take_missed() {
             return;
         }
         let captured = UNIX_EPOCH + Duration::from_nanos(time_ns);
-        // A capture that lags behind waits for nothing.
+        // A capture that lags behind does not wait.
         let age = SystemTime::now().duration_since(captured).unwrap_or_default();
         std::thread::sleep(PATIENCE.saturating_sub(age));
         self.look();
@@ -160,7 +159,7 @@ impl KeyReader {
     #[cfg(feature = "live")]
     fn look(&mut self) {
         for file in &mut self.files {
-            // It may come yet, and a file that cannot be read says so by the connections that stay encrypted.
+            // The file may still appear. If it is unreadable, the connections that stay encrypted show it.
             let _ = file.read(&self.log);
         }
     }
@@ -180,7 +179,7 @@ impl Followed {
         options.read(true).open(&self.path)
     }
 
-    /// Reads on to the end and gives the number of new secrets. A file that got shorter is read again.
+    /// Reads on to the end and returns the number of new secrets. Reads a file that shrank from the start.
     fn read(&mut self, log: &KeyLog) -> io::Result<usize> {
         let length = std::fs::metadata(&self.path)?;
         if length.is_file() && length.len() == self.offset {
@@ -199,7 +198,7 @@ impl Followed {
         added
     }
 
-    /// Reads a file from where it is to what is its end for now.
+    /// Reads a file from its current position to its current end.
     fn read_open(&mut self, file: &mut File, log: &KeyLog) -> io::Result<usize> {
         let mut piece = vec![0; PIECE];
         let mut added = 0;

@@ -1,4 +1,4 @@
-//! Runs as verbs take them: run folders, records and captures alike.
+//! Runs as input to verbs: run folders, records and captures.
 
 use crate::analyze::Reading;
 use crate::caller;
@@ -20,38 +20,36 @@ use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Name of the record in a run folder.
 pub const RECORD: &str = "run.json";
-/// Name of the packets.
 pub const PACKETS: &str = "packets.pcapng";
-/// Name of the record until it is written: its place on the disk is taken before a capture begins.
+/// Name of the record until it is written. The file reserves its disk space before a capture begins.
 pub const PART: &str = ".run.json.part";
-/// What begins and ends the names of packet files where there are several, around their numbers.
+/// Prefix and suffix of numbered packet files.
 const ROTATED: (&str, &str) = ("packets-", ".pcapng");
-/// Begins the comment of a packet file; what was asked for follows, as on the command line.
+/// Prefix of a packet file's comment; the options follow, as on the command line.
 const ASKED_FOR: &str = "overhead capture";
 
-/// A run whose packets are read again.
+/// A run whose packets can be read again.
 #[derive(Debug)]
 pub struct KeptRun {
     folder: PathBuf,
-    /// Where the packets are.
+    /// The packet files.
     pub packets: Vec<PathBuf>,
-    /// The record that was made of them; `None` where the capture was aborted.
+    /// The record of these packets; `None` if the capture was aborted.
     record: Option<Run>,
-    /// The capture was under way when the packets were found.
+    /// The capture was still running when the packets were found.
     running: bool,
-    /// The packets end before the run of the record does.
+    /// The packets end before the recorded run does.
     is_cut: bool,
 }
 
 impl KeptRun {
-    /// Opens a run folder, or the folder of a record; `None` for what is neither.
+    /// Opens a run folder, or the folder of a record; returns `None` for anything else.
     pub fn open(path: &Path) -> Result<Option<Self>> {
         if has_record(path) {
             let run = load_run(path)?;
             let mut packets = packets(path, &run);
-            // A capture whose disk was full names no file, and leaves what it had written until then.
+            // When its disk is full, a capture names no file and leaves the packets written so far.
             let is_cut = packets.is_empty() && run.source.inputs.is_empty();
             if is_cut {
                 packets = packets_in(path);
@@ -80,13 +78,13 @@ impl KeptRun {
         }))
     }
 
-    /// Returns when the capture ended, Unix nanoseconds, where it was not captured all the time.
+    /// Returns when a sampled capture ended, in Unix nanoseconds; `None` if it was continuous.
     pub fn sample_end_ns(&self) -> Option<u64> {
         let sample = self.record.as_ref()?.sample.as_ref()?;
         Some(sample.start_ns + sample.span_ns)
     }
 
-    /// Returns the record that was made of its packets; `None` where the capture was aborted, or is running.
+    /// Returns the record of the packets; `None` if the capture was aborted or is running.
     pub fn kept_record(&self) -> Option<&Run> {
         self.record.as_ref()
     }
@@ -96,7 +94,7 @@ impl KeptRun {
         self.record.is_none() && !self.running
     }
 
-    /// Returns the choice of connections: the user's, or else that of the capture.
+    /// Returns the user's choice of connections, or else the capture's.
     pub fn which(&self, asked: &Which) -> Which {
         if !asked.is_default() {
             return asked.clone();
@@ -108,8 +106,8 @@ impl KeptRun {
         Which::of(&selected)
     }
 
-    /// Returns what is known of the run beside its packets. Counters are those of the whole capture: of a part of it
-    /// (`is_part`) there are none.
+    /// Adds the recorded facts about the run to `facts`. Counters cover the whole capture, so a part of it (`is_part`) has
+    /// none.
     pub fn facts(&self, facts: Circumstances, is_part: bool, warnings: &mut Warnings) -> Circumstances {
         let Some(run) = self.record.clone() else { return unfinished(facts, self.running, warnings) };
         if run.source.kind == SourceKind::File {
@@ -149,7 +147,7 @@ impl KeptRun {
         }
     }
 
-    /// Writes the record into the folder, whole or not at all. Gives the file.
+    /// Writes the record into the folder, whole or not at all, and returns its path.
     pub fn write(&self, run: &Run) -> Result<PathBuf> {
         let path = self.folder.join(RECORD);
         if self.is_cut {
@@ -167,19 +165,19 @@ impl KeptRun {
         if self.record.is_none() && folder.holds(RECORD) {
             bail!("{}: the capture has written its record meanwhile", path.display());
         }
-        // Beside it is the room that a capture that was killed had taken.
+        // A capture that was killed leaves its reserved space behind.
         let written = folder.write(RECORD, json.as_bytes()).and_then(|path| folder.remove(PART).map(|()| path));
         written.with_context(|| format!("{} cannot be written", path.display()))
     }
 
-    /// Returns the folder's name, which names the run.
+    /// Returns the folder's name, which is also the run's.
     pub fn name(&self) -> String {
         let folder = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
         folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
     }
 }
 
-/// Returns what there is of a capture without its record: one that is running, or was aborted.
+/// Returns the facts about a running or aborted capture, which has no record.
 fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> Circumstances {
     let reason = if running { "the capture is still running" } else { "the capture was aborted" };
     warnings.partial(format!(
@@ -203,7 +201,7 @@ fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> C
     }
 }
 
-/// Loads a run for a comparison: its record, or what its packets come to.
+/// Loads a run for a comparison, from its record or its packets.
 pub fn load(path: &Path, which: &Which, keys: &KeyFiles) -> Result<NamedRun> {
     if has_record(path) || !path.exists() || (path.is_dir() && !has_packets(path)) {
         return Ok(load_named_run(path)?);
@@ -216,7 +214,7 @@ pub fn load(path: &Path, which: &Which, keys: &KeyFiles) -> Result<NamedRun> {
     Ok(NamedRun::new(name, run))
 }
 
-/// Returns whether this is a record, or a folder with one.
+/// Returns whether `path` is a record or a folder with one.
 fn has_record(path: &Path) -> bool {
     if path.is_dir() {
         return path.join(RECORD).is_file();
@@ -224,20 +222,20 @@ fn has_record(path: &Path) -> bool {
     is_json(path)
 }
 
-/// Returns whether this is a file that begins as JSON does.
+/// Returns whether `path` is a file that begins as JSON does.
 pub fn is_json(path: &Path) -> bool {
-    // A pipe would lose what is read here.
+    // Reading a pipe here would lose its data.
     path.is_file() && begins_with_brace(path).unwrap_or(false)
 }
 
-/// Returns whether a file begins with a brace and white space before it at most, as a record does and no capture.
+/// Returns whether a file begins with a brace after optional white space, as a record does and no capture.
 fn begins_with_brace(path: &Path) -> io::Result<bool> {
     let mut first = [0; 16];
     let len = File::open(path)?.read(&mut first)?;
     Ok(first.get(..len).is_some_and(|first| first.trim_ascii_start().first() == Some(&b'{')))
 }
 
-/// Returns the files that a record was made of, if they are all still there.
+/// Returns the files that a record was made from, if all of them still exist.
 pub fn packets(path: &Path, run: &Run) -> Vec<PathBuf> {
     let folder = if path.is_dir() { Some(path) } else { path.parent() };
     let place = |input: &overhead_model::record::Input| {
@@ -247,7 +245,7 @@ pub fn packets(path: &Path, run: &Run) -> Vec<PathBuf> {
     run.source.inputs.iter().map(place).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Returns the choice of connections of a record. One from before it was kept has it from its connections.
+/// Returns a record's choice of connections. For older records without one, derives it from their connections.
 pub fn selected(run: &Run) -> Selected {
     let asked = run.source.selection.clone();
     if asked != Selected::default() {
@@ -263,16 +261,16 @@ pub fn selected(run: &Run) -> Selected {
             found.db.push(connection.protocol.clone());
         }
     }
-    // Which of several is spoken on which port is found out again.
+    // With several protocols, detection assigns the ports again.
     if found.db.len() > 1 { Selected { db: Vec::new(), ..found } } else { found }
 }
 
-/// Returns whether there are packets of a capture in a folder.
+/// Returns whether a folder has packets of a capture.
 pub fn has_packets(folder: &Path) -> bool {
     !packets_in(folder).is_empty()
 }
 
-/// Returns the packet files in a folder that a capture wrote, in their order.
+/// Returns a capture's packet files in a folder, in order.
 pub fn packets_in(folder: &Path) -> Vec<PathBuf> {
     let packets = folder.join(PACKETS);
     if packets.is_file() {
@@ -285,44 +283,42 @@ pub fn packets_in(folder: &Path) -> Vec<PathBuf> {
     files.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Returns the name of a packet file of which there are several, by its number from 1.
+/// Returns the name of a numbered packet file; numbers begin with 1.
 #[cfg(feature = "live")]
 pub fn rotated_name(number: u64) -> String {
     format!("{}{number:06}{}", ROTATED.0, ROTATED.1)
 }
 
-/// Returns the number of a packet file of which there are several; `None` for another name.
+/// Returns the number of a numbered packet file; `None` for another name.
 pub fn rotated_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(ROTATED.0)?.strip_suffix(ROTATED.1)?;
     digits.parse().ok().filter(|_| digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The place of a packet file among those that one capture wrote.
+/// The place of a packet file within the set that one capture wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetPlace {
-    /// What the files of the capture have in common, and those of no other have.
+    /// Identifies the set: the same for all its files, different for other captures.
     pub set: String,
     /// The number of the file, from 1.
     pub part: u64,
 }
 
-/// What a capture notes in its packets.
+/// Notes that a capture stores in its packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Noted {
-    /// What was asked for.
     asked: Selected,
-    /// Of one of several files.
+    /// Present if the capture wrote several files.
     place: Option<SetPlace>,
-    /// When there was a capture, where there was not always.
+    /// Present if the capture was sampled.
     windows: Option<Windows>,
 }
 
-/// Returns what the capture noted in its packets.
 fn noted(packets: &Path) -> Option<Noted> {
     read_note(FileSource::open(packets).ok()?.comment()?)
 }
 
-/// Returns the place of a packet file among those of its capture; `None` where it is the only one, or not of this tool.
+/// Returns the place of a packet file within its set; `None` for a single file or a file from another tool.
 pub fn set_place(source: &FileSource) -> Option<SetPlace> {
     read_note(source.comment()?)?.place
 }
@@ -345,13 +341,12 @@ fn read_note(comment: &str) -> Option<Noted> {
     Some(noted)
 }
 
-/// Returns the windows that packets were captured in; `None` where all were.
+/// Returns the windows of a sampled capture; `None` if it was continuous.
 pub fn windows(packets: &Path) -> Option<Windows> {
     noted(packets)?.windows
 }
 
-/// Returns what a packet file is to note: what was asked for, its place, where there are several, and the windows that it
-/// was captured in, where these are not all of the time.
+/// Returns the note for a packet file: the options, its place in a set, and the windows of a sampled capture.
 #[cfg(feature = "live")]
 pub fn note(selected: &Selected, place: Option<&SetPlace>, windows: Option<&Windows>) -> String {
     let db = selected.db.iter().map(|db| format!(" --db {db}"));

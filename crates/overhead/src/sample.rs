@@ -1,8 +1,8 @@
-//! Duty cycles (`--sample 10s/5m`): a window of each period is captured, or read, and the rest of the time is not.
+//! Duty cycles (`--sample 10s/5m`): captures or reads one window of each period and skips the rest.
 //!
-//! Where in its period a window lies is chosen by chance, so that what happens every five minutes is seen in its proportion
-//! and not always or never. Each window is dissected as a capture of its own, from the middle of its connections: what lies
-//! between two windows was not captured, and is no loss.
+//! Each window lies at a random place in its period, so that an event every five minutes appears in proportion, neither always
+//! nor never. Each window is dissected as a separate capture that starts in the middle of its connections. Traffic between
+//! windows was not captured and does not count as lost.
 
 use crate::exit::StatusFault;
 use crate::inputs::Dissect;
@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Windows below this many nanoseconds would hold less than a batch of frames.
+/// Shortest window, in nanoseconds: a shorter one would hold less than a batch of frames.
 const SHORTEST_NS: u64 = 1_000_000;
 
 /// How a part of the time is chosen.
@@ -35,7 +35,7 @@ pub struct SampleArgs {
 }
 
 impl SampleArgs {
-    /// Returns which windows are taken alone: those that were asked for, or that the files were captured in.
+    /// Returns the windows to keep: those requested, or else those the files were captured in.
     pub fn chosen(&self, files: &[PathBuf]) -> Result<Option<Chosen>, StatusFault> {
         let of = |file: &PathBuf| if inputs::can_be_read_again(file) { runs::windows(file) } else { None };
         let noted = files.first().and_then(of);
@@ -58,7 +58,8 @@ impl SampleArgs {
     }
 }
 
-/// Returns in which windows a file was captured, in one word: `all` where in all of the time, `unreadable` where it is no capture.
+/// Returns the windows of a capture file as one word: `all` for a continuous capture, `unreadable` for a file that is no
+/// capture.
 pub fn windows_of(file: &Path) -> String {
     if FileSource::open(file).is_err() {
         return "unreadable".to_owned();
@@ -66,17 +67,17 @@ pub fn windows_of(file: &Path) -> String {
     runs::windows(file).map_or_else(|| "all".to_owned(), |windows| windows.note())
 }
 
-/// Which windows are taken alone.
+/// The windows to keep.
 #[derive(Clone, Copy, Debug)]
 pub enum Chosen {
-    /// Those that were asked for, at places drawn from a seed.
+    /// Requested windows, placed by a seed.
     Asked(DutyCycle, u64),
-    /// Those that a file was captured in.
+    /// Windows noted in a capture file.
     Noted(Windows),
 }
 
 impl Chosen {
-    /// Returns what hands on the frames of these windows.
+    /// Returns a sampler that passes the frames of these windows to `dissection`.
     pub fn sampler<D: DissectWindows>(self, dissection: D) -> Sampler<D> {
         match self {
             Self::Asked(cycle, seed) => Sampler::new(cycle, seed, dissection),
@@ -105,22 +106,21 @@ fn duty_cycle(text: &str) -> Result<DutyCycle, String> {
     Ok(DutyCycle { window_ns, period_ns })
 }
 
-/// Where windows lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     cycle: DutyCycle,
     seed: u64,
-    /// When the first period begins, Unix nanoseconds.
+    /// Start of the first period, Unix nanoseconds.
     start_ns: u64,
 }
 
 impl Windows {
-    /// Returns the windows of periods from `start_ns` on.
+    /// Returns windows whose periods begin at `start_ns`.
     pub fn new(cycle: DutyCycle, seed: u64, start_ns: u64) -> Self {
         Self { cycle, seed, start_ns }
     }
 
-    /// Returns those that a capture noted, as of [`Windows::note`].
+    /// Parses the text that [`Windows::note`] returns.
     pub fn noted(text: &str) -> Option<Self> {
         let numbers: Vec<u64> = text.split('/').map(str::parse).collect::<Result<_, _>>().ok()?;
         let &[window_ns, period_ns, seed, start_ns] = numbers.as_slice() else { return None };
@@ -131,18 +131,17 @@ impl Windows {
         })
     }
 
-    /// Returns what a packet file notes of them.
+    /// Returns the text that a packet file stores for these windows.
     pub fn note(&self) -> String {
         let Self { cycle: DutyCycle { window_ns, period_ns }, seed, start_ns } = self;
         format!("{window_ns}/{period_ns}/{seed}/{start_ns}")
     }
 
-    /// Returns the number of the period of a moment, from 0.
+    /// Returns the number of the period that contains `time_ns`, from 0.
     fn period_of(&self, time_ns: u64) -> u64 {
         time_ns.saturating_sub(self.start_ns) / self.cycle.period_ns
     }
 
-    /// Returns the window of a period.
     fn window(&self, period: u64) -> Range<u64> {
         let DutyCycle { window_ns, period_ns } = self.cycle;
         let offset = mixed(self.seed ^ mixed(period)) % (period_ns - window_ns + 1);
@@ -150,7 +149,7 @@ impl Windows {
         begin..begin.saturating_add(window_ns)
     }
 
-    /// Returns the window that lies at a moment, or else is the next.
+    /// Returns the window at `time_ns`, or else the next one.
     #[cfg(feature = "live")]
     pub fn at_or_after(&self, time_ns: u64) -> Range<u64> {
         let period = self.period_of(time_ns);
@@ -164,7 +163,7 @@ impl Windows {
         end_ns.min(window.end).saturating_sub(window.start)
     }
 
-    /// Returns the time within windows until `end_ns`, in nanoseconds.
+    /// Returns the total time within windows until `end_ns`, in nanoseconds.
     #[cfg(feature = "live")]
     pub fn covered_ns(&self, end_ns: u64) -> u64 {
         let period = self.period_of(end_ns);
@@ -172,7 +171,7 @@ impl Windows {
     }
 }
 
-/// Returns a number that looks like chance (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014).
+/// Returns a pseudorandom number (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014).
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -180,18 +179,18 @@ fn mixed(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// What dissects the frames of one window after another, each as a capture of its own.
+/// Dissects one window after another, each as a separate capture.
 pub trait DissectWindows {
-    /// Takes in a frame of the window of a period.
+    /// Takes a frame from the window of `period`.
     fn frame(&mut self, period: u64, frame: &Frame<'_>);
 
-    /// Ends a window, of which so much lay within the run.
+    /// Ends a window; `covered_ns` of it lay within the run.
     fn end_window(&mut self, covered_ns: u64);
 
-    /// Takes in so many windows without frames, each as long as this.
+    /// Skips `windows` windows without frames, each `covered_ns` long.
     fn skip(&mut self, covered_ns: u64, windows: u64);
 
-    /// Returns whether it is of no use to go on.
+    /// Returns whether further frames are useless.
     fn is_over(&self) -> bool {
         false
     }
@@ -199,40 +198,39 @@ pub trait DissectWindows {
 
 type Make = Box<dyn Fn(Aggregate) -> Dissector<Aggregate> + Send>;
 
-/// Hands on the frames that lie within windows.
+/// Passes on the frames that lie within windows.
 pub struct Sampler<D = AggregateWindows> {
     cycle: DutyCycle,
     seed: u64,
-    /// Absent until the first frame has come, where periods begin with that.
+    /// Absent until the first frame, if periods begin with it.
     windows: Option<Windows>,
     dissection: D,
-    /// The period whose window is not taken in yet.
+    /// The period of the current window.
     period: u64,
-    /// Frames between windows.
     outside: u64,
     last_ns: u64,
 }
 
-/// Dissects windows into one aggregate, and adds up what each of them came to.
+/// Dissects windows into one aggregate and sums their totals.
 pub struct AggregateWindows {
     make: Make,
-    /// That of the current window, or of the next.
+    /// Dissector for the current or next window.
     dissector: Dissector<Aggregate>,
     ended: EndedWindows,
     clusters: Clusters,
 }
 
-/// Totals of windows that have ended.
+/// Totals of the windows that have ended.
 #[derive(Debug, Default)]
 pub struct EndedWindows {
-    /// The totals of their frames and connections.
+    /// Their frames and connections.
     pub totals: Totals,
-    /// Connections that a window's beginning has met in the middle of a message.
+    /// Connections that a window first met in the middle of a message.
     pub met_midway: u64,
 }
 
 impl EndedWindows {
-    /// Adds the totals of a window. Where messages begin is not known where a window does: no message was lost.
+    /// Adds the totals of a window. Message boundaries are unknown at its start, so a lost boundary there is no lost message.
     pub fn append(&mut self, mut totals: Totals) {
         self.met_midway += totals.notes.remove(&Note::LostBoundary).unwrap_or_default();
         totals.notes.remove(&Note::OneWay);
@@ -240,20 +238,20 @@ impl EndedWindows {
     }
 }
 
-/// What the windows of a run came to.
+/// Results for the windows of a run.
 pub struct Sampled {
     clusters: Clusters,
     schedule: Schedule,
     met_midway: u64,
 }
 
-/// Where the windows of a run lay.
+/// Placement of a run's windows in time.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     windows: Windows,
-    /// When the run ended, Unix nanoseconds.
+    /// End of the run, Unix nanoseconds.
     end_ns: u64,
-    /// Frames between windows that were left out.
+    /// Frames left out between windows.
     outside: u64,
 }
 
@@ -263,19 +261,19 @@ impl<D: DissectWindows> Sampler<D> {
         Self { cycle, seed, windows: None, dissection, period: 0, outside: 0, last_ns: 0 }
     }
 
-    /// Returns one for windows that are known.
+    /// Returns a sampler for known windows.
     pub fn of(windows: Windows, dissection: D) -> Self {
         let last_ns = windows.start_ns;
         Self { windows: Some(windows), last_ns, ..Self::new(windows.cycle, windows.seed, dissection) }
     }
 
-    /// Takes in one frame, if it lies within a window.
+    /// Takes a frame if it lies within a window.
     #[inline]
     pub fn take(&mut self, frame: &Frame<'_>) {
         let (cycle, seed) = (self.cycle, self.seed);
         let windows = *self.windows.get_or_insert_with(|| Windows::new(cycle, seed, frame.time_ns));
         self.last_ns = self.last_ns.max(frame.time_ns);
-        // Frames of several queues are out of order by a little: what is late for its window is outside.
+        // Frames from several queues are slightly out of order: a frame too late for its window counts as outside.
         let period = windows.period_of(frame.time_ns);
         self.close_before(&windows, period);
         if self.period == period && windows.window(period).contains(&frame.time_ns) {
@@ -285,8 +283,8 @@ impl<D: DissectWindows> Sampler<D> {
         }
     }
 
-    /// Ends the windows of all periods before this one. There may be any number of them: a clock that is set, or a file whose
-    /// times are far apart, makes millions.
+    /// Ends the windows of all periods before `period`. A clock change, or a file with distant times, can make millions of
+    /// them.
     fn close_before(&mut self, windows: &Windows, period: u64) {
         if self.period < period {
             self.close(windows, u64::MAX);
@@ -295,7 +293,7 @@ impl<D: DissectWindows> Sampler<D> {
         }
     }
 
-    /// Ends the window of the current period, which lies before `end_ns` as far as it does.
+    /// Ends the window of the current period, cut off at `end_ns`.
     fn close(&mut self, windows: &Windows, end_ns: u64) {
         let covered_ns = windows.length_before(self.period, end_ns);
         self.period += 1;
@@ -304,8 +302,7 @@ impl<D: DissectWindows> Sampler<D> {
         }
     }
 
-    /// Ends the last window, at `end_ns` where that is known, or else with the last frame. Returns where windows lay; `None` where
-    /// there was no frame to begin with.
+    /// Ends the last window at `end_ns`, or else with the last frame. Returns the schedule; `None` if there was no frame.
     pub fn end(mut self, end_ns: Option<u64>) -> (D, Option<Schedule>) {
         let end_ns = end_ns.unwrap_or(self.last_ns + 1);
         if let Some(windows) = self.windows {
@@ -333,20 +330,20 @@ impl<D: DissectWindows> Dissect for Sampler<D> {
 }
 
 impl Sampler {
-    /// Returns what was tallied so far.
+    /// Returns the tally so far.
     #[cfg(feature = "live")]
     pub fn tally(&mut self) -> &Aggregate {
         self.dissection.dissector.tally()
     }
 
-    /// Returns frames and their bytes on the wire so far.
+    /// Returns the frames so far and their bytes on the wire.
     #[cfg(feature = "live")]
     pub fn frames(&self) -> (u64, u64) {
         let (before, current) = (&self.dissection.ended.totals, self.dissection.dissector.totals());
         (before.frames + current.frames, before.wire_bytes + current.wire_bytes)
     }
 
-    /// Ends the last window, at `end_ns` where that is known, or else with the last frame.
+    /// Ends the last window at `end_ns`, or else with the last frame.
     pub fn finish(self, end_ns: Option<u64>) -> (Aggregate, Totals, Option<Sampled>) {
         let (AggregateWindows { dissector, mut ended, clusters, .. }, schedule) = self.end(end_ns);
         let (tally, rest) = dissector.finish();
@@ -357,7 +354,7 @@ impl Sampler {
 }
 
 impl AggregateWindows {
-    /// Returns what adds up windows into a tally; `make` gives a dissector for each of them.
+    /// Returns a dissection that adds windows to a tally; `make` builds a dissector for each window.
     pub fn new(tally: Aggregate, make: Make) -> Self {
         let dissector = make(tally);
         Self { make, dissector, ended: EndedWindows::default(), clusters: Clusters::default() }
@@ -389,17 +386,17 @@ impl DissectWindows for AggregateWindows {
 }
 
 impl Schedule {
-    /// Returns the length of a window and of a period, in nanoseconds.
+    /// Returns the lengths of a window and of a period, in nanoseconds.
     pub fn cycle_ns(&self) -> [u64; 2] {
         [self.windows.cycle.window_ns, self.windows.cycle.period_ns]
     }
 
-    /// Returns the time from the beginning of the first period to the end, in nanoseconds.
+    /// Returns the time from the start of the first period to the end of the run, in nanoseconds.
     pub fn span_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.windows.start_ns)
     }
 
-    /// Says how much of the time these windows cover, and what became of the other frames.
+    /// Returns a sentence about how much of the time the windows cover, and what became of the other frames.
     pub fn said(&self, windows: u64, covered_ns: u64, then: &str) -> String {
         let [window_ns, period_ns] = self.cycle_ns();
         let share = if self.span_ns() == 0 { 1.0 } else { (covered_ns as f64 / self.span_ns() as f64).min(1.0) };
@@ -418,7 +415,7 @@ impl Schedule {
 }
 
 impl Sampled {
-    /// Puts the estimates and what there is to say of them into the record.
+    /// Adds the estimates, and warnings about them, to the record.
     pub fn report(&self, run: &mut Run) {
         let ([window_ns, period_ns], span_ns) = (self.schedule.cycle_ns(), self.schedule.span_ns());
         let Windows { seed, start_ns, .. } = self.schedule.windows;
@@ -465,7 +462,7 @@ impl Sampled {
     }
 }
 
-/// Rows whose estimates are told to people; the record has all.
+/// Rows whose estimates appear in messages; the record has all of them.
 const ROWS_SAID: usize = 5;
 
 fn seconds(ns: u64) -> String {
@@ -484,7 +481,7 @@ mod tests {
         Windows::new(duty_cycle("10s/5m").unwrap(), seed, 7 * SECOND)
     }
 
-    /// A capture without frames that has such a comment.
+    /// A capture without frames that has this comment.
     #[cfg(feature = "live")]
     fn with_comment(text: &str) -> Vec<u8> {
         let mut comment = [&1_u16.to_le_bytes()[..], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat();

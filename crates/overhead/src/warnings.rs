@@ -1,4 +1,4 @@
-//! What a reader has to know before believing a result: warnings, in whole sentences, and whether they make it partial.
+//! Warnings that a reader must know before believing a result, in whole sentences, and whether they make it partial.
 
 use overhead_decode::limits::{DECOMPRESSED, EXPANDED, EXPANSION_FREE};
 use overhead_decode::{Foreign, Look, Note};
@@ -9,33 +9,33 @@ use overhead_model::{LinkType, Protocol, System, Transport, exit};
 use overhead_report::text::{counted, grouped};
 use std::collections::BTreeMap;
 
-/// Protocols and ports that are named where nothing was found that was asked for.
+/// Other protocols and ports to name at most, if the capture has nothing that was asked for.
 const OTHERS: usize = 6;
 
-/// The warnings of a run, collected.
+/// Collects the warnings of a run.
 #[derive(Debug, Default)]
 pub struct Warnings {
     sentences: Vec<String>,
     partial: bool,
-    /// Nothing that was asked for is in the capture.
+    /// The capture has nothing that was asked for.
     nothing: bool,
-    /// Frames that were dropped while they were captured, as the files say. The record of a run knows better, where there is one.
+    /// Frames dropped during the capture, according to the files. A record of the run overrides this.
     dropped: u64,
 }
 
 impl Warnings {
-    /// Something is missing from the result.
+    /// Adds a warning that something is missing from the result.
     pub fn partial(&mut self, warning: impl Into<String>) {
         self.partial = true;
         self.sentences.push(warning.into());
     }
 
-    /// Frames were dropped while they were captured, as the files say.
+    /// Notes frames dropped during the capture, according to the files.
     pub fn dropped_of_files(&mut self, frames: u64) {
         self.dropped = frames;
     }
 
-    /// Frames were dropped while they were captured, as the record of the run says: what its files say is the same.
+    /// Notes frames dropped during the capture, according to the run's record, which replaces the count from its files.
     pub fn dropped_of_record(&mut self, frames: u64) {
         self.dropped = 0;
         if frames > 0 {
@@ -43,29 +43,29 @@ impl Warnings {
         }
     }
 
-    /// Nothing that was asked for is in the capture.
+    /// Adds a warning that the capture has nothing that was asked for.
     fn nothing(&mut self, warning: impl Into<String>) {
         self.nothing = true;
         self.sentences.push(warning.into());
     }
 
-    /// Returns whether nothing that was asked for is in the capture, for all that is known.
+    /// Returns whether the capture certainly has nothing that was asked for.
     pub fn is_nothing(&self) -> bool {
         self.nothing && !self.partial
     }
 
-    /// Only packets were asked for: that there are none of the selected connections is no failure.
+    /// Accepts a capture without selected connections: the user asked only for packets.
     #[cfg(feature = "live")]
     pub fn of_packets_alone(&mut self) {
         self.nothing = false;
     }
 
-    /// Nothing is missing, but a reader should know.
+    /// Adds a remark that leaves the result complete.
     pub fn remark(&mut self, warning: impl Into<String>) {
         self.sentences.push(warning.into());
     }
 
-    /// Returns the warnings and the exit status that goes with them.
+    /// Returns the warnings and their exit status.
     pub fn settle(mut self) -> (Vec<String>, u8) {
         if self.dropped > 0 {
             let dropped = counted(self.dropped, "frame");
@@ -81,7 +81,7 @@ impl Warnings {
         (self.sentences, status)
     }
 
-    /// Frames that were left out because the user said so.
+    /// Reports frames that the user's options left out.
     pub fn outside(&mut self, frames: u64, options: &str) {
         if frames > 0 {
             let are = if frames == 1 { "is" } else { "are" };
@@ -89,7 +89,7 @@ impl Warnings {
         }
     }
 
-    /// What the totals of a dissection give rise to.
+    /// Adds the warnings that follow from the totals of a dissection.
     pub fn of_totals(&mut self, totals: &Totals) {
         self.of_emptiness(totals);
         for link in totals.link_types.iter().filter(|link| link.name().is_none()) {
@@ -142,7 +142,7 @@ impl Warnings {
         }
     }
 
-    /// What was asked for and is not there at all.
+    /// Warns if the capture has nothing that was asked for.
     fn of_emptiness(&mut self, totals: &Totals) {
         if totals.frames == 0 {
             self.nothing("no frame was captured");
@@ -160,7 +160,7 @@ impl Warnings {
         }
     }
 
-    /// Connections that no frames carried.
+    /// Warns about connections that no frames carried.
     fn of_transport(&mut self, totals: &Totals) {
         for transport in totals.transports.iter().filter(|transport| !transport.has_frames()) {
             let what = match transport {
@@ -182,7 +182,7 @@ impl Warnings {
         }
     }
 
-    /// A capture that sees one direction of connections only.
+    /// Warns about a capture that sees only one direction of connections.
     fn of_directions(&mut self, tcp: &TcpTotals) {
         let sides = [
             (tcp.request_only, "client", "responses, and with them latencies,"),
@@ -197,7 +197,7 @@ impl Warnings {
         }
     }
 
-    /// Connections of a protocol that is not decoded, or that was not expected.
+    /// Warns about connections whose protocol is not decoded or not expected.
     fn of_foreign(&mut self, foreign: Foreign, count: u64, is_any_decoded: bool) {
         let Foreign { port, look, expected } = foreign;
         let look_like = if count == 1 { "looks like" } else { "look like" };
@@ -228,8 +228,7 @@ impl Warnings {
         }
     }
 
-    /// Connections of HTTP beside those of databases, where nobody said what is to be decoded: `protocols` are those of the
-    /// connections.
+    /// Warns about HTTP next to database connections if the user named no protocol. `protocols` has one entry per connection.
     pub fn of_detection<'a>(&mut self, protocols: impl Iterator<Item = &'a str>) {
         let mut is_spoken = [false; 2];
         for protocol in protocols {
@@ -242,7 +241,7 @@ impl Warnings {
         }
     }
 
-    /// What else there is in files where nothing was found that was asked for, a sentence for each protocol and port.
+    /// Lists the other protocols and ports in files that have nothing that was asked for, one sentence each.
     pub fn of_others(&mut self, connections: &[Connection]) {
         let mut found = BTreeMap::<(Protocol, String), u64>::new();
         for connection in connections {
@@ -265,13 +264,13 @@ impl Warnings {
         }
     }
 
-    /// Frames that no Ethernet carries in one piece, and what of the captured interface makes them.
+    /// Warns about frames too large for Ethernet, and names the cause on the captured interface.
     pub fn of_frame_sizes(&mut self, totals: &Totals, interface: Option<&Interface>) {
         let tcp = &totals.tcp;
         let is_jumbo = |interface: &Interface| {
             interface.name != "lo" && interface.mtu.is_some_and(|mtu| u64::from(mtu) >= tcp.oversize_longest_bytes)
         };
-        // Of that size they are on the link, too.
+        // On a link with jumbo frames, this size is genuine.
         if tcp.oversize_frames == 0 || interface.is_some_and(is_jumbo) {
             return;
         }
@@ -287,10 +286,10 @@ impl Warnings {
         ));
     }
 
-    /// What was not captured, not told apart, or not done, of a run that is out of proportion.
+    /// Reports traffic that was not captured, could not be distinguished or was not processed.
     fn of_bound(&mut self, note: Note, count: u64) {
         match note {
-            // Said by direction; this is what makes the result partial.
+            // The warnings about directions cover this note, but it also makes the result partial.
             Note::OneWay => self.partial = true,
             Note::Abandoned => self.partial(format!(
                 "on {} no frame of the server was captured: requests beyond the first {} were closed as unanswered at once",
@@ -342,7 +341,7 @@ impl Warnings {
 
     fn of_note(&mut self, note: Note, count: u64) {
         match note {
-            // Whether TLS hides anything is for the next two to say; foreign traffic is told by port.
+            // The next two notes cover encryption; other warnings list foreign traffic by port.
             Note::Tls | Note::Foreign(_) => {}
             Note::Encrypted => self.remark(format!(
                 "{} encrypted, and without a key in a log or with a suite that is not supported: the ciphertext is in `unknown`; name the client's or server's key log with --keylog",
@@ -384,7 +383,7 @@ impl Warnings {
                 "{}: what follows is not of the expected protocol ({why}) and is in `unknown`",
                 counted(count, "direction of a connection")
             )),
-            // Also where nothing is missing from the capture: the place that decoding went on from may have been none.
+            // Even if nothing was lost: decoding may have resumed at a false boundary.
             Note::LostBoundary => {
                 self.partial(format!(
                     "message boundaries were lost {}: what lies before the next is in `unknown`, and operations there are not counted",
@@ -402,7 +401,7 @@ impl Warnings {
     }
 }
 
-/// What makes the frames of this interface larger than Ethernet's, and the commands that end it; `None` where nothing is known.
+/// Returns what makes this interface's frames larger than Ethernet's, and the commands to turn it off; `None` if unknown.
 fn cause_of_large_frames(interface: &Interface) -> Option<String> {
     let Interface { name, mtu, offloads, .. } = interface;
     let mtu = mtu.filter(|mtu| *mtu > 1500);
@@ -491,7 +490,7 @@ mod tests {
         assert!(lo.contains("lo has an MTU of 65,536 and gro, gso, tso on") && lo.contains(remedy), "{lo}");
         let veth = live("veth0", 1_500, Some("veth")).unwrap();
         assert!(veth.contains("`ethtool -K veth0 gro off gso off tso off`, and the same at the other end"), "{veth}");
-        // Jumbo frames are what the link carries.
+        // The link carries jumbo frames.
         assert_eq!(live("eth0", 9_000, None), None);
     }
 
