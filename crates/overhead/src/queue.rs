@@ -1,69 +1,66 @@
-//! The way from one thread to another: batches that are filled at one end and read at the other. They are
-//! bounded in number and are used again, so that nothing is allocated once there are enough, and who fills waits where
-//! the other is behind.
+//! Queues between two threads: one fills batches, the other reads them. Batches are limited in number and reused, so nothing is
+//! allocated once there are enough. The writer waits if the reader falls behind.
 
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channel};
 
-/// What is handed over at once.
+/// The unit of transfer between the threads.
 pub trait Batch: Default + Send + 'static {
-    /// Returns whether there is nothing in it.
     fn is_empty(&self) -> bool;
 
-    /// Empties it and keeps its room.
+    /// Empties it but keeps its memory.
     fn clear(&mut self);
 
-    /// Returns an empty one that already has the memory that it takes when it is full.
+    /// Returns an empty batch that already has the memory of a full one.
     fn with_room() -> Self {
         Self::default()
     }
 }
 
-/// Makes a queue that holds so many batches at most, the one that is being filled included.
+/// Makes a queue of at most `most` batches, including the one being filled.
 pub fn queue<B: Batch>(most: usize) -> (Inlet<B>, Outlet<B>) {
-    // Neither end ever waits for room: there are no more batches.
+    // Neither channel ever blocks on a send: it has room for every batch.
     let ((full, filled), (read, free)) = (sync_channel(most), sync_channel(most));
     let filling = B::default();
     (Inlet { filling, full, free, out: 0, spare: Vec::new(), made: 1, most, kept: most }, Outlet { filled, read })
 }
 
-/// The end where batches are filled.
+/// The writing end.
 pub struct Inlet<B> {
     filling: B,
     full: SyncSender<B>,
     free: Receiver<B>,
-    /// How many were handed over and did not come back yet.
+    /// Batches handed over that have not come back.
     out: usize,
-    /// Those that were read: the last ones on top, for they are in the caches.
+    /// Batches already read, the most recent on top because they are still in the caches.
     spare: Vec<B>,
-    /// How many there are.
+    /// Batches that exist.
     made: usize,
     most: usize,
-    /// How many are kept once they were read.
+    /// Batches to keep after reading.
     kept: usize,
 }
 
 impl<B: Batch> Inlet<B> {
-    /// Makes so many batches at once, the one that is being filled included, and keeps them; those beyond are freed once they were read. So
-    /// memory does not grow with the longest delay so far, unless that takes more than these.
+    /// Allocates and keeps `kept` batches, including the one being filled. Frees any further batch after reading, so memory
+    /// returns to this level after a long delay.
     #[must_use]
     pub fn keeping(self, kept: usize) -> Self {
         let spare = (self.made..kept).map(|_| B::with_room()).collect();
         Self { filling: B::with_room(), spare, made: kept, kept, ..self }
     }
 
-    /// Returns the batch that is being filled.
     #[inline]
     pub fn filling(&mut self) -> &mut B {
         &mut self.filling
     }
 
-    /// Lets the outlet have what was put in so far, if anything. Waits where it is too far behind.
+    /// Hands over the current batch, unless it is empty. Waits if the outlet is too far behind.
     pub fn hand_over(&mut self) {
         if self.filling.is_empty() {
             return;
         }
         let next = self.next();
-        // Where nobody is there any more, its thread has failed, which joining it shows.
+        // If the outlet is gone, its thread has failed, and joining it shows the error.
         if self.full.send(std::mem::replace(&mut self.filling, next)).is_ok() {
             self.out += 1;
         } else {
@@ -71,13 +68,13 @@ impl<B: Batch> Inlet<B> {
         }
     }
 
-    /// Waits until all that was handed over was read.
+    /// Waits until the outlet has read everything handed over.
     #[cfg(test)]
     pub fn catch_up(&mut self) {
         while self.out > 0 && self.wait() {}
     }
 
-    /// Returns whether the last hand-over left half of the batches or more to be read.
+    /// Returns whether at least half of the batches were still unread after the last hand-over.
     pub fn is_half_full(&self) -> bool {
         self.out >= self.most / 2
     }
@@ -97,13 +94,13 @@ impl<B: Batch> Inlet<B> {
         }
     }
 
-    /// Waits for a batch that was read; false where none comes any more.
+    /// Waits for a batch to come back; returns false if none will.
     fn wait(&mut self) -> bool {
         let batch = self.free.recv();
         let is_there = batch.is_ok();
         match batch {
             Ok(batch) => self.take_back(batch),
-            // What its thread had is gone with it.
+            // The outlet's batches are gone with its thread.
             Err(RecvError) => self.made -= std::mem::take(&mut self.out),
         }
         is_there
@@ -111,7 +108,7 @@ impl<B: Batch> Inlet<B> {
 
     fn take_back(&mut self, mut batch: B) {
         self.out -= 1;
-        // What a moment of falling behind took is given back: a capture of days keeps what it needs all the time.
+        // Frees memory from a temporary backlog: a capture of days keeps only what it always needs.
         if self.made > self.kept {
             self.made -= 1;
         } else {
@@ -121,18 +118,18 @@ impl<B: Batch> Inlet<B> {
     }
 }
 
-/// The end where batches are read.
+/// The reading end.
 pub struct Outlet<B> {
     filled: Receiver<B>,
     read: SyncSender<B>,
 }
 
 impl<B: Batch> Outlet<B> {
-    /// Hands every batch to `take`, until the inlet is dropped. Calls `relax` before it waits for one.
+    /// Passes every batch to `take` until the inlet is dropped. Calls `relax` before each wait.
     pub fn drain(self, mut relax: impl FnMut(), mut take: impl FnMut(&B)) {
         while let Ok(batch) = self.next(&mut relax) {
             take(&batch);
-            // The inlet may be gone, and this be one of the last.
+            // The send fails if the inlet is gone; that is normal for the last batches.
             let _ = self.read.send(batch);
         }
     }
@@ -154,7 +151,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// How many were ever made.
+    /// Number of batches ever made.
     static MADE: AtomicUsize = AtomicUsize::new(0);
 
     struct Numbers(Vec<u32>);

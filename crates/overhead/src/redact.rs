@@ -1,19 +1,17 @@
-//! Takes passwords out of command lines, before these are kept in a record that people send around.
+//! Removes passwords from command lines before a record keeps them, since people share records.
 //!
-//! What is looked for: credentials in URLs, options and variables whose names say what they hold, the short options and
-//! commands of the databases' clients, and the same within the text of a shell script or an SQL statement. Where it is not
-//! sure that a word is a secret it is taken for one.
+//! It looks for credentials in URLs, for options and variables with telling names, for the short options and commands of
+//! database clients, and for the same within a shell script or an SQL statement. In doubt, it treats a word as a secret.
 
-/// What stands for a secret.
+/// Replaces a secret.
 const MASK: &str = "***";
 
-/// Returns the words of a command line without its secrets.
+/// Returns the words of a command line without their secrets.
 pub fn command_line(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut reader = WordReader::default();
     words.into_iter().map(|word| reader.argument(&word)).collect()
 }
 
-/// A program whose options are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Program {
     #[default]
@@ -48,7 +46,7 @@ impl Program {
         }
     }
 
-    /// How the option is followed by a secret, if it is.
+    /// Returns how a secret follows the option, if one does.
     fn option(self, word: &str) -> Option<Hide> {
         match (self, word) {
             (Self::Redis | Self::Memtier, "-a") | (Self::Nodetool, "-pw") | (Self::Curl, "-u") => Some(Hide::Words(1)),
@@ -57,7 +55,7 @@ impl Program {
         }
     }
 
-    /// Returns the option of one letter that has its secret in the same word.
+    /// Returns the one-letter option that holds its secret in the same word.
     fn joined(self) -> Option<&'static str> {
         match self {
             Self::Mysql | Self::Mongo => Some("-p"),
@@ -67,31 +65,29 @@ impl Program {
     }
 }
 
-/// Which of the next words are secrets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Hide {
     #[default]
     Nothing,
-    /// So many, whatever they are.
+    /// This many words, whatever they are.
     Words(u8),
-    /// The next, unless it is an option.
+    /// The next word, unless it is an option.
     Value,
-    /// The next, where it is in quotes; the one after an equals sign in any case.
+    /// The next word if it is quoted; the word after an equals sign in any case.
     Quoted,
 }
 
-/// Reads words in order.
 #[derive(Clone, Debug, Default)]
 struct WordReader {
     program: Program,
     hide: Hide,
     before: String,
-    /// The words are rules of `ACL SETUSER`.
+    /// The words are `ACL SETUSER` rules.
     rules: bool,
 }
 
 impl WordReader {
-    /// One argument, which may be a text of several words.
+    /// Redacts one argument, which may be a text of several words.
     fn argument(&mut self, argument: &str) -> String {
         if self.hide == Hide::Nothing {
             if let Some((name, value)) = argument.split_once('=')
@@ -114,7 +110,7 @@ impl WordReader {
         self.before.starts_with('-') && !self.before.starts_with("--") && self.before.ends_with('c')
     }
 
-    /// A text: a script, a statement, a connection string.
+    /// Redacts a text: a script, a statement or a connection string.
     fn text(&mut self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
@@ -131,7 +127,7 @@ impl WordReader {
         out
     }
 
-    /// A word of a text, which may be a text itself.
+    /// Redacts a word of a text, which may be a text itself.
     fn quoted_or_plain(&mut self, word: &str) -> String {
         let quote = word.chars().next().filter(|first| matches!(first, '\'' | '"'));
         let inside = quote.and_then(|quote| word.strip_prefix(quote)?.strip_suffix(quote));
@@ -175,11 +171,11 @@ impl WordReader {
         pairs(&urls(word))
     }
 
-    /// Returns what a command's or a statement's word says of the next ones.
+    /// Returns what a word of a command or statement reveals about the next ones.
     fn announced(&self, word: &str, before: &str) -> Hide {
         let is = |name: &str| word.eq_ignore_ascii_case(name);
         if self.program == Program::Redis && is("auth") {
-            // A password, or a user and a password.
+            // A password, or a user and a password, follows.
             return Hide::Words(2);
         }
         if is("requirepass") || is("masterauth") {
@@ -189,7 +185,7 @@ impl WordReader {
         if statement { Hide::Quoted } else { Hide::Nothing }
     }
 
-    /// An option: without its secret, where it has one in the same word.
+    /// Redacts an option that has its secret in the same word.
     fn option(&mut self, word: &str) -> Option<String> {
         if let Some(hide) = self.program.option(word) {
             self.hide = hide;
@@ -213,7 +209,7 @@ impl WordReader {
     }
 }
 
-/// Bytes of the word that a text begins with: up to white space that is not in quotes.
+/// Returns the length of the first word of a text, in bytes. White space in quotes does not end it.
 fn word_length(text: &str) -> usize {
     let (mut open, mut before) = (None, ' ');
     for (at, letter) in text.char_indices() {
@@ -232,7 +228,7 @@ fn word_length(text: &str) -> usize {
     text.len()
 }
 
-/// `scheme://user:SECRET@host` anywhere in a word.
+/// Redacts `scheme://user:SECRET@host` anywhere in a word.
 fn urls(word: &str) -> String {
     let mut out = String::new();
     let mut rest = word;
@@ -244,7 +240,7 @@ fn urls(word: &str) -> String {
         match credentials(url) {
             Some((user, host)) => {
                 out.extend([user, ":", MASK]);
-                // What is behind may be a URL too.
+                // The rest may contain another URL.
                 rest = after.get(url.len() - host.len()..).unwrap_or(next);
             }
             None => rest = after,
@@ -253,13 +249,13 @@ fn urls(word: &str) -> String {
     out + rest
 }
 
-/// Returns the user of a URL that has a password, and what is from the `@` on.
+/// Returns the user of a URL that has a password, and everything from the `@` on.
 fn credentials(url: &str) -> Option<(&str, &str)> {
     let authority = url.split(['/', '?', '#']).next().unwrap_or(url);
     let (user, after) = url.split_once(':')?;
     let at = match authority.rfind('@') {
         Some(at) => at,
-        // A password may have been written as it is, with a slash in it; a port is none.
+        // A password with an unescaped slash is possible; a port has only digits.
         None if after.split(['/', '?', '#']).next()?.bytes().all(|byte| byte.is_ascii_digit()) => return None,
         None => url.rfind('@')?,
     };
@@ -267,7 +263,7 @@ fn credentials(url: &str) -> Option<(&str, &str)> {
     if has_password { Some((user, url.get(at..)?)) } else { None }
 }
 
-/// `name=SECRET` and `"name":"SECRET"` anywhere in a word.
+/// Redacts `name=SECRET` and `"name":"SECRET"` anywhere in a word.
 fn pairs(word: &str) -> String {
     let mut out = String::new();
     let mut rest = word;
@@ -279,7 +275,7 @@ fn pairs(word: &str) -> String {
         let bare = name.trim_end_matches(['\'', '"']);
         let begins = bare.rfind(|letter: char| !(letter.is_ascii_alphanumeric() || "_-.".contains(letter)));
         let key = begins.map_or(bare, |begins| bare.get(begins + 1..).unwrap_or_default());
-        // A colon stands for many things; between a name and a secret it is where the secret is in quotes.
+        // A colon has many meanings; it separates a name from a secret only before a quote.
         let quote = after.chars().next().filter(|first| matches!(first, '\'' | '"'));
         if !is_secret(key) || sign == ":" && quote.is_none() {
             continue;
@@ -302,9 +298,9 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
-/// Returns whether an option or a variable of this name holds a secret.
+/// Returns whether an option or variable with this name holds a secret.
 fn is_secret(name: &str) -> bool {
-    // The folder that a shell is in.
+    // The shell's working directory.
     if matches!(name, "PWD" | "OLDPWD") {
         return false;
     }
@@ -335,7 +331,7 @@ fn is_secret(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The words of a line, separated by spaces; `~` within a word stands for a space.
+    /// Checks the words of a line, separated by spaces; `~` within a word stands for a space.
     #[track_caller]
     fn becomes(line: &str, expected: &str) {
         let words = line.split(' ').map(|word| word.replace('~', " "));

@@ -100,13 +100,12 @@ enum ExplanationForm {
     Json,
 }
 
-/// An operation and all that is known of it.
 struct Explanation {
     found: FoundOperation,
-    /// Operations in the capture.
+    /// Number of operations in the capture.
     count: u64,
     explained: Explained,
-    /// Headers of its frames, by number.
+    /// Headers of its frames, by frame number.
     frames: BTreeMap<u64, FrameFacts>,
 }
 
@@ -159,7 +158,7 @@ impl Explain {
         Wanted::Fitting { name: self.name.clone(), statement: self.statement.clone(), kind, nth: self.nth }
     }
 
-    /// Returns the error that says what there is instead.
+    /// Returns an error that lists what the capture has instead.
     fn not_found(&self, finder: &Finder) -> Error {
         let file = self.file.display();
         let count = finder.count();
@@ -186,7 +185,7 @@ impl Explain {
     }
 }
 
-/// Returns the first operation of a name for a page; `None` where there is none.
+/// Returns the first operation of a name for a page, if there is one.
 pub fn example(files: &[PathBuf], which: &Which, keys: &KeyReader, name: &str) -> Result<Option<PageExample>> {
     let capture = RereadCapture { file: files, selection: which.selection()?, keys };
     let kind = Some(Kind::Class(Class::Workload));
@@ -196,7 +195,7 @@ pub fn example(files: &[PathBuf], which: &Which, keys: &KeyReader, name: &str) -
     Ok(Some(page::example(&capture.explain(found, finder.count())?)))
 }
 
-/// Says what is missing, if anything is, and gives the status that goes with it.
+/// Reports missing parts, and returns the exit status.
 fn status(explained: &Explained, mut warnings: Warnings) -> u8 {
     let missing = explained.missing();
     if missing > 0 {
@@ -208,10 +207,10 @@ fn status(explained: &Explained, mut warnings: Warnings) -> u8 {
     print::settled(warnings)
 }
 
-/// Names in an error message.
+/// Most names in an error message.
 const NAMES_SHOWN: usize = 20;
 
-/// Returns the most frequent names of operations, and how often each occurs.
+/// Returns the most frequent operation names with their counts.
 fn names(finder: &Finder) -> String {
     let mut names: Vec<_> = finder.names().iter().collect();
     names.sort_by_key(|&(name, times)| (std::cmp::Reverse(*times), name));
@@ -222,7 +221,7 @@ fn names(finder: &Finder) -> String {
 }
 
 impl First {
-    /// As on the command line.
+    /// Returns its name on the command line.
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -239,7 +238,7 @@ impl First {
     }
 }
 
-/// The capture that is read again and again.
+/// A capture that is read several times.
 struct RereadCapture<'a> {
     file: &'a [PathBuf],
     selection: Selection,
@@ -257,7 +256,7 @@ impl RereadCapture<'_> {
         Ok(Explanation { found, count, explained, frames: frames.into_frames() })
     }
 
-    /// Dissects the file until the reading is done; says where the file was cut, if it was.
+    /// Dissects the file until `reading` is done, and reports if the file was cut off.
     fn read(&self, reading: &mut dyn Reading) -> Result<Findings> {
         let mut dissector = Dissector::new(self.selection.clone(), reading).with_keys(self.keys.log());
         let findings = inputs::read(self.file, self.keys, |_: usize, frame: &Frame<'_>| {

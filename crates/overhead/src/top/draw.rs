@@ -1,4 +1,4 @@
-//! A screen as lines of text, which a terminal shows and `--once` prints.
+//! Renders a screen as lines of text, for the terminal and for `--once`.
 
 use super::screen::{HELP, Screen};
 use super::view::{SortBy, TopRow, View, grain};
@@ -10,27 +10,23 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 
-/// What a piece of a line is, which decides how it looks.
+/// Role of a piece of a line, which decides its style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// As everything else.
     Plain,
-    /// What is watched.
     Title,
-    /// Headings of columns.
     Heading,
-    /// The heading of the column that rows are ordered by.
+    /// Heading of the column that orders the rows.
     Chosen,
-    /// Something is wrong.
     Alarm,
-    /// What matters less.
+    /// Less important text.
     Quiet,
 }
 
-/// A line, in pieces.
+/// A line in pieces.
 pub type TextLine = Vec<(Look, String)>;
 
-/// Columns of figures: heading, width with the space before it, and what the heading is chosen by.
+/// Columns of figures: heading, width with its leading space, and the sort order that highlights it.
 const COLUMNS: [(&str, usize, Option<SortBy>); 6] = [
     ("calls", 7, Some(SortBy::Calls)),
     ("calls/s", 8, Some(SortBy::Rate)),
@@ -39,19 +35,19 @@ const COLUMNS: [(&str, usize, Option<SortBy>); 6] = [
     ("p50", 8, None),
     ("p99", 8, Some(SortBy::Latency)),
 ];
-/// The column of what failed, which is there where anything did.
+/// The column of failures, shown only if there are any.
 const ERRORS: (&str, usize) = ("errors", 7);
-/// Names are cut to no less than this.
+/// Least width of names.
 const NARROWEST: usize = 12;
-/// Lines around the rows: title, figures, a blank one, headings; and a blank one and the keys below.
+/// Lines around the rows: title, figures, a blank line and headings above; a blank line and the keys below.
 const AROUND: usize = 6;
 
-/// Returns how many rows there is room for.
+/// Returns the number of rows that fit.
 pub fn page(height: usize) -> usize {
     height.saturating_sub(AROUND).max(1)
 }
 
-/// Returns the screen as lines of at most so many columns; all rows where there is no height.
+/// Returns the screen as lines of at most `width` columns, with all rows if there is no height.
 pub fn lines(screen: &Screen, width: usize, height: Option<usize>) -> Vec<TextLine> {
     let view = screen.view();
     let mut lines = vec![title(screen, view.as_ref(), width)];
@@ -100,7 +96,7 @@ fn figures(view: &View, width: usize) -> TextLine {
         format!("{} bytes/s in all, {} beside", rate(view.wire_bytes), rate(view.bytes_beside())),
         format!("{} frames/s", rate(view.frames)),
     ];
-    // What is wrong comes first: where there is no room for all, it is the last figures that are left out.
+    // Problems come first, so that a narrow screen drops the last figures instead.
     let dropped = (view.dropped > 0).then(|| format!("{} dropped", counted(view.dropped, "frame")));
     let errors = (view.errors > 0).then(|| counted(view.errors, "error"));
     let alarms = [dropped, errors].into_iter().flatten().map(|text| (Look::Alarm, text));
@@ -116,7 +112,7 @@ fn figures(view: &View, width: usize) -> TextLine {
     line
 }
 
-/// Returns how wide names are.
+/// Returns the width of names.
 fn label_width(width: usize, has_errors: bool) -> usize {
     let figures = COLUMNS.iter().map(|(_, width, _)| width).sum::<usize>() + if has_errors { ERRORS.1 } else { 0 };
     width.saturating_sub(figures + 1).max(NARROWEST)
@@ -160,7 +156,7 @@ fn row_line(row: &TopRow, view: &View, width: usize, has_errors: bool) -> TextLi
     line
 }
 
-/// What is to be known of the rows.
+/// Returns the note about hidden rows and the filter.
 fn note(screen: &Screen, view: &View, above: usize, below: usize) -> String {
     let what = grain(screen.wanted.by);
     let mut parts = vec![if screen.is_whole || view.is_whole {
@@ -191,7 +187,7 @@ fn keys(screen: &Screen, width: usize) -> TextLine {
     vec![(Look::Quiet, cut_end(text, width))]
 }
 
-/// `500 ms`, `12 s`, `1:02:03`.
+/// Formats a time as `500 ms`, `12 s` or `1:02:03`.
 fn clock(time: Duration) -> String {
     match time.as_secs() {
         0..10 => duration(time.as_nanos() as u64),
@@ -201,7 +197,7 @@ fn clock(time: Duration) -> String {
     }
 }
 
-/// About three significant digits: `999`, `1.23k`, `12.3M`, `123G`.
+/// Formats a value with about three significant digits: `999`, `1.23k`, `12.3M`, `123G`.
 fn scaled(value: f64) -> String {
     const UNITS: [&str; 5] = ["", "k", "M", "G", "T"];
     let (mut value, mut unit) = (value, 0);
@@ -216,7 +212,7 @@ fn scaled(value: f64) -> String {
     format!("{}{}", with_digits(value, digits), UNITS[unit])
 }
 
-/// Bytes of an operation: exact where they are few.
+/// Formats the bytes per operation, exactly if they are few.
 fn mean(value: f64) -> String {
     match value {
         value if value >= 99_999.5 => scaled(value),
@@ -225,7 +221,7 @@ fn mean(value: f64) -> String {
     }
 }
 
-/// At most so many columns of a terminal, with an ellipsis in the middle.
+/// Shortens a text to `columns` terminal columns with an ellipsis in the middle.
 fn cut(text: &str, columns: usize) -> String {
     let mut chars = columns;
     loop {
@@ -233,12 +229,12 @@ fn cut(text: &str, columns: usize) -> String {
         if text.width() <= columns || chars == 0 {
             return text;
         }
-        // Some letters take two columns.
+        // Some characters take two columns.
         chars -= 1;
     }
 }
 
-/// At most so many columns, from the beginning.
+/// Cuts a text after `columns` characters.
 fn cut_end(text: &str, columns: usize) -> String {
     text.chars().take(columns).collect()
 }
@@ -247,7 +243,7 @@ fn padded(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
 }
 
-/// Returns a line as a terminal shows it.
+/// Returns a styled line for the terminal.
 pub fn styled(line: TextLine, has_colour: bool) -> Line<'static> {
     line.into_iter().map(|(look, text)| Span::styled(text, style(look, has_colour))).collect()
 }
@@ -264,7 +260,6 @@ fn style(look: Look, has_colour: bool) -> Style {
     }
 }
 
-/// Returns a line as plain text.
 pub fn plain(line: &TextLine) -> String {
     let text: String = line.iter().map(|(_, text)| text.as_str()).collect();
     text.trim_end().to_owned()

@@ -1,4 +1,4 @@
-//! From the figures of two moments to the rows of a screen.
+//! Turns the figures of two moments into the rows of a screen.
 
 use super::feed::Look;
 use overhead_model::record::By;
@@ -8,12 +8,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What rows are ordered by, the largest first.
+/// Sort order of rows, largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortBy {
     /// Bytes on the wire.
     Bytes,
-    /// Operations a second.
+    /// Operations per second.
     Rate,
     /// Operations since the beginning.
     Calls,
@@ -22,10 +22,9 @@ pub enum SortBy {
 }
 
 impl SortBy {
-    /// In the order of the columns.
+    /// In column order.
     pub const ALL: [Self; 4] = [Self::Calls, Self::Rate, Self::Bytes, Self::Latency];
 
-    /// Returns its name on the command line and the screen.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
@@ -35,7 +34,7 @@ impl SortBy {
         }
     }
 
-    /// Returns what it means.
+    /// Returns its description.
     pub const fn help(self) -> &'static str {
         match self {
             Self::Bytes => "Bytes on the wire",
@@ -46,7 +45,7 @@ impl SortBy {
     }
 }
 
-/// What a row is of, in the plural.
+/// Returns the plural noun for the rows.
 pub const fn grain(by: By) -> &'static str {
     match by {
         By::Name => "operations",
@@ -57,61 +56,59 @@ pub const fn grain(by: By) -> &'static str {
     }
 }
 
-/// Operations of one kind in a stretch of time.
+/// Operations of one kind within an interval.
 #[derive(Clone, Debug)]
 pub struct TopRow {
-    /// As it came from the wire.
+    /// As read from the wire.
     pub label: String,
     /// Operations since the beginning.
     pub calls: u64,
-    /// Of the stretch.
+    /// Sums for the interval.
     pub sums: KindSums,
-    /// Median and 99th percentile of the stretch, nanoseconds.
+    /// Median and 99th percentile in the interval, nanoseconds.
     pub latency_ns: Option<[u64; 2]>,
 }
 
-/// What there is to show of a stretch of time.
+/// Figures of an interval, ready to show.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// How long it is.
+    /// Length of the interval.
     pub time: Duration,
-    /// Since the beginning, at its end.
+    /// End of the interval, counted from the beginning.
     pub at: Duration,
-    /// It begins where the feed began.
+    /// The interval begins with the feed.
     pub is_whole: bool,
-    /// Of all frames in it, whatever they carried.
+    /// All frames in the interval, whatever they carried.
     pub frames: u64,
-    /// See `frames`.
+    /// Bytes of `frames` on the wire.
     pub wire_bytes: u64,
-    /// Workload operations in it, those that are filtered out included.
+    /// Workload operations in the interval, including filtered ones.
     pub operations: u64,
-    /// Their bytes.
+    /// Bytes of `operations`.
     pub operation_bytes: u64,
-    /// Those of them that failed.
+    /// Failed operations among `operations`.
     pub errors: u64,
     /// Frames dropped by the kernel, since the beginning.
     pub dropped: u64,
-    /// What was asked for, in order.
+    /// The requested rows, in order.
     pub rows: Vec<TopRow>,
-    /// Rows that the filter has left out.
+    /// Rows that the filter left out.
     pub left_out: usize,
-    /// Nothing comes any more.
+    /// The feed has ended.
     pub is_over: bool,
 }
 
-/// What rows are wanted, and in which order.
+/// Which rows to show, and in which order.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What rows are of.
     pub by: By,
-    /// Their order.
     pub sort: SortBy,
-    /// What their names have in them, whatever the case; empty for all.
+    /// Text that names must contain, in any letter case; empty for all rows.
     pub find: String,
 }
 
 impl View {
-    /// Returns what lies between two looks, or between the beginning and one.
+    /// Returns the view between two looks, or from the beginning to one.
     pub fn between(before: Option<&Look>, now: &Look, wanted: &Wanted) -> Self {
         let nothing = Look::default();
         let known: HashMap<&KindKey, &KindSums> =
@@ -147,25 +144,25 @@ impl View {
                 SortBy::Calls => row.calls,
                 SortBy::Latency => row.latency_ns.map_or(0, |[_, p99]| p99),
             };
-            // What stands for many is no row to look at first.
+            // The row for all other kinds is the least useful, so it comes last.
             let rank = |row: &TopRow| (row.label == OTHER, Reverse(value(row)), Reverse(row.calls));
             (rank(one), &one.label).cmp(&(rank(two), &two.label))
         });
         view
     }
 
-    /// Returns a figure of the stretch a second; `None` where it has no length.
+    /// Returns a figure per second; `None` if the interval has no length.
     pub fn per_second(&self, value: u64) -> Option<f64> {
         (!self.time.is_zero()).then(|| value as f64 / self.time.as_secs_f64())
     }
 
-    /// Bytes of frames in it that belong to no workload operation.
+    /// Returns the bytes of frames that belong to no workload operation.
     pub fn bytes_beside(&self) -> u64 {
         self.wire_bytes.saturating_sub(self.operation_bytes)
     }
 }
 
-/// Returns a sample of so many operations of a kind, each of so many bytes, for tests.
+/// Returns a sample of operations of one kind for tests: one per latency, each with these bytes.
 #[cfg(test)]
 pub fn kind(label: &str, latencies_ns: &[u64], bytes: [u64; 2]) -> overhead_report::OperationKind {
     use overhead_model::{Amounts, Operation, Outcome, Protocol, RowKey, SideTotals, Tally};
