@@ -1,4 +1,4 @@
-//! `overhead bench`: hands over to `overhead-bench`, which has the databases' drivers.
+//! `overhead bench`: runs `overhead-bench`, which contains the database drivers.
 
 use crate::hand_over::become_program;
 use anyhow::Result;
@@ -17,7 +17,7 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
-    /// Becomes that program; comes back only where it cannot be started.
+    /// Replaces this process with `overhead-bench`; on Unix, returns only if that cannot start.
     pub fn run(self) -> Result<u8> {
         let help = self.help.then(|| OsString::from("--help"));
         become_program("bench", "overhead-bench", help.into_iter().chain(self.arguments))

@@ -1,11 +1,11 @@
-//! Who is to run the command and own the output: under sudo, the user who called it.
+//! Determines the user who runs the command and owns the output: under sudo, the user who called it.
 
 use overhead_files::FileOwner;
 
 #[cfg(feature = "live")]
 pub use user::User;
 
-/// To whom what is written belongs: under sudo to who called it, else to who runs this.
+/// Returns the owner for written files: under sudo, the user who called it, otherwise the current user.
 #[cfg(unix)]
 pub fn owner() -> Option<FileOwner> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
@@ -14,13 +14,13 @@ pub fn owner() -> Option<FileOwner> {
     (is_root && uid != 0).then_some(FileOwner { uid, gid })
 }
 
-/// There is no sudo here.
+/// Returns no owner, since this system has no sudo.
 #[cfg(not(unix))]
 pub fn owner() -> Option<FileOwner> {
     None
 }
 
-/// Returns whether this runs as root.
+/// Returns whether this process runs as root.
 #[cfg(feature = "live")]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -36,18 +36,18 @@ mod user {
     use std::ffi::{CString, OsString};
     use tokio::process::Command;
 
-    /// A user that a command is run as.
+    /// A user to run a command as.
     #[derive(Clone, Debug)]
     pub struct User {
         uid: Uid,
         gid: Gid,
         groups: Vec<Gid>,
-        /// What a login would set, as far as it is known.
+        /// Variables that a login would set, as far as they are known.
         environment: Vec<(&'static str, OsString)>,
     }
 
     impl User {
-        /// Returns the user that the command is to run as; `None` for the one who runs this.
+        /// Returns the user for the command; `None` for the current user.
         pub fn choose(name: Option<&str>, as_root: bool) -> Result<Option<Self>> {
             match name {
                 Some(name) => Self::named(name),
@@ -77,7 +77,7 @@ mod user {
 
         fn numbered(uid: u32, gid: u32) -> Result<Self> {
             let found = unistd::User::from_uid(unistd::Uid::from_raw(uid)).ok().flatten();
-            // A user without a name, as there are in containers.
+            // Containers may have users without a name.
             let nameless = || Self {
                 uid: Uid::from_raw(uid),
                 gid: Gid::from_raw(gid),
@@ -117,7 +117,8 @@ mod user {
                 rustix::thread::set_thread_uid(uid)?;
                 Ok(())
             };
-            // SAFETY: between fork and exec there is one thread, and it makes three system calls: nothing is allocated or locked.
+            // SAFETY: Between fork and exec there is only one thread. It makes three system calls, without allocations or
+            // locks.
             unsafe { command.pre_exec(become_user) };
         }
     }

@@ -88,7 +88,7 @@ impl GateForm {
 }
 
 impl Check {
-    /// Holds the runs against the budget, or makes one of them.
+    /// Checks the runs against the budget, or makes a budget from them.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(&self.which, &self.keys, &mut warnings)?;
@@ -135,7 +135,7 @@ impl Check {
     }
 }
 
-/// Holds one run against a budget. Fields are read only where something grew.
+/// Checks one run against a budget. Reads fields only if something grew.
 fn held(budget: &Budget, reader: &GroupReader<'_>, path: &Path) -> Result<Vec<Finding>> {
     let findings = gate::check(budget, &reader.named(path, false)?);
     if findings.iter().all(|finding| finding.severity != Severity::Breach) {

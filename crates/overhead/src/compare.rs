@@ -79,7 +79,7 @@ pub enum PairedBy {
 }
 
 impl PairedBy {
-    /// Returns how fine that is.
+    /// Returns the corresponding grain.
     pub fn grain(self) -> Grain {
         match self {
             Self::Name => Grain::Name,
@@ -89,7 +89,7 @@ impl PairedBy {
 }
 
 impl Compare {
-    /// Reads the runs and prints what sets them apart.
+    /// Reads the runs and prints their differences.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(&self.which, &self.keys, &mut warnings)?;

@@ -1,4 +1,4 @@
-//! The databases that listen on this host, in whatever network namespace and container.
+//! Databases that listen on this host, in any network namespace and container.
 
 use crate::privileges::raised;
 use overhead_containers::{HostContainers, RunningContainer};
@@ -6,32 +6,29 @@ use overhead_kernel::{TcpServer, UnixServer, tcp_servers, unix_servers};
 use overhead_model::{Protocol, System};
 use std::net::SocketAddr;
 
-/// Names for `--db` that say nothing of a process that is called so.
+/// `--db` names that reveal nothing about a process with that name.
 const TOO_GENERAL: [&str; 3] = ["http", "https", "pg"];
 
-/// A process that listens, and is a database by its name or by its port.
+/// A listening process that is a database, judged by its name or port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
-    /// What it is taken for.
     pub system: System,
-    /// Its name says so; only its port does otherwise.
+    /// Identified by its name; otherwise only by its port.
     pub by_name: bool,
-    /// The process, and those that descend from it and have its sockets too.
+    /// The process, and its descendants that share the sockets.
     pub pids: Vec<u32>,
-    /// Its command name.
     pub comm: String,
-    /// Number of the network namespace of its TCP sockets; `None` where it has none.
+    /// Number of the network namespace of its TCP sockets; `None` if it has none.
     pub network_namespace: Option<u32>,
-    /// Where it listens for the protocol.
+    /// Addresses that it listens on for the protocol.
     pub addresses: Vec<SocketAddr>,
-    /// The UNIX sockets that it listens on.
     pub unix: Vec<String>,
-    /// The container that it is in; `None` for one that is in none.
+    /// Its container, if any.
     pub container: Option<RunningContainer>,
 }
 
 impl Database {
-    /// Returns its ports, each once, in order.
+    /// Returns its ports in order, without duplicates.
     pub fn ports(&self) -> Vec<u16> {
         let mut ports: Vec<u16> = self.addresses.iter().map(SocketAddr::port).collect();
         ports.sort_unstable();
@@ -39,7 +36,7 @@ impl Database {
         ports
     }
 
-    /// Returns whether all of its addresses are on loopback.
+    /// Returns whether all its addresses are on loopback.
     pub fn is_local(&self) -> bool {
         self.addresses.iter().all(|address| address.ip().is_loopback())
     }
@@ -50,7 +47,7 @@ impl Database {
     }
 }
 
-/// Returns the databases that listen, those of one container after another. Those of processes that this user may not see are absent.
+/// Returns the listening databases, grouped by container. Processes that this user may not see are absent.
 pub fn listening(containers: &HostContainers) -> Result<Vec<Database>, overhead_kernel::Error> {
     let (tcp, unix) = raised(|| Ok::<_, overhead_kernel::Error>((tcp_servers()?, unix_servers()?)))?;
     Ok(join(tcp, &unix, containers))
@@ -87,7 +84,7 @@ fn of_tcp(server: TcpServer) -> Option<Database> {
     let system = named.or_else(|| server.addresses.iter().find_map(|address| by_port(address.port())))?;
     let is_usual =
         |address: &&SocketAddr| address.port() == system.port || system.protocol.ports().contains(&address.port());
-    // Beside their own port servers listen for administration and for each other; where none is the usual one, all may be meant.
+    // Servers also listen for administration and for each other. If no port is a usual one, keep all.
     let usual: Vec<SocketAddr> = server.addresses.iter().filter(is_usual).copied().collect();
     Some(Database {
         system,
@@ -101,13 +98,13 @@ fn of_tcp(server: TcpServer) -> Option<Database> {
     })
 }
 
-/// The system whose name a command begins with: of several the shortest, which is the usual one.
+/// Returns the system whose name a command begins with; the shortest such name is the usual one.
 fn by_name(comm: &str) -> Option<System> {
     let begins = |system: &&System| !TOO_GENERAL.contains(&system.name) && comm.starts_with(system.name);
     System::ALL.iter().filter(begins).min_by_key(|system| system.name.len()).copied()
 }
 
-/// The system whose usual port this is. A port of the web says nothing of a database.
+/// Returns the system with this usual port. A web port does not identify a database.
 fn by_port(port: u16) -> Option<System> {
     let is_general = |system: &System| TOO_GENERAL.contains(&system.name);
     let of_system = System::ALL.iter().find(|system| system.port == port && !is_general(system)).copied();

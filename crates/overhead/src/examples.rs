@@ -1,4 +1,4 @@
-//! What only the packets say, for the page of a report: what could be saved, what was when, and operations byte by byte.
+//! Parts of a report page that only the packets provide: advice, activity over time, and operations byte by byte.
 
 use crate::cli::Which;
 use crate::keys::{KeyFiles, KeyReader};
@@ -14,17 +14,17 @@ use overhead_report::text::counted;
 use overhead_report::{PageExample, PageExtras, PageFinding, RunSeries};
 use std::path::{Path, PathBuf};
 
-/// Bytes of packets that a report reads again of its own accord: some seconds.
+/// Most bytes of packets that a report reads again unasked; this takes a few seconds.
 const PACKETS: u64 = 256 << 20;
 
-/// Operations of a run that are shown byte by byte, the largest: each is looked for in the packets.
+/// Operations per run to show byte by byte, the largest first. Each requires a search in the packets.
 const EXAMPLES: usize = 6;
 
-/// Returns what the packets of these runs say, of those whose packets are there; examples only where they are asked for.
+/// Returns the data from those runs that kept their packets, with examples only on request.
 pub fn extras(runs: &[LoadedRun], which: &Which, keys: &KeyFiles, examples: bool) -> Result<PageExtras> {
     let mut extras = PageExtras::default();
     let mut shown = false;
-    // One length of the steps of time, so that the lines of all runs can be set against each other.
+    // All runs use the same time step, so that their lines are comparable.
     let lengths = runs.iter().map(|loaded| length_ns(&loaded.run.run));
     let step_ns = RunSeries::step_ns(lengths.max().unwrap_or(0));
     for loaded in runs {
@@ -40,7 +40,7 @@ pub fn extras(runs: &[LoadedRun], which: &Which, keys: &KeyFiles, examples: bool
             let run = if runs.len() > 1 { loaded.run.name.clone() } else { String::new() };
             let mut series = series(&run, &loaded.run.run, step_ns);
             extras.findings.extend(findings(&run, &capture, keys, &mut series)?);
-            // Between windows of a sample nothing is known.
+            // A sampled run has no data between its windows.
             extras.series.extend(Some(series).filter(|_| loaded.run.run.sample.is_none()));
         }
         if examples {
@@ -58,7 +58,7 @@ fn length_ns(run: &Run) -> u64 {
     run.source.last_ns.saturating_sub(run.source.first_ns)
 }
 
-/// Returns the series of a run without operations yet.
+/// Returns a series for a run, still without operations.
 fn series(name: &str, run: &Run, step_ns: u64) -> RunSeries {
     let mut series = RunSeries::new(name, run.source.first_ns, run.source.last_ns, step_ns);
     let command = run.environment.as_ref().map(|machine| machine.command_line.as_slice());
@@ -66,10 +66,10 @@ fn series(name: &str, run: &Run, step_ns: u64) -> RunSeries {
     series
 }
 
-/// Returns how long a capture's warm-up was, as its command line has it.
+/// Returns the length of a capture's warm-up, according to its command line.
 fn warmup_ns(command: &[String]) -> Option<u64> {
     const OPTION: &str = "--warmup";
-    // What comes after `--` is another program's.
+    // Arguments after `--` belong to another program.
     let own = command.split(|word| word == "--").next()?;
     let at = own
         .iter()
@@ -79,13 +79,13 @@ fn warmup_ns(command: &[String]) -> Option<u64> {
     u64::try_from(duration(length).ok()?.as_nanos()).ok()
 }
 
-/// Packets, and how they are read.
+/// Packets, and the choice of connections in them.
 struct Packets {
     files: Vec<PathBuf>,
     which: Which,
 }
 
-/// Returns the packets of a run; `None` where they are not kept.
+/// Returns the packets of a run, if they were kept.
 fn packets(path: &Path, which: &Which) -> Option<Packets> {
     match KeptRun::open(path) {
         Ok(Some(kept)) => Some(Packets { which: kept.which(which), files: kept.packets }),
@@ -95,7 +95,7 @@ fn packets(path: &Path, which: &Which) -> Option<Packets> {
 }
 
 fn findings(run: &str, capture: &Packets, keys: &KeyFiles, series: &mut RunSeries) -> Result<Vec<PageFinding>> {
-    // What there is to say of the packets, the record says.
+    // The record already has the warnings about the packets.
     let mut warnings = Warnings::default();
     let keys = KeyReader::read(keys, &mut warnings)?;
     let advice = advise::read(&capture.files, &capture.which, &keys, &mut warnings, series)?;
@@ -128,7 +128,7 @@ fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
     }
 }
 
-/// Returns the first operation of each of the largest kinds of a run.
+/// Returns the first operation for each of the run's largest names.
 fn of_run(loaded: &LoadedRun, several: bool, capture: &Packets, keys: &KeyFiles) -> Result<Vec<PageExample>> {
     let mut rows: Vec<&OperationRow> =
         loaded.run.run.operations.iter().filter(|row| row.class == Class::Workload).collect();

@@ -1,4 +1,4 @@
-//! From what went wrong to the exit status.
+//! Maps errors to exit statuses.
 
 use anyhow::Error;
 use overhead_model::exit::{ABORTED, COMPLETE, FAILED, USAGE, say_lines, sentence};
@@ -6,21 +6,21 @@ use overhead_model::say;
 use std::io;
 use std::process::ExitCode;
 
-/// A fault with an exit status of its own.
+/// An error with its own exit status.
 #[derive(Debug)]
 pub struct StatusFault {
-    /// The status.
+    /// The exit status.
     pub status: u8,
     message: String,
 }
 
 impl StatusFault {
-    /// Returns a wrong command line that clap could not know of.
+    /// Returns a usage error that clap cannot detect.
     pub fn usage(message: String) -> Self {
         Self { status: USAGE, message }
     }
 
-    /// Returns that somebody asked to end, of a capture twice. `kept` says what there is of the run.
+    /// Returns the error for a user's request to stop; a capture needs two requests. `kept` describes what remains of the run.
     pub fn aborted(kept: &str) -> Self {
         Self { status: ABORTED, message: format!("aborted: {kept}") }
     }
@@ -34,7 +34,7 @@ impl std::fmt::Display for StatusFault {
 
 impl std::error::Error for StatusFault {}
 
-/// Prints what went wrong, if anything did, and gives the status. A reader that went away is not an error.
+/// Prints the error, if there is one, and returns the status. A closed reader is not an error.
 pub fn code(result: Result<u8, Error>) -> ExitCode {
     let error = match result {
         Ok(status) => return ExitCode::from(status),
@@ -42,11 +42,11 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
     };
     if let Some(clap) = error.downcast_ref::<clap::Error>() {
         return ExitCode::from(if clap.use_stderr() {
-            // In plain text: it quotes the command line.
+            // Plain text, because it quotes the command line.
             say_lines(&clap.render().to_string());
             USAGE
         } else {
-            // Help and version are no errors.
+            // Help and version are not errors.
             let _ = clap.print();
             COMPLETE
         });

@@ -1,4 +1,4 @@
-//! `overhead export`: hands over to `overhead-export`, which has the writer of Parquet.
+//! `overhead export`: runs `overhead-export`, which contains the Parquet writer.
 
 use crate::hand_over::become_program;
 use anyhow::Result;
@@ -17,7 +17,7 @@ pub struct ExportArgs {
 }
 
 impl ExportArgs {
-    /// Becomes that program; comes back only where it cannot be started.
+    /// Replaces this process with `overhead-export`; on Unix, returns only if that cannot start.
     pub fn run(self) -> Result<u8> {
         let help = self.help.then(|| OsString::from("--help"));
         become_program("export", "overhead-export", help.into_iter().chain(self.arguments))

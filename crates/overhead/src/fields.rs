@@ -1,4 +1,4 @@
-//! The fields of a run's messages: from its packets into its record.
+//! Reads the fields of a run's messages from its packets into its record.
 
 use crate::inputs;
 use crate::keys::KeyReader;
@@ -10,7 +10,7 @@ use overhead_model::{Account, Class, Protocol, Run, Side};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-/// Reads whole files, and adds the fields in them to the record that was made of the same files.
+/// Reads whole files and adds their fields to the record made from the same files.
 pub fn read(run: &mut Run, files: &[PathBuf], selection: Selection, keys: &KeyReader) -> Result<()> {
     let mut sums = FieldSums::default();
     let mut dissector = dissector(&mut sums, selection, keys);
@@ -20,7 +20,7 @@ pub fn read(run: &mut Run, files: &[PathBuf], selection: Selection, keys: &KeyRe
     Ok(())
 }
 
-/// Returns a dissector that sums fields up.
+/// Returns a dissector that sums up fields.
 pub fn dissector<'a>(
     sums: &'a mut FieldSums,
     selection: Selection,
@@ -29,10 +29,10 @@ pub fn dissector<'a>(
     Dissector::new(selection, sums as &mut dyn Reading).with_keys(keys.log())
 }
 
-/// The fields of each statement of a row.
+/// The fields of each statement in a row.
 type StatementFields = Vec<(String, Vec<FieldRow>)>;
 
-/// Adds the fields to the rows that they are of, and to their statements, where a row has several.
+/// Adds the fields to their rows, and to the statements of rows that have several.
 pub fn add(run: &mut Run, sums: FieldSums) {
     let mut rows: HashMap<(Protocol, Class, String, &str), StatementFields> = HashMap::new();
     for (RowName { protocol, class, name, via, statement }, fields) in sums.into_rows() {
@@ -46,7 +46,7 @@ pub fn add(run: &mut Run, sums: FieldSums) {
         if let [_, _, ..] = row.statements.as_slice() {
             for named in &mut row.statements {
                 let same = statements.iter().find(|(statement, _)| *statement == named.text);
-                // What was told apart for a part of the run only has fields of more operations than are counted in it.
+                // For a statement distinguished only during part of the run, the fields cover more operations than it counts.
                 let all = named.request.payload_bytes + named.response.payload_bytes;
                 let is_whole = |fields: &[FieldRow]| fields.iter().map(|field| field.bytes).sum::<u64>() == all;
                 named.fields = same.filter(|(_, fields)| is_whole(fields)).map(|(_, fields)| fields.clone());
@@ -56,7 +56,7 @@ pub fn add(run: &mut Run, sums: FieldSums) {
     }
 }
 
-/// Adds equal fields up, in order of side, account and name.
+/// Sums up equal fields, in order of side, account and name.
 fn added(fields: impl Iterator<Item = FieldRow>) -> Vec<FieldRow> {
     let mut sums: BTreeMap<(Side, Account, String), u64> = BTreeMap::new();
     for FieldRow { side, account, field, bytes } in fields {

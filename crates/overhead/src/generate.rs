@@ -1,5 +1,5 @@
-//! `overhead generate`: man pages and shell completions from the definition of the command line, for packages and
-//! `make install`. Hidden from `--help`.
+//! `overhead generate`: writes man pages and shell completions from the command line's definition, for packages and `make
+//! install`. Hidden from `--help`.
 
 use crate::cli;
 use anyhow::{Context, Result};
@@ -16,11 +16,10 @@ pub struct Generate {
     folder: PathBuf,
 }
 
-/// Shells that get a completion, and the folder each one's lies in.
+/// Shells with completions, and the folder for each.
 const SHELLS: [(Shell, &str); 3] = [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")];
 
 impl Generate {
-    /// Writes the files.
     pub fn run(self) -> Result<u8> {
         let status = generate(&cli::command(), "overhead", &self.folder)?;
         complete_beside(&self.folder)?;
@@ -28,10 +27,10 @@ impl Generate {
     }
 }
 
-/// Verbs that are programs of their own: these write their own completions, which lie beside those of `overhead`.
+/// Verbs that are separate programs, each with its own completions next to those of `overhead`.
 const BESIDE: [&str; 2] = ["bench", "export"];
 
-/// Has the completions of `overhead` hand over to those of the programs beside it, behind their verbs.
+/// Makes the completions of `overhead` delegate to those of separate programs after their verbs.
 fn complete_beside(folder: &Path) -> Result<()> {
     let edit = |name: &str, change: &dyn Fn(String) -> String| {
         let path = folder.join(name);
@@ -41,7 +40,7 @@ fn complete_beside(folder: &Path) -> Result<()> {
     edit("fish/overhead.fish", &|text| text + include_str!("generate/beside.fish"))?;
     edit("zsh/_overhead", &|text| {
         BESIDE.iter().fold(text, |text, verb| {
-            // The first is the verb's own, the second that of `help`.
+            // The first match belongs to the verb, the second to `help`.
             let begins = format!("({verb})\n");
             let hands_over = format!(
                 "{begins}(( CURRENT > 1 && $+functions[_overhead-{verb}] )) && words[1]=overhead-{verb} && _overhead-{verb} && return\n"
@@ -51,11 +50,11 @@ fn complete_beside(folder: &Path) -> Result<()> {
     })
 }
 
-/// Writes the man pages and shell completions of `program` into folders below this one, which are made.
+/// Writes the man pages and shell completions of `program` into new folders below `folder`.
 ///
 /// # Errors
 ///
-/// One of them cannot be written.
+/// A file or folder cannot be written.
 pub fn generate(command: &Command, program: &'static str, folder: &Path) -> Result<u8> {
     let pages = made(folder, "man1")?;
     clap_mangen::generate_to(command.clone().name(program), &pages).with_context(|| cannot_write(&pages))?;

@@ -1,4 +1,4 @@
-//! Verbs that are programs of their own, so that this one does without the libraries that they need.
+//! Verbs that are separate programs, which spares this one their libraries.
 
 use anyhow::{Result, anyhow};
 use std::env;
@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Becomes `program`, which does `verb`, with these arguments; where a process cannot, waits for it and returns its status.
+/// Replaces this process with `program`, which implements `verb`. On systems without exec, waits for it and returns its status.
 pub fn become_program(verb: &str, program: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<u8> {
     replaced(Command::new(place(program)).args(arguments)).map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow!(
@@ -30,7 +30,7 @@ fn replaced(command: &mut Command) -> io::Result<u8> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(overhead_model::exit::FAILED))
 }
 
-/// Returns the one beside this program, which is of the same version; else the first on the PATH.
+/// Returns the program next to this one, which has the same version, or else the first on the PATH.
 fn place(program: &str) -> PathBuf {
     let beside = env::current_exe().map(|own| own.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX)));
     beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(program))

@@ -1,4 +1,4 @@
-//! From dissected frames to the run record.
+//! Turns dissected frames into the run record.
 
 use crate::warnings::Warnings;
 use overhead_decode::Note;
@@ -8,29 +8,25 @@ use overhead_model::{Measured, Run};
 use overhead_report::{Aggregate, RunFacts, build_run};
 use std::time::{Duration, Instant};
 
-/// What a run adds to the frames' own totals.
+/// Facts about a run that the frames do not show.
 pub struct Circumstances {
-    /// File or live.
     pub kind: SourceKind,
-    /// Files read or written.
     pub inputs: Vec<Input>,
-    /// Packet files of a live run that wrote several.
+    /// Packet files of a live run, if it wrote several.
     pub rotation: Option<Rotation>,
-    /// Which connections were asked for.
+    /// The requested connections.
     pub selection: Selected,
-    /// Frames the kernel dropped.
+    /// Frames that the kernel dropped.
     pub kernel_drops: Measured<u64>,
     /// Machine and command of a live run.
     pub environment: Option<Environment>,
-    /// Kernel counters.
     pub counters: Measured<Counters>,
-    /// Time in this tool's BPF programs.
+    /// Time spent in this tool's BPF programs, nanoseconds.
     pub bpf_ns: Measured<u64>,
-    /// When the run began.
     pub started: Beginning,
 }
 
-/// The moment at which a run began.
+/// The start of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning {
     time: Instant,
@@ -38,19 +34,19 @@ pub struct Beginning {
 }
 
 impl Beginning {
-    /// Returns the current moment, where other runs of this process came before: what they took is not this run's.
+    /// Returns the current moment, excluding CPU time that this process spent on earlier runs.
     #[cfg(feature = "live")]
     pub fn now() -> Self {
         Self { own_cpu_ns: own_cpu_ns().unwrap_or(0), ..Self::of_the_process() }
     }
 
-    /// Returns the current moment, where all that this process has done was for this run.
+    /// Returns the current moment, counting all CPU time of this process towards the run.
     pub fn of_the_process() -> Self {
         Self { time: Instant::now(), own_cpu_ns: 0 }
     }
 }
 
-/// Returns the record, and with it the exit status.
+/// Returns the record, including the exit status.
 pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Circumstances) -> Run {
     let source = Source {
         kind: facts.kind,
@@ -100,13 +96,13 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
     run
 }
 
-/// Returns whether so many requests were captured after their acknowledgements that the directions had different clocks.
-/// Queues of one network card reorder a few frames; different clocks do it to nearly every request.
+/// Returns whether so many requests were captured after their acknowledgements that the directions had different clocks. Queues
+/// of one network card reorder a few frames; different clocks affect nearly every request.
 fn had_two_clocks(totals: &Totals) -> bool {
     totals.notes.get(&Note::CapturedLate).is_some_and(|late| late.saturating_mul(100) > totals.frames)
 }
 
-/// CPU time of this process so far; absent on systems other than Unix.
+/// Returns the CPU time of this process so far, if the system reports it.
 #[cfg(unix)]
 fn own_cpu_ns() -> Option<u64> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

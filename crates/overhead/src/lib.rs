@@ -1,8 +1,8 @@
 //! `overhead`: what a database protocol costs, in bytes on the wire, system calls and CPU cycles per operation.
 
-// Errors are sentences for whoever typed the command.
+// Errors are sentences for the user of the command.
 #![allow(clippy::missing_errors_doc)]
-// A standard error that is closed, or a reader that went away, is no reason to panic: see `say!` and `print::verbatim`.
+// A closed standard error or reader must not cause a panic: see `say!` and `print::verbatim`.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod advise;
@@ -51,7 +51,7 @@ mod warnings;
 
 use std::process::ExitCode;
 
-/// What other programs need that read captures as this one does: [`overhead-export`](../overhead_export/index.html) is one.
+/// The parts shared by other programs that read captures, such as [`overhead-export`](../overhead_export/index.html).
 pub mod reading {
     pub use crate::analyze::Reading;
     pub use crate::cli::Which;
@@ -65,20 +65,20 @@ pub mod reading {
     pub use crate::warnings::Warnings;
 }
 
-/// Makes the allocator map blocks of a megabyte or more, so that they grow in place and go back when they are freed. glibc raises
-/// this limit as a program runs, and tables that grow next to each other then leave holes three times their own size. A fixed limit
-/// would also fix the size from which glibc trims the heap, at 128 KiB: a compressor that is made and freed would fault in its pages
-/// each time.
+/// Makes the allocator map blocks of a megabyte or more, so that they grow in place and return to the system when freed. By
+/// default, glibc raises this limit while a program runs, and tables that grow next to each other then leave holes three times
+/// their own size. A fixed limit would also fix the heap's trim size at 128 KiB: every compressor, made and freed, would fault
+/// in its pages again.
 pub fn map_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it sets parameters of the allocator, and no other thread runs yet.
+    // SAFETY: The call only sets allocator parameters, and no other thread is running yet.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 2 << 20);
     }
 }
 
-/// Does what the command line says; gives the exit status.
+/// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
     map_large_blocks();
     let command = cli::parse();

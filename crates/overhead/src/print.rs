@@ -1,4 +1,4 @@
-//! Results to standard output, warnings to standard error.
+//! Prints results to standard output and warnings to standard error.
 
 use crate::cli::{Format, Output};
 use crate::warnings::Warnings;
@@ -12,12 +12,11 @@ use overhead_report::{NamedRun, Style, text, view};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Characters in a line where nobody says how many there are.
+/// Default characters per line.
 const PAGE: usize = 80;
-/// Fewer are not believed.
+/// Minimum characters per line; smaller widths are not credible.
 const NARROWEST: usize = 40;
 
-/// Prints a result in the form asked for.
 pub fn result(named: &NamedRun, output: &Output) -> Result<()> {
     let viewed = output.rows.view().map(|options| {
         let mut run = named.run.clone();
@@ -34,14 +33,14 @@ pub fn result(named: &NamedRun, output: &Output) -> Result<()> {
     verbatim(&text)
 }
 
-/// Returns how tables are printed here: as wide as the terminal, or 80 characters where there is none; prose is broken
-/// where people read it, and left in one line for programs.
+/// Returns the table style: as wide as the terminal, or 80 characters without one. Prose wraps for a terminal and stays on one
+/// line for programs.
 pub fn style(color: bool) -> Style {
     let width = terminal_width();
     Style { color, width: Some(width.unwrap_or(PAGE)), prose: width }
 }
 
-/// Opens what packets are written to, standard output for `-`, and returns it behind its name in messages.
+/// Opens the output for packets, standard output for `-`, and returns its name for messages with it.
 pub fn packets(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<(String, Box<dyn Write + Send>)> {
     if path == Path::new("-") {
         return Ok(("standard output".to_owned(), Box::new(io::stdout())));
@@ -49,19 +48,19 @@ pub fn packets(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<(
     Ok((path.display().to_string(), Box::new(open_named(path, mode, owner)?)))
 }
 
-/// Prints a result that is text already. A reader that went away is not an error.
+/// Prints a result that is already text. A closed reader is not an error.
 pub fn verbatim(text: &str) -> Result<()> {
     exit::print(text).context("standard output")
 }
 
-/// Prints findings. Annotations begin with what begins no other line, and have escaped what they say.
+/// Prints findings. Annotations start with a reserved prefix, and their text is escaped.
 pub fn findings(findings: &[Finding], form: FindingForm, file: Option<&Path>) -> Result<()> {
     let text = gate::findings(findings, form, file)?;
     let print = if form == FindingForm::Github { exit::print_as_it_is } else { exit::print };
     print(&text).context("standard output")
 }
 
-/// Repeats the record's warnings on standard error, where the form on standard output does not show them to people.
+/// Repeats the record's warnings on standard error, unless the output form already shows them.
 pub fn warnings(named: &NamedRun, output: &Output) {
     if output.verbose {
         for line in details(&named.run) {
@@ -74,7 +73,7 @@ pub fn warnings(named: &NamedRun, output: &Output) {
     warn(&named.run.warnings);
 }
 
-/// Returns what was read, how connections were chosen, and what it took.
+/// Returns lines about the input, the choice of connections and the cost of the run.
 fn details(run: &Run) -> Vec<String> {
     let Run { source, observer, .. } = run;
     let files = source.inputs.iter().map(|input| {
@@ -102,28 +101,27 @@ fn details(run: &Run) -> Vec<String> {
     files.chain([format!("connections chosen: {chosen}")]).chain(interface).chain(took).collect()
 }
 
-/// Prints the warnings beside a result, and returns the exit status that goes with them.
+/// Prints the warnings and returns their exit status.
 pub fn settled(warnings: Warnings) -> u8 {
     let (warnings, status) = warnings.settle();
     warn(&warnings);
     status
 }
 
-/// Names a file that was written, on standard error.
+/// Prints the path of a written file on standard error.
 pub fn path(path: &Path, output: &Output) {
     if !output.quiet {
         say!("{}", path.display());
     }
 }
 
-/// Prints warnings on standard error.
 pub fn warn(warnings: &[String]) {
     for warning in warnings {
         say!("overhead: warning: {warning}");
     }
 }
 
-/// Returns what `COLUMNS` says, else the width of the terminal; `None` where there is neither.
+/// Returns the width from `COLUMNS`, or else that of the terminal, if there is one.
 fn terminal_width() -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let measured = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));

@@ -1,4 +1,4 @@
-//! What a link of another MTU, or a cable, would carry of a run's packets: modelled, beside what was measured.
+//! Models the cost of a run's packets on a link with another MTU or on a cable, next to the measured cost.
 
 use crate::keys::KeyReader;
 use clap::Args;
@@ -18,7 +18,7 @@ pub struct ProjectArgs {
     physical: bool,
 }
 
-/// Reads `mtu=1500`.
+/// Parses `mtu=1500`.
 fn mtu(text: &str) -> Result<u32, String> {
     // RFC 791: every link carries packets of 68 bytes.
     let mtu = text.strip_prefix("mtu=").and_then(|mtu| mtu.parse().ok()).filter(|mtu| (68..=65_535).contains(mtu));
@@ -28,19 +28,19 @@ fn mtu(text: &str) -> Result<u32, String> {
 }
 
 impl ProjectArgs {
-    /// Returns what is to be modelled; `None` where nothing is.
+    /// Returns the link to model, if there is one.
     pub fn model(&self) -> Option<LinkModel> {
         let model = LinkModel { mtu: self.project, is_physical: self.physical };
         (model != LinkModel::default()).then_some(model)
     }
 }
 
-/// Returns a dissector of what such a link carries.
+/// Returns a dissector for the traffic on such a link.
 pub fn dissector(model: LinkModel, selection: Selection, keys: &KeyReader) -> Dissector<Aggregate> {
     Dissector::new(selection, Aggregate::new().without_statements()).with_keys(keys.log()).with_model(model)
 }
 
-/// Adds what was dissected to the record.
+/// Adds the dissected traffic to the record.
 pub fn add(run: &mut Run, model: LinkModel, dissector: Dissector<Aggregate>) {
     let modelled = dissector.modelled();
     let (aggregate, totals) = dissector.finish();

@@ -1,4 +1,4 @@
-//! One run among several of a command: captured into a folder of its own, with what the command printed kept beside it.
+//! One of several runs of a command, captured into a separate folder together with the command's output.
 
 use crate::capture::{CaptureArgs, Captured, CommandOutput, Folder, PRINTED, Signals, Written};
 use crate::redact;
@@ -10,32 +10,27 @@ use overhead_report::load_run;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A run that is to be made.
+/// A planned run.
 #[derive(Clone, Debug)]
 pub struct Repetition {
-    /// Where it goes.
     pub folder: PathBuf,
-    /// What it is called.
     pub name: String,
-    /// The command.
     pub command: Vec<String>,
-    /// Whether it is kept; a run that warms up is not.
+    /// Whether to keep the run; a warm-up run is not kept.
     pub keep: bool,
 }
 
-/// How a run ended.
 #[derive(Debug)]
 pub enum RunEnd {
-    /// It was measured.
     Done(Box<Run>),
-    /// The command failed, in these words.
+    /// The command failed, with this message.
     Failed(String),
-    /// Somebody asked for the end: what was measured of it is not kept.
+    /// The user asked to end; nothing of the run is kept.
     Interrupted,
 }
 
 impl Repetition {
-    /// Returns the record of this run, where it was made before and the command did not fail.
+    /// Returns the record of an earlier run of the same command, unless that failed.
     pub fn made_before(&self) -> Option<Run> {
         let run = load_run(self.folder.join(RECORD)).ok()?;
         let workload = run.environment.as_ref()?.workload.as_ref()?;
@@ -44,11 +39,11 @@ impl Repetition {
         (is_this && succeeded).then_some(run)
     }
 
-    /// Captures while the command runs. What is in the folder of a run before is replaced.
+    /// Captures while the command runs, and replaces an earlier run in the folder.
     ///
     /// # Errors
     ///
-    /// What keeps a capture from being made or written, and a second demand to end.
+    /// The capture cannot be made or written, or the user asked to end for the second time.
     pub async fn make(&self, capture: &CaptureArgs, signals: &mut Signals) -> Result<RunEnd> {
         let mut capture = capture.clone();
         capture.command.clone_from(&self.command);
@@ -61,14 +56,14 @@ impl Repetition {
         Arc::new(capture).session(signals, Some(Arc::new(folder)), CommandOutput::Kept(printed), conclude).await
     }
 
-    /// Returns what the command has printed on its standard output; nothing where that is not kept.
+    /// Returns the command's standard output; empty if it was not kept.
     pub fn printed(&self) -> String {
         let bytes = read_text(&self.folder.join(PRINTED[0])).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
-/// Writes the run, or takes its folder away.
+/// Writes the run, or removes its folder.
 fn conclude(captured: Captured, keep: bool) -> Result<RunEnd> {
     let Captured { folder, run, ended, .. } = captured;
     let failed = ended.code.filter(|code| ended.by_itself && *code != 0);
@@ -90,7 +85,7 @@ fn conclude(captured: Captured, keep: bool) -> Result<RunEnd> {
     })
 }
 
-/// Returns the status of a command that failed, with the last line that it left behind.
+/// Returns a message with the failed command's status and the last line of its output.
 fn failure(code: i32, folder: Option<&Path>) -> String {
     let last = |name: &&str| {
         let text = read_text(&folder?.join(name)).ok()?;

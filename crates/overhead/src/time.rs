@@ -7,7 +7,7 @@ use std::time::Duration;
 #[cfg(feature = "live")]
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `10`, `500ms`, `2m`.
+/// Parses a duration, such as `10`, `500ms` or `2m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -23,14 +23,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
 }
 
-/// Returns the current time in Unix nanoseconds: never `u64::MAX`, which stands for no time.
+/// Returns the current time in Unix nanoseconds, but never `u64::MAX`, which means no time.
 #[cfg(feature = "live")]
 pub fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX - 1)
 }
 
-/// Returns a duration that is not 0.
+/// Parses a duration other than 0.
 #[cfg(feature = "live")]
 pub fn some_time(text: &str) -> Result<Duration, String> {
     match duration(text)? {
@@ -39,7 +39,6 @@ pub fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time within a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimePoint {
     /// Unix nanoseconds.
@@ -63,12 +62,12 @@ pub struct TimeWindow {
 }
 
 impl TimeWindow {
-    /// Returns whether no frame is outside of it.
+    /// Returns whether the window keeps every frame.
     pub const fn is_all(&self) -> bool {
         self.from.is_none() && self.to.is_none() && self.warmup.is_none()
     }
 
-    /// Refuses windows that no frame can be in.
+    /// Rejects windows that no frame can be in.
     pub fn check(&self) -> Result<(), StatusFault> {
         use TimePoint::{After, At};
         match (self.begin(), self.to) {
@@ -79,18 +78,18 @@ impl TimeWindow {
         }
     }
 
-    /// Returns what it comes to, in Unix nanoseconds, for a capture whose first frame is of `first_ns`.
+    /// Returns the window in Unix nanoseconds for a capture whose first frame has the time `first_ns`.
     pub fn of(&self, first_ns: u64) -> (Bound<u64>, Bound<u64>) {
         let absolute = |moment: TimePoint| match moment {
             TimePoint::At(ns) => ns,
             TimePoint::After(ns) => first_ns.saturating_add(ns),
         };
-        // A broken time stamp may be the latest that there is.
+        // A broken time stamp may be the greatest possible, so the default has no upper bound.
         let to = self.to.map_or(Bound::Unbounded, |to| Bound::Excluded(absolute(to)));
         (Bound::Included(self.begin().map_or(0, absolute)), to)
     }
 
-    /// Returns which options leave frames out.
+    /// Returns the options that leave frames out.
     pub fn options(&self) -> &'static str {
         match (self.warmup.is_some(), self.to.is_some()) {
             (true, true) => "--warmup and --to",
@@ -105,7 +104,7 @@ impl TimeWindow {
     }
 }
 
-/// `+2s` and `1.5s` after the first frame; `1700000000.25` and `2026-01-31T12:00:00Z` by the clock.
+/// Parses `+2s` and `1.5s` as times after the first frame; `1700000000.25` and `2026-01-31T12:00:00Z` as absolute times.
 fn moment(text: &str) -> Result<TimePoint, String> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));

@@ -68,7 +68,7 @@ enum AdviceForm {
     Markdown,
 }
 
-/// What `--what-if` supposes.
+/// The hypothesis of `--what-if`.
 #[derive(Clone, Copy, Debug)]
 struct Hypothesis {
     rule: &'static str,
@@ -101,7 +101,7 @@ impl FromStr for Hypothesis {
 }
 
 impl Advise {
-    /// Reads the files once and prints what was found.
+    /// Reads the files once and prints the findings.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
         let keys = KeyReader::read(&self.keys, &mut warnings)?;
@@ -147,7 +147,7 @@ impl Advise {
     }
 }
 
-/// Returns what packets show, and tells a series of each operation of the workload, in one reading.
+/// Reads packets once, returns advice about them, and adds each workload operation to the series.
 pub fn read(
     files: &[PathBuf],
     which: &Which,
@@ -187,11 +187,11 @@ fn read_by(
     Ok(dissector.finish().1)
 }
 
-/// An observer, and beside it the series that hears when each operation of the workload began.
+/// Observes traffic, and adds each workload operation's start to the series.
 struct OverTime<'a> {
     observer: AdviceObserver,
     series: &'a mut RunSeries,
-    /// Rows of the workload, as the observer numbers them.
+    /// Workload rows, as the observer numbers them.
     workload: BTreeSet<RowId>,
 }
 
@@ -228,27 +228,25 @@ impl Tally for OverTime<'_> {
     }
 }
 
-/// Returns the operations that a finding is about.
 pub fn subject(finding: &AdviceFinding) -> String {
     text::label(&finding.subject)
 }
 
-/// Returns what shows it, and how to look at one of the operations; both may be empty.
+/// Returns the evidence and how to look at one of the operations; both may be empty.
 pub fn shown_by(finding: &AdviceFinding) -> [String; 2] {
     text::shown_by(finding)
 }
 
-/// Returns how far a finding can be relied on, in a word or two.
+/// Returns how reliable a finding is, in a word or two.
 pub fn certainty(finding: &AdviceFinding) -> &'static str {
     text::certainty(finding)
 }
 
-/// Returns what a finding would save, in words.
 pub fn saving(finding: &AdviceFinding) -> String {
     text::saving(finding)
 }
 
-/// Applies a rule, or says why that cannot be. Where the rule finds nothing, nothing changes.
+/// Applies a rule, or returns an error if that is impossible. A rule without findings changes nothing.
 fn applied(rule: &'static str, seen: &SeenTraffic, advice: &Advice) -> Result<WhatIf> {
     let findings: Vec<&AdviceFinding> = advice.findings.iter().filter(|finding| finding.rule == rule).collect();
     let guessed = findings.iter().find(|finding| finding.certainty == Certainty::AtMost);

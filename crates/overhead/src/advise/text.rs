@@ -6,20 +6,19 @@ use overhead_report::Style;
 use overhead_report::text::{clean, counted, grouped, markdown_cell, wrapped};
 use std::fmt::Write as _;
 
-/// How it is to look.
 #[derive(Clone, Copy, Debug)]
 pub struct AdviceStyle {
-    /// Of the terminal.
+    /// Style for a terminal.
     pub style: Style,
-    /// As Markdown.
+    /// Write Markdown.
     pub markdown: bool,
 }
 
-/// Lines of evidence for each finding; the rest is in JSON.
+/// Most lines of evidence per finding; the JSON has the rest.
 const EVIDENCE: usize = 6;
 const BOLD: &str = "1";
 
-/// Returns all findings.
+/// Returns all findings as text.
 pub fn advice(advice: &Advice, style: AdviceStyle) -> String {
     let mut out = String::new();
     let head = format!(
@@ -57,7 +56,6 @@ fn finding(out: &mut String, number: usize, finding: &AdviceFinding, style: Advi
     style.line(out, "unknown", finding.unknown);
 }
 
-/// Returns the operations that a finding is about.
 pub fn label(subject: &FindingSubject) -> String {
     let via = if subject.via.is_empty() { String::new() } else { format!(" ({})", subject.via) };
     format!("{} {}{via}", subject.protocol, subject.name)
@@ -68,7 +66,7 @@ fn evidence(evidence: &ByteEvidence) -> String {
     format!("{} {account} {field} {} B", side.name(), grouped(*bytes))
 }
 
-/// Returns what shows a finding, and how to look at one of its operations; both may be empty.
+/// Returns the evidence for a finding and how to look at one of its operations; both may be empty.
 pub fn shown_by(finding: &AdviceFinding) -> [String; 2] {
     let evidence = finding.evidence.iter().take(EVIDENCE).map(evidence);
     let rest = finding.evidence.len().saturating_sub(EVIDENCE);
@@ -84,7 +82,7 @@ pub fn shown_by(finding: &AdviceFinding) -> [String; 2] {
     [evidence.join("; "), example.unwrap_or_default()]
 }
 
-/// Returns how far a finding can be relied on.
+/// Returns how reliable a finding is.
 pub fn certainty(finding: &AdviceFinding) -> &'static str {
     match finding.certainty {
         Certainty::Exact => "exactly",
@@ -93,7 +91,7 @@ pub fn certainty(finding: &AdviceFinding) -> &'static str {
     }
 }
 
-/// Returns what a finding would save, in a sentence.
+/// Returns what a finding would save, as a sentence.
 pub fn saving(finding: &AdviceFinding) -> String {
     let Saving { bytes, bytes_per_operation, percent_of_wire, ns, ms_per_operation, percent_of_waiting } =
         finding.saving;
@@ -120,7 +118,7 @@ pub fn saving(finding: &AdviceFinding) -> String {
     format!("{certainty} {} ({operations})", parts.join("; "))
 }
 
-/// Returns the ledger before and after.
+/// Returns the ledger before and after a change.
 pub fn what_if(what_if: &WhatIf, style: AdviceStyle) -> String {
     let WhatIf { rule, certainty, before, after, rows, computed } = what_if;
     let mut out = String::new();
@@ -165,7 +163,7 @@ impl AdviceStyle {
         if self.style.color { format!("\x1b[{BOLD}m{text}\x1b[0m\n") } else { format!("{text}\n") }
     }
 
-    /// Adds a line with what it is before it.
+    /// Adds a line that starts with a label.
     fn line(self, out: &mut String, what: &str, text: &str) {
         if self.markdown {
             let what = if what.is_empty() { String::new() } else { format!("**{}:** ", markdown_cell(what)) };

@@ -1,9 +1,9 @@
-//! Whether two records have the same figures, names aside.
+//! Compares the figures of two records, apart from names.
 
 use overhead_model::Run;
 use serde_json::{Map, Value};
 
-/// Members of a record that are of the reading, or texts.
+/// Members of a record that depend on the reading, or are text.
 const ASIDE: [&str; 11] = [
     "tool",
     "environment",
@@ -17,10 +17,10 @@ const ASIDE: [&str; 11] = [
     "latency_within",
     "fields",
 ];
-/// Statements of a row in a record. Of more, which these are depends on their texts.
+/// Statements of a row in a record. If there are more, the texts decide which ones are kept.
 const STATEMENTS: usize = 100;
 
-/// Returns in which figures a copy's record differs from its original's, each in a phrase; none where it does not.
+/// Returns the figures that differ between the records of a copy and its original, one phrase each.
 pub fn differences(original: &Run, copy: &Run) -> Vec<String> {
     let mut runs = [original, copy].map(|run| figures(serde_json::to_value(run).unwrap_or_default()));
     forget_new_names(&mut runs);
@@ -30,7 +30,7 @@ pub fn differences(original: &Run, copy: &Run) -> Vec<String> {
     found
 }
 
-/// Forgets names of operations that only one of them has: what is no command of the protocol's has another name in the copy.
+/// Removes operation names that only one record has: the copy renames anything but a command of the protocol.
 fn forget_new_names(runs: &mut [Value; 2]) {
     let names = |run: &mut Value| members(run, "operations").iter().map(|row| row["name"].clone()).collect::<Vec<_>>();
     let known = runs.each_mut().map(names);
@@ -68,7 +68,7 @@ fn figures(mut run: Value) -> Value {
     for connection in members(&mut run, "connections") {
         forget(connection, "client");
         forget(connection, "server");
-        // Of these, words stay that everybody uses.
+        // Software names keep well-known words.
         forget(connection, "client_software");
         forget(connection, "server_software");
     }
@@ -128,7 +128,7 @@ fn objects(path: &str, a: &Map<String, Value>, b: &Map<String, Value>, found: &m
     }
 }
 
-/// What an element of a list is called.
+/// Returns a title for an element of a list.
 fn title(row: &Value) -> String {
     let of = |name| row.get(name).and_then(Value::as_str).unwrap_or_default();
     let title = [of("class"), of("name"), of("via")].join(" ");

@@ -1,4 +1,4 @@
-//! `overhead analyze --anonymise`: a copy of captures without user data, held against the original before it is believed.
+//! `overhead analyze --anonymise`: copies captures without user data and checks the copy against the original.
 
 mod compare;
 
@@ -18,7 +18,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Differences that are named; the others are counted.
+/// Most differences to name; the rest are counted.
 const NAMED: usize = 5;
 
 /// Where a copy goes.
@@ -38,7 +38,7 @@ fn key(hex: &str) -> Result<Key> {
 }
 
 impl AnonymiseArgs {
-    /// Complains where the copy cannot be made, before anything is read.
+    /// Fails if the copy cannot be made, before anything is read.
     pub fn check(&self, reading: &Reading) -> Result<()> {
         let Some(out) = &self.anonymise else { return Ok(()) };
         if out.exists() {
@@ -57,7 +57,7 @@ impl AnonymiseArgs {
         Ok(())
     }
 
-    /// Writes the copy, and returns the warnings about it. `run` is the record of the original.
+    /// Writes the copy and returns warnings about it. `run` is the record of the original.
     pub fn copy(&self, reading: &Reading, run: &Run) -> Result<Warnings> {
         let mut warnings = Warnings::default();
         let Some(out) = &self.anonymise else { return Ok(warnings) };
@@ -82,7 +82,7 @@ impl AnonymiseArgs {
     }
 }
 
-/// Says in which figures the copy differs from its original.
+/// Adds warnings for figures that differ between the copy and its original.
 fn of_differences(out: &Path, differences: &[String], warnings: &mut Warnings) {
     let more = differences.len().saturating_sub(NAMED);
     for difference in differences.iter().take(NAMED) {
@@ -97,12 +97,12 @@ fn of_differences(out: &Path, differences: &[String], warnings: &mut Warnings) {
     }
 }
 
-/// Prints what there is to say of a copy, and returns the status that goes with it and with that of the record.
+/// Prints the warnings about a copy, and returns the higher of their status and the record's.
 pub fn settled(warnings: Warnings, status: u8) -> u8 {
     print::settled(warnings).max(status)
 }
 
-/// Takes frames to the copy, until that fails.
+/// Passes frames to the copy until that fails.
 struct Copier {
     copy: Anonymiser,
     failed: Option<io::Error>,
@@ -134,7 +134,7 @@ fn unwritable(out: &Path) -> String {
     format!("{}: no copy can be made beside it: make room there or choose another place", out.display())
 }
 
-/// Returns a file in the folder of the copy that is gone when it is closed.
+/// Returns a temporary file in the copy's folder, deleted on close.
 fn scratch(out: &Path) -> Result<File> {
     let name = out.file_name().ok_or_else(|| anyhow!("{}: --anonymise needs the name of a file", out.display()))?;
     let path = out.with_file_name(format!(".{}.{}", name.display(), std::process::id()));
@@ -154,13 +154,13 @@ fn random_key() -> Result<Key> {
     Ok(Key::new(key))
 }
 
-/// Creates the copy, which others may read.
+/// Creates the copy, readable by others.
 fn created(out: &Path, options: &WriterOptions) -> Result<PcapngWriter<Box<dyn Write + Send>>> {
     let (name, file) = print::packets(out, 0o666, caller::owner()).with_context(|| unwritable(out))?;
     Ok(PcapngWriter::new(&name, file, options)?)
 }
 
-/// Writes the copy as pcapng, with as many interfaces as frames came from.
+/// Writes the copy as pcapng, with one interface for each interface of the original frames.
 fn write(out: &Path, mut frames: CopiedFrames) -> Result<u64> {
     let mut interfaces: Vec<(u32, LinkType)> = Vec::new();
     let mut writer = None;
@@ -173,7 +173,7 @@ fn write(out: &Path, mut frames: CopiedFrames) -> Result<u64> {
         let from = (frame.interface, frame.link);
         let known = interfaces.iter().position(|known| *known == from);
         if known.is_none() {
-            // The first one is there.
+            // The file starts with its first interface.
             if !interfaces.is_empty() {
                 writer.add_interface(&options)?;
             }

@@ -1,4 +1,4 @@
-//! The databases that listen on this host, how each is captured, and the command for it.
+//! The databases that listen on this host, with the command to capture each.
 
 use crate::caller;
 use crate::capture::choose_interface;
@@ -9,26 +9,25 @@ use overhead_kernel::{ProcessTls, process_tls, tcp_connections};
 use overhead_report::text::{clean, quoted, wrapped};
 use std::fmt::Write;
 
-/// Columns of a terminal that shows it all.
+/// Line width in columns.
 const WIDTH: usize = 80;
-/// What lies below the line of a database begins here.
+/// Indent of the lines below a database's title.
 const INDENT: &str = "     ";
-/// UNIX sockets named of one database.
+/// Most UNIX sockets to name per database.
 const SOCKETS: usize = 3;
 
-/// What a database is captured from, and how that is said on a command line.
+/// Source of a database's packets, as the command line names it.
 enum Place {
-    /// An interface of this network namespace.
     Here(String),
-    /// An interface of a container's.
+    /// An interface of a container.
     Container { name: String, interface: String },
-    /// A network namespace that is no container's.
+    /// A network namespace outside any container.
     Apart { pid: u32, interface: String },
-    /// Not from packets.
+    /// No packets are available.
     Nowhere,
 }
 
-/// Returns the listing; whether there are counters was tried before.
+/// Returns the listing; `has_counters` is the result of an earlier check.
 pub fn listing(has_counters: bool) -> String {
     let mut out = "\nDatabases that listen here, in all network namespaces:\n".to_owned();
     let containers = match HostContainers::of(&HostPaths::default()) {
@@ -47,7 +46,7 @@ pub fn listing(has_counters: bool) -> String {
     out
 }
 
-/// Writes what there is to say of one; writing to a string does not fail.
+/// Writes the entry for one database. Writing to a string cannot fail.
 fn describe(out: &mut String, database: &Database, has_counters: bool) {
     let place = place(database);
     let _ = writeln!(out, "\n{}", wrapped(&title(database), Some(WIDTH)));
@@ -63,7 +62,7 @@ fn describe(out: &mut String, database: &Database, has_counters: bool) {
     }
 }
 
-/// Writes a line of a label and a text, which goes on below itself.
+/// Writes a label and a text, wrapped under itself.
 fn line(out: &mut String, label: &str, text: &str) {
     let text = wrapped(text, Some(WIDTH - INDENT.len() - 10));
     for (number, part) in text.lines().enumerate() {
@@ -72,7 +71,7 @@ fn line(out: &mut String, label: &str, text: &str) {
     }
 }
 
-/// `redis-server (process 812) in container cache (docker 3f2a91c0de12)`.
+/// Returns a title such as `redis-server (process 812) in container cache (docker 3f2a91c0de12)`.
 fn title(database: &Database) -> String {
     let Database { comm, system, by_name, container, .. } = database;
     let taken = if *by_name { String::new() } else { format!(", by its port {}", system.name) };
@@ -88,7 +87,7 @@ fn where_it_listens(database: &Database) -> String {
     tcp.chain(unix).chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns where its packets are; why they cannot be had, where that is so.
+/// Returns the source of a database's packets, or the reason they are unavailable.
 fn place(database: &Database) -> Result<Place, String> {
     if database.network_namespace.is_none() {
         return Ok(Place::Nowhere);
@@ -103,7 +102,7 @@ fn place(database: &Database) -> Result<Place, String> {
     })
 }
 
-/// The interface that most of its connections use; without any, the one that they would.
+/// Returns the interface that most of its connections use; without connections, the one they would use.
 fn interface(database: &Database, interfaces: &[LiveInterface], is_own: bool) -> String {
     let connections = tcp_connections(database.pid(), &database.ports()).unwrap_or_default();
     if is_own && connections.is_empty() && !database.is_local() {
@@ -140,7 +139,7 @@ fn tls(database: &Database) -> String {
     }
 }
 
-/// Returns what to type: for packets, and for the UNIX sockets.
+/// Returns the commands to type for packets and for the UNIX sockets.
 fn commands(database: &Database, place: &Place) -> Vec<String> {
     let sudo = if caller::is_root() { "" } else { "sudo " };
     let system = database.system.name;
@@ -163,8 +162,8 @@ fn commands(database: &Database, place: &Place) -> Vec<String> {
     of_packets.into_iter().chain(of_unix).collect()
 }
 
-/// Returns a name as it is typed into a shell: whoever chose it chooses nothing else that the shell does. `None` for one that cannot
-/// be typed, for characters that are not shown or are no text.
+/// Returns a name quoted for a shell, so that it cannot inject anything. Returns `None` for a name with invisible or invalid
+/// characters.
 fn typed(name: &str) -> Option<String> {
     (clean(name) == name && !name.contains(char::REPLACEMENT_CHARACTER)).then(|| quoted(name))
 }

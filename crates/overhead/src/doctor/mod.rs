@@ -9,8 +9,9 @@ use overhead_capture::live::{LiveOptions, LiveSource};
 use overhead_model::exit::{COMPLETE, FAILED, PARTIAL};
 use std::fmt::Write;
 
-/// Tries everything and prints a line for each, and the databases that could be captured. The status is that of a run here: 0 where nothing would be missing, 3
-/// where something would, 1 where there would be neither packets nor counters.
+/// Tries every measurement and prints a line for each, then the databases that could be captured. Returns the status of a run
+/// on this machine: 0 if it would be complete, 3 if something would be missing, 1 if it would have neither packets nor
+/// counters.
 pub fn run() -> Result<u8> {
     raised(look)
 }

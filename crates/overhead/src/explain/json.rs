@@ -1,4 +1,4 @@
-//! An explanation for programs.
+//! An explanation as JSON.
 
 use super::Explanation;
 use super::text::outcome_name;
@@ -15,13 +15,13 @@ struct Document<'a> {
     operation: About<'a>,
     connection: Option<JsonConnection>,
     frames: Vec<JsonFrame<'a>>,
-    /// Sums over all of the operation, by side.
+    /// Sums over the whole operation, by side.
     accounts: Sides,
-    /// The part of `accounts` that the operation had when it closed: what the distributions of a run hold.
+    /// The part of `accounts` known when the operation closed, as in a run's distributions.
     accounts_at_close: Sides,
-    /// The part of `accounts` beyond the limits on frames and fields.
+    /// The part of `accounts` that exceeds the limits on frames and fields.
     unlisted: Sides,
-    /// What was listed is what the ledger says.
+    /// The listed bytes match the ledger.
     balanced: bool,
 }
 
@@ -54,12 +54,12 @@ struct Sides {
 
 #[derive(Serialize)]
 struct JsonFrame<'a> {
-    /// Absent for bytes that are in no captured frame.
+    /// Absent for bytes that no captured frame contains.
     number: Option<u64>,
     side: &'static str,
     #[serde(flatten)]
     facts: Option<JsonFacts>,
-    /// The operation's share of what is not new payload.
+    /// The operation's share of bytes other than new payload.
     shares: Amounts,
     payload: Vec<JsonEntry<'a>>,
 }
@@ -87,7 +87,7 @@ struct JsonField<'a> {
     #[serde(rename = "field")]
     path: &'a str,
     account: &'static str,
-    /// From the first captured byte of the direction.
+    /// Counted from the first captured byte of this direction.
     stream_offset: u64,
     length: u64,
     #[serde(rename = "field_length")]
@@ -96,15 +96,15 @@ struct JsonField<'a> {
     at: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
-    /// `hex` is in clear; the wire has its ciphertext.
+    /// `hex` is plaintext; the wire carries its ciphertext.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     decrypted: bool,
-    /// Why there is no `hex`.
+    /// Why `hex` is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     absent: Option<&'static str>,
 }
 
-/// The explanation as indented JSON, with a newline at the end.
+/// Returns the explanation as indented JSON with a final newline.
 pub fn render(explanation: &Explanation) -> Result<String> {
     let explained = &explanation.explained;
     let connection = explained.connection.as_ref().map(|summary| JsonConnection {

@@ -9,10 +9,9 @@ use overhead_report::text::{counted, grouped};
 use overhead_report::{ExampleFrame, ExamplePiece, PageExample};
 use std::fmt::Write as _;
 
-/// Bytes of one field that are shown.
+/// Most bytes to show per field.
 const SHOWN: usize = 64;
 
-/// Returns the operation with its frames.
 pub fn example(explanation: &Explanation) -> PageExample {
     let explained = &explanation.explained;
     let (_, name, via) = explained.label.as_ref().map_or((Class::Unmatched, "", ""), |(c, n, v)| (*c, n, v));
@@ -54,7 +53,7 @@ fn field(piece: &FieldPiece) -> ExamplePiece {
     let shown = piece.bytes.get(..SHOWN).unwrap_or(&piece.bytes);
     let mut hex = String::with_capacity(shown.len() * 3);
     for byte in shown {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x} ");
     }
     let hidden = (piece.bytes.len() - shown.len()) as u64;

@@ -6,25 +6,21 @@ use overhead_model::{Account, Amounts, Class, FrameFacts, Outcome, Side};
 use overhead_report::text::{clean, counted, grouped};
 use std::fmt::Write as _;
 
-/// How the text is to look.
 #[derive(Clone, Copy, Debug)]
 pub struct TextStyle {
-    /// Use ANSI escape sequences.
     pub color: bool,
-    /// Show all bytes of long fields.
     pub full: bool,
 }
 
-/// Bytes in a row.
+/// Bytes per row.
 const ROW: usize = 16;
 
-/// Rows of one field that are shown unless all are asked for.
+/// Most rows shown for one field, unless the user asks for all.
 const ROWS: usize = 4;
 
 const GREY: &str = "90";
 const BOLD: &str = "1";
 
-/// Returns the whole explanation.
 pub fn render(explanation: &Explanation, style: TextStyle) -> String {
     let mut page =
         TextPage { style, out: String::new(), explanation, base: [None; 2], first_ns: None, columns_said: false };
@@ -56,7 +52,7 @@ impl TextPage<'_> {
         if self.style.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// What the operation is, and where.
+    /// Writes the operation, its outcome and its connection.
     fn head(&mut self) {
         let explained = &self.explanation.explained;
         let (class, name, via) = explained.label.as_ref().map_or((Class::Unmatched, "", ""), |(c, n, v)| (*c, n, v));
@@ -100,7 +96,7 @@ impl TextPage<'_> {
         self.items(view);
     }
 
-    /// `sender > receiver`.
+    /// Returns `sender > receiver`.
     fn ends(&self, side: Side) -> String {
         let Some(connection) = &self.explanation.explained.connection else {
             return String::new();
@@ -112,7 +108,7 @@ impl TextPage<'_> {
         }
     }
 
-    /// The columns of the rows, said once.
+    /// Writes the column headings once.
     fn columns(&mut self) {
         if !std::mem::replace(&mut self.columns_said, true) {
             let (bytes, text) = ("bytes", "text");
@@ -138,7 +134,7 @@ impl TextPage<'_> {
         }
     }
 
-    /// The rows of one field, or of its part in one frame.
+    /// Writes the rows of one field, or of its part in one frame.
     fn piece(&mut self, side: Side, piece: &FieldPiece) {
         let base = *self.base[side as usize].get_or_insert(piece.offset);
         let at = piece.offset.saturating_sub(base);
@@ -165,7 +161,7 @@ impl TextPage<'_> {
         }
     }
 
-    /// Bytes per account and side.
+    /// Writes the bytes per account and side.
     fn sums(&mut self) {
         let explained = &self.explanation.explained;
         let [request, response] = explained.amounts;
@@ -200,7 +196,7 @@ impl TextPage<'_> {
     }
 }
 
-/// Returns what a frame is made of, and which part of it is this operation's where that is not the whole.
+/// Returns the parts of a frame, and this operation's share if it is not the whole frame.
 pub fn parts(facts: &FrameFacts, view: &FrameView<'_>) -> Vec<String> {
     let wire = format!("{} B", grouped(u64::from(facts.wire_len)));
     let mine: u64 = view.items.iter().map(|item| if let Item::Piece(piece) = item { piece.len } else { 0 }).sum();
@@ -232,7 +228,7 @@ fn amount(account: Account, bytes: u64) -> String {
     format!("{account} {}", grouped(bytes))
 }
 
-/// ` (SYN, ACK)`.
+/// Returns the TCP flags, such as ` (SYN, ACK)`.
 fn flags(facts: &FrameFacts) -> String {
     let flags = facts.flags;
     let set = [(flags.syn, "SYN"), (flags.fin, "FIN"), (flags.rst, "RST"), (flags.ack, "ACK")];
@@ -240,7 +236,7 @@ fn flags(facts: &FrameFacts) -> String {
     if set.is_empty() { String::new() } else { format!(" ({})", set.join(", ")) }
 }
 
-/// Which part of a field a piece is, where it is not the whole, and whether it is what the wire has.
+/// Returns which part of a field a piece covers, if not all of it, and whether it was decrypted.
 pub fn extent(piece: &FieldPiece) -> String {
     let part = (piece.len != piece.field_len)
         .then(|| format!("from byte {} of {}", grouped(piece.field_at), grouped(piece.field_len)));
@@ -249,7 +245,6 @@ pub fn extent(piece: &FieldPiece) -> String {
     if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
-/// Returns why there are no bytes.
 pub fn absence(seen: Seen) -> &'static str {
     match seen {
         Seen::Captured | Seen::Decrypted | Seen::NotKept => "(captured, not shown)",
@@ -278,7 +273,7 @@ fn side_name(side: Side) -> &'static str {
     }
 }
 
-/// How an operation ended, as the JSON names it too.
+/// Returns the name of an outcome, as in the JSON.
 pub fn outcome_name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Ok => "ok",
@@ -293,14 +288,14 @@ fn micros(ns: u64) -> String {
     format!("{}.{}", grouped(ns / 1000), ns % 1000 / 100)
 }
 
-/// `+0.000113`.
+/// Returns a time difference in seconds, such as `+0.000113`.
 fn seconds_between(from_ns: u64, to_ns: u64) -> String {
     let sign = if to_ns < from_ns { '-' } else { '+' };
     let us = to_ns.abs_diff(from_ns) / 1000;
     format!("{sign}{}.{:06}", us / 1_000_000, us % 1_000_000)
 }
 
-/// One of the terminal's own colours, so that it suits the terminal's theme. Families share a hue.
+/// Returns an ANSI colour, so that it suits the terminal's theme. Families share a hue.
 fn color(account: Account) -> &'static str {
     match account {
         Account::Link | Account::Ip | Account::Tcp => GREY,

@@ -1,26 +1,25 @@
-//! Whether the clock that stamped the frames was set back while they were captured. One that was set forward looks like a pause.
+//! Detects whether the clock for time stamps was set back during the capture. A clock set forward looks like a pause.
 
 use super::SLACK_NS;
 use overhead_model::{Frame, LinkType};
 use overhead_report::text::counted;
 use overhead_report::text::number::duration;
 
-/// Interfaces that are told apart: those beyond are not looked at.
+/// Most interfaces to check; further ones are ignored.
 const INTERFACES: usize = 64;
 
-/// The clocks of all interfaces of all files.
 #[derive(Debug, Default)]
 pub struct Clocks {
     /// File, interface, and the time of its last frame.
     last: Vec<(usize, u32, u64)>,
-    /// The one of these that had the last frame.
+    /// Index in `last` of the most recent frame's interface.
     current: usize,
     times: u64,
     by_ns: u64,
 }
 
 impl Clocks {
-    /// Takes in the next frame of a file. Frames of one interface are out of order by less than a step.
+    /// Takes the next frame of a file. Frames of one interface may be slightly out of order without counting as a step.
     #[inline]
     pub fn frame(&mut self, file: usize, frame: &Frame<'_>) {
         if self.last.get(self.current).is_none_or(|last| (last.0, last.1) != (file, frame.interface)) {
@@ -44,14 +43,14 @@ impl Clocks {
 
     #[cold]
     fn step(&mut self, back_ns: u64, frame: &Frame<'_>) {
-        // Pieces of streams come in the order of the streams.
+        // Pieces of streams arrive in stream order, not in time order.
         if frame.link != LinkType::UPPER_PDU {
             self.times += 1;
             self.by_ns = self.by_ns.max(back_ns);
         }
     }
 
-    /// Returns what there is to say of it, in a whole sentence.
+    /// Returns a warning if the clock was set back.
     pub fn set_back(&self) -> Option<String> {
         (self.times > 0).then(|| {
             format!(

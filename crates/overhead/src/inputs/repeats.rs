@@ -1,39 +1,38 @@
-//! Frames that several inputs hold alike: the same file under two names, or sets that overlap.
+//! Finds frames that several inputs share: one file under two names, or overlapping sets.
 //!
-//! A frame is told by its time, length and bytes, never by the name of its file. The first input that brings it has it; in
-//! the others it is a repeat. Where one input has a frame several times, the others repeat it as often.
+//! A frame is identified by its time, length and bytes, never by its file name. The first input that contains a frame keeps it;
+//! in the others it is a repeat. If one input has a frame several times, the others repeat it as often.
 
 use overhead_model::Frame;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Frames remembered at most: more than inputs that are read by time can lie apart.
+/// Most frames to remember, more than the distance between inputs that are merged by time.
 const FRAMES: usize = 1 << 19;
 
-/// Remembers frames where inputs overlap in time.
+/// Remembers frames while inputs overlap in time.
 #[derive(Debug, Default)]
 pub struct Repeats {
     seen: HashMap<u64, Sighting>,
-    /// Frames in order of their first sighting.
+    /// Digests of frames in order of first sighting.
     order: VecDeque<u64>,
-    /// The latest time of any that is remembered.
+    /// The latest time of any remembered frame.
     latest_ns: u64,
-    /// Repeats by the file that has them and the file that had them before.
+    /// Repeats, by the file that repeats a frame and the file that had it first.
     counts: BTreeMap<(usize, usize), u64>,
 }
 
-/// Who has a frame, and how often.
+/// The file that has a frame, and how often.
 #[derive(Debug)]
 struct Sighting {
     file: usize,
     times: u64,
-    /// How often other files have repeated it.
+    /// Other files with this frame, and how often each has repeated it.
     repeated: Vec<(usize, u64)>,
 }
 
 impl Repeats {
-    /// Returns whether another file has brought this frame before. `is_near` says whether another file that is yet to be
-    /// read may hold it.
+    /// Returns whether another file had this frame before. `is_near` means that another, unread file may contain it.
     #[inline]
     pub fn has(&mut self, file: usize, frame: &Frame<'_>, is_near: bool) -> bool {
         if !is_near && (self.seen.is_empty() || frame.time_ns > self.latest_ns) {
@@ -67,14 +66,14 @@ impl Repeats {
         self.seen.insert(digest, Sighting { file, times: 1, repeated: Vec::new() });
     }
 
-    /// Returns how many frames of a file were in another one before, by both.
+    /// Returns pairs of files (the one that repeats frames, and the one that had them first) with the number of frames.
     pub fn counts(&self) -> impl Iterator<Item = (usize, usize, u64)> {
         self.counts.iter().map(|(&(file, before), &frames)| (file, before, frames))
     }
 }
 
 impl Sighting {
-    /// Counts a repeat by this file, where it has had fewer of them than there are.
+    /// Counts a repeat by this file and returns true, unless the file has repeated the frame often enough already.
     fn is_repeated_by(&mut self, file: usize) -> bool {
         if file == self.file {
             return false;

@@ -1,45 +1,43 @@
-//! Inputs that hold the same segments at other times: captures at both ends of a connection, or with clocks that differ.
+//! Finds inputs with the same segments at different times: captures from both ends of a connection, or with different clocks.
 //!
-//! Their frames are not alike (addresses of the link layer, hop limits and times differ), and what is in both would be taken
-//! for retransmissions. Nobody can say which of them to believe, so they are named, not mended.
+//! The frames differ in link-layer addresses, hop limits and times, so their duplicates would look like retransmissions.
+//! Neither file is known to be right, so the tool reports them and repairs nothing.
 
 use overhead_dissect::packet::{Packet, Segment, parse};
 use overhead_model::Frame;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Segments compared at most. Where there are more, a part of them is, the same in each file.
+/// Most segments to compare. If there are more, the same sample is taken from each file.
 const SEGMENTS: usize = 1 << 16;
-/// Files compared at most.
+/// Most files to compare.
 const FILES: usize = 64;
-/// Bytes of payload that tell segments apart, next to their headers.
+/// Bytes of payload to compare, in addition to the headers.
 const PAYLOAD: usize = 64;
-/// Segments that must be the same before files are called twins, and which part of the smaller file's, as a divisor.
+/// Twins share at least `SAME` segments (or all, if there are fewer), and at least one in `PART` of the smaller file's.
 const SAME: u64 = 3;
 const PART: u64 = 10;
 
-/// Compares the segments of several files.
 #[derive(Debug, Default)]
 pub struct Twins {
-    /// The files that have a segment, a bit each, by its digest.
+    /// The files that contain a segment, one bit each, by the segment's digest.
     files: HashMap<u64, u64>,
-    /// Digests with any of these bits are left out.
+    /// Digests with any of these bits set are skipped.
     mask: u64,
 }
 
 /// Two files that hold the same segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Which files.
+    /// Indices of the files.
     pub files: [usize; 2],
-    /// Segments with payload that both have, of those compared.
+    /// Compared segments with payload that both files contain.
     pub same: u64,
-    /// How many of the smaller file were compared.
+    /// Segments compared from the smaller file.
     pub of: u64,
 }
 
 impl Twins {
-    /// Takes in a frame.
     pub fn frame(&mut self, file: usize, frame: &Frame<'_>) {
         let Packet::Tcp(segment) = parse(frame) else { return };
         if segment.payload_len == 0 || file >= FILES {
@@ -57,7 +55,7 @@ impl Twins {
         }
     }
 
-    /// Returns the files that hold the same segments, each pair once.
+    /// Returns pairs of files with the same segments, each pair once.
     pub fn pairs(&self) -> Vec<Pair> {
         let mut counts: HashMap<u64, u64> = HashMap::new();
         self.files.values().for_each(|files| *counts.entry(*files).or_default() += 1);
@@ -76,7 +74,8 @@ impl Twins {
     }
 }
 
-/// Returns what stays the same on the way. A retransmission has another identification or another time stamp among its options.
+/// Returns a digest of the parts that stay the same along the path. A retransmission differs in its identification or its time
+/// stamp option.
 fn digest(segment: &Segment<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (segment.source, segment.destination, segment.seq, segment.ack, segment.ip_id).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! `overhead sweep`: one command with several values of its parameters, each combination run several times under a capture.
+//! `overhead sweep`: captures a command several times for each combination of its parameters' values.
 
 mod args;
 mod parameter;
@@ -21,16 +21,15 @@ use place::Place;
 use plan::order;
 use progress::Progress;
 
-/// Why a sweep ends before its last run.
+/// Why a sweep ends early.
 enum Stop {
-    /// Somebody asked.
+    /// The user asked to stop.
     Asked,
-    /// A capture could not be made.
     Fault(Error),
 }
 
 impl SweepArgs {
-    /// Makes the runs that are not there yet, writes the record after each of them, and prints and draws what they come to.
+    /// Makes the missing runs, writes the record after each, then prints and draws the results.
     pub fn run(mut self) -> Result<u8> {
         self.check()?;
         self.capture = self.capture.settled()?;
@@ -72,7 +71,7 @@ impl SweepArgs {
         );
     }
 
-    /// Warms up, and makes what is missing of each round.
+    /// Runs the warm-up, then the missing runs of each round.
     async fn rounds(&self, progress: &mut Progress, place: &Place, signals: &mut Signals) -> Result<(), Stop> {
         if progress.is_whole() {
             return Ok(());
@@ -97,7 +96,7 @@ impl SweepArgs {
         Ok(())
     }
 
-    /// Runs each combination once. A command that fails for all of them is not tried further.
+    /// Runs each combination once. Gives up if the command fails for all of them.
     async fn warm_up(&self, progress: &Progress, signals: &mut Signals) -> Result<(), Stop> {
         let mut failures = Vec::new();
         for point in &progress.points {
@@ -123,7 +122,7 @@ impl SweepArgs {
         }
     }
 
-    /// Prints and draws what there is.
+    /// Prints and draws the results so far.
     fn conclude(&self, progress: &Progress, place: &Place, stop: Option<Stop>) -> Result<u8> {
         let (made, all) = progress.counts();
         let (partial, fault) = match stop {

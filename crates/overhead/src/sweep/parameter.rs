@@ -1,12 +1,12 @@
-//! The parameters of a command: their values, and their places in it.
+//! The parameters of a command, with their values and placeholders.
 
 use crate::exit::StatusFault;
 use overhead_model::sweep::SweepParameter;
 
-/// Combinations at most: each is a folder of runs, and nobody reads more.
+/// Most combinations: each gets a folder of runs, and nobody reads more.
 const COMBINATIONS: usize = 1_000;
 
-/// Reads `P=1,10,25,50`.
+/// Parses `P=1,10,25,50`.
 pub fn parameter(text: &str) -> Result<SweepParameter, String> {
     let (name, values) = text.split_once('=').ok_or("give a name and its values, such as P=1,10,25,50")?;
     if !is_name(name) {
@@ -27,7 +27,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// Returns all combinations of the values; the last parameter varies fastest.
+/// Returns all combinations of the values. The last parameter varies fastest.
 pub fn combinations(parameters: &[SweepParameter]) -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
     for parameter in parameters {
@@ -39,11 +39,11 @@ pub fn combinations(parameters: &[SweepParameter]) -> Vec<Vec<String>> {
     all
 }
 
-/// Checks that the parameters and the command fit each other.
+/// Checks that the parameters and the command match.
 ///
 /// # Errors
 ///
-/// A name that is used twice, a parameter that is not in the command, braces around something else, too many combinations.
+/// Fails for a repeated name, a parameter that the command does not use, braces around anything else, or too many combinations.
 pub fn check(parameters: &[SweepParameter], command: &[String]) -> Result<(), StatusFault> {
     let fault = |message: String| Err(StatusFault::usage(message));
     let names: Vec<&str> = parameters.iter().map(|parameter| &*parameter.name).collect();
@@ -69,7 +69,7 @@ pub fn check(parameters: &[SweepParameter], command: &[String]) -> Result<(), St
     }
 }
 
-/// Returns the command with these values in their places.
+/// Returns the command with these values in place of its placeholders.
 pub fn filled(command: &[String], parameters: &[SweepParameter], values: &[String]) -> Vec<String> {
     let value = |name: &str| {
         parameters.iter().zip(values).find(|(known, _)| known.name == name).map_or("", |(_, value)| value.as_str())
@@ -82,12 +82,11 @@ pub fn filled(command: &[String], parameters: &[SweepParameter], values: &[Strin
     command.iter().map(|word| pieces(word).into_iter().map(piece).collect()).collect()
 }
 
-/// A piece of a word of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece<'a> {
-    /// As it is, such as braces around what is no name.
+    /// Literal text, including braces around anything but a name.
     Text(&'a str),
-    /// `{{name}}`: what the command sees as `{name}`.
+    /// `{{name}}`, which the command receives as `{name}`.
     Braced(&'a str),
     /// `{name}`.
     Placeholder(&'a str),
@@ -118,7 +117,7 @@ fn pieces(word: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Returns the placeholder at the beginning, and what follows it.
+/// Returns the placeholder at the start, and the text after it.
 fn placeholder(text: &str) -> Option<(Piece<'_>, &str)> {
     let escaped = text.strip_prefix("{{").and_then(|rest| rest.split_once("}}"));
     if let Some((name, after)) = escaped.filter(|(name, _)| is_name(name)) {

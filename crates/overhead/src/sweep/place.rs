@@ -1,4 +1,4 @@
-//! The folder of a sweep: its record, its report, and the folders of its runs below.
+//! The folder of a sweep, with its record, its report and the folders of its runs.
 
 use super::SweepArgs;
 use crate::capture::folder_by_time;
@@ -11,14 +11,14 @@ use overhead_report::sweep::{SWEEP_RECORD, json, load_sweep, replaced_by_sweep, 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// An open folder that is this sweep's alone.
+/// An open folder that belongs only to this sweep.
 #[derive(Debug)]
 pub struct Place {
     folder: OutputFolder,
 }
 
 impl Place {
-    /// Opens the folder, or makes it. What is there of another sweep, or of somebody's, is left as it is.
+    /// Opens or makes the folder. Fails if it holds files from elsewhere, unless the user forces overwriting.
     pub fn open(args: &SweepArgs) -> Result<Self> {
         let capture = &args.capture;
         let Some(path) = capture.folder.as_deref() else {
@@ -52,7 +52,6 @@ impl Place {
         Ok(Self { folder })
     }
 
-    /// Returns where it is.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -70,12 +69,12 @@ impl Place {
         Ok(std::iter::once(record).chain(write_sweep(sweep, &self.folder)?).collect())
     }
 
-    /// Takes the folder away, where this sweep has made it and nothing came of it.
+    /// Removes the folder if this sweep made it and has no results.
     pub fn discard(&self) {
         if !self.folder.is_new() {
             return;
         }
-        // What is not empty holds something of somebody's, and stays.
+        // Folders with other files in them remain.
         for entry in fs::read_dir(self.path()).into_iter().flatten().flatten() {
             let _ = fs::remove_dir(entry.path());
         }
@@ -83,7 +82,7 @@ impl Place {
     }
 }
 
-/// Checks that a sweep that was begun is this one. Values and runs may be more, or fewer.
+/// Checks that an earlier sweep in the folder matches this one. Its values and number of runs may differ.
 fn same_sweep(args: &SweepArgs, begun: &Sweep, path: &Path) -> Result<()> {
     let names = |parameters: &[overhead_model::sweep::SweepParameter]| {
         parameters.iter().map(|parameter| parameter.name.clone()).collect::<Vec<_>>()

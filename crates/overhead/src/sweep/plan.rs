@@ -1,33 +1,33 @@
-//! Which runs a sweep makes, in which order, and where they go.
+//! Plans the runs of a sweep, with their order and folders.
 
 use super::parameter::{combinations, filled};
 use crate::repeat::Repetition;
 use overhead_model::sweep::SweepParameter;
 use std::path::Path;
 
-/// One combination of values, and its runs.
+/// One combination of values with its runs.
 #[derive(Clone, Debug)]
 pub struct PlannedPoint {
-    /// A value for each parameter.
+    /// One value per parameter.
     pub values: Vec<String>,
-    /// `P=1,c=16`: the folder of its runs, below the sweep's.
+    /// The folder of its runs below the sweep's, such as `P=1,c=16`.
     pub folder: String,
-    /// Its runs, one in each round.
+    /// One run per round.
     pub runs: Vec<Repetition>,
-    /// The run before those that count.
+    /// A warm-up run before the counted ones.
     pub warm_up: Repetition,
 }
 
-/// Returns the points of a sweep into `folder`.
+/// Returns the points of a sweep that writes to `folder`.
 pub fn points(folder: &Path, parameters: &[SweepParameter], command: &[String], runs: u32) -> Vec<PlannedPoint> {
     let mut points: Vec<PlannedPoint> = Vec::new();
     for values in combinations(parameters) {
         let mut name = name(parameters, &values);
-        // Values that differ in what no file name has.
+        // Values may differ only in characters that the folder name replaces or cuts.
         while points.iter().any(|point| point.folder == name) {
             name.push('_');
         }
-        // Where nothing varies, braces are the command's own.
+        // Without parameters, braces belong to the command.
         let command = if parameters.is_empty() { command.to_vec() } else { filled(command, parameters, &values) };
         let repetition = |of: String, keep: bool| Repetition {
             folder: folder.join(&name).join(&of),
@@ -45,7 +45,7 @@ pub fn points(folder: &Path, parameters: &[SweepParameter], command: &[String], 
     points
 }
 
-/// Returns `P=1,c=16`, with `_` for what is better not in a file name.
+/// Returns a folder name such as `P=1,c=16`, with `_` for unsafe characters.
 fn name(parameters: &[SweepParameter], values: &[String]) -> String {
     let harmless = |letter: char| if letter.is_ascii_alphanumeric() || "._+-".contains(letter) { letter } else { '_' };
     let one = |(parameter, value): (&SweepParameter, &String)| {
@@ -54,11 +54,11 @@ fn name(parameters: &[SweepParameter], values: &[String]) -> String {
     parameters.iter().zip(values).map(one).collect::<Vec<_>>().join(",")
 }
 
-/// Characters of a value in a file name: a name has 255 at most.
+/// Most characters of a value in a file name, which can have 255 in total.
 const LONGEST: usize = 40;
 
-/// Returns in which order the points have their turn in a round: each begins one further than the one before, so that none
-/// has always the same neighbour in time, and what drifts over the hours touches all of them alike.
+/// Returns the order of the points in a round. Each round starts one point later than the previous one, so that slow drift
+/// affects all points alike.
 pub fn order(points: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..points).map(move |at| (at + round) % points)
 }

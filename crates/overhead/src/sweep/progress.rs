@@ -1,4 +1,4 @@
-//! What there is of a sweep so far, and the record of it.
+//! The progress of a sweep, and its record.
 
 use super::SweepArgs;
 use super::place::Place;
@@ -12,17 +12,16 @@ use overhead_report::reported;
 use overhead_report::sweep::{PointRun, point};
 use overhead_report::text::{counted, grouped};
 
-/// The runs of a sweep: those that were made, and those that are missing.
+/// The runs of a sweep, finished and missing.
 #[derive(Debug)]
 pub struct Progress {
-    /// What is planned.
     pub points: Vec<PlannedPoint>,
-    /// By point and round.
+    /// Finished runs by point and round.
     made: Vec<Vec<Option<PointRun>>>,
 }
 
 impl Progress {
-    /// Returns the plan, with the runs that were made before.
+    /// Returns the plan, including runs made earlier.
     pub fn of(args: &SweepArgs, place: &Place) -> Self {
         let points = plan::points(place.path(), &args.vary, &args.capture.command, args.runs());
         let before = |repetition: &Repetition, point: &PlannedPoint| {
@@ -33,34 +32,33 @@ impl Progress {
         Self { points, made }
     }
 
-    /// Returns how many runs there are, and how many there are to be.
+    /// Returns the number of finished runs and the number of planned runs.
     pub fn counts(&self) -> (usize, usize) {
         let all = self.made.iter().flatten();
         (all.clone().filter(|run| run.is_some()).count(), all.count())
     }
 
-    /// Returns how many runs count.
     pub fn counted(&self) -> usize {
         self.records().count()
     }
 
-    /// Returns whether nothing is missing.
+    /// Returns whether every run is finished.
     pub fn is_whole(&self) -> bool {
         let (made, all) = self.counts();
         made == all
     }
 
-    /// Returns whether the run of this point in this round was made.
+    /// Returns whether the run of this point and round is finished.
     pub fn is_made(&self, point: usize, round: usize) -> bool {
         self.made.get(point).and_then(|runs| runs.get(round)).is_some_and(Option::is_some)
     }
 
-    /// Returns what is planned of this point for this round.
+    /// Returns the plan for this point and round.
     pub fn planned(&self, point: usize, round: usize) -> Option<Repetition> {
         self.points.get(point)?.runs.get(round).cloned()
     }
 
-    /// Takes a run in. Returns what to say of it.
+    /// Adds a run and returns a message about it.
     pub fn take(&mut self, point: usize, round: usize, end: RunEnd) -> String {
         let record = match end {
             RunEnd::Done(run) => Ok(*run),
@@ -86,7 +84,7 @@ impl Progress {
         self.made.iter().flatten().flatten().filter_map(|run| run.record.as_ref().ok())
     }
 
-    /// Returns the record of what there is.
+    /// Returns the record of the runs so far.
     pub fn record(&self, args: &SweepArgs, partial: Option<String>) -> Sweep {
         let (made, all) = self.counts();
         let missing = || format!("{made} of {all} runs were made so far");
@@ -110,7 +108,7 @@ impl Progress {
         }
     }
 
-    /// Returns the exit status: partial where runs are missing or do not count, or where one is partial itself.
+    /// Returns the exit status: partial if runs are missing or do not count, or if a run is partial.
     pub fn status(&self, record: &Sweep) -> u8 {
         let (_, all) = self.counts();
         let of_runs = self.records().map(|run| run.exit).max().unwrap_or(exit::COMPLETE);
@@ -118,7 +116,7 @@ impl Progress {
     }
 }
 
-/// A run that was made. Its connections, which may be many, are in its own record.
+/// Returns a finished run without its connections, which may be many and are in the run's own record.
 fn made(repetition: &Repetition, point: &PlannedPoint, record: Result<Run, String>) -> PointRun {
     let folder = repetition.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let reported = if record.is_ok() { reported::read(&repetition.command, &repetition.printed()) } else { Vec::new() };
@@ -127,7 +125,7 @@ fn made(repetition: &Repetition, point: &PlannedPoint, record: Result<Run, Strin
     PointRun { folder, record, reported }
 }
 
-/// What a run came to, in one line.
+/// Returns a one-line summary of a run.
 fn summary(run: &Run) -> String {
     let operations: u64 = overhead_report::workload_operations(run);
     let seconds = run.source.last_ns.saturating_sub(run.source.first_ns) as f64 / 1e9;

@@ -37,7 +37,7 @@ const COLUMNS: [(&str, usize, Option<SortBy>); 6] = [
 ];
 /// The column of failures, shown only if there are any.
 const ERRORS: (&str, usize) = ("errors", 7);
-/// Least width of names.
+/// Minimum width of names.
 const NARROWEST: usize = 12;
 /// Lines around the rows: title, figures, a blank line and headings above; a blank line and the keys below.
 const AROUND: usize = 6;

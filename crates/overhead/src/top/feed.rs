@@ -1,4 +1,4 @@
-//! Where the figures of the screen come from.
+//! The source of the screen's figures.
 
 use crate::warnings::Warnings;
 use anyhow::Result;
@@ -6,37 +6,34 @@ use overhead_model::record::By;
 use overhead_report::OperationKind;
 use std::time::Duration;
 
-/// The figures of one moment, since the beginning.
+/// Figures since the beginning, at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
-    /// Since the beginning, by the clock that rates are of.
+    /// Time since the beginning, by the clock for rates.
     pub at: Duration,
-    /// Frames so far.
     pub frames: u64,
-    /// Their lengths on the wire.
+    /// Bytes of the frames on the wire.
     pub wire_bytes: u64,
-    /// Frames that the kernel dropped.
     pub dropped: u64,
-    /// What operations came to, each kind once.
+    /// Figures of operations, one entry per kind.
     pub kinds: Vec<OperationKind>,
-    /// Nothing comes any more.
+    /// The feed has ended.
     pub is_over: bool,
 }
 
-/// A source of figures.
 pub trait Feed {
-    /// Returns what is watched, in a few words.
+    /// Returns a short description of the source.
     fn title(&self) -> String;
 
-    /// Returns the figures of now; `None` where they do not come in time.
+    /// Returns the current figures; `None` if they do not arrive in time.
     fn look(&mut self, by: By) -> Result<Option<Look>>;
 
-    /// Returns whether figures come with time; they are there at once otherwise, and looking waits for them.
+    /// Returns whether figures accumulate in real time. Otherwise a look waits until all are available.
     fn takes_time(&self) -> bool;
 
-    /// Holds the clock, where it is ours, or lets it go on.
+    /// Stops or resumes the feed's clock, if it has one.
     fn pause(&mut self, paused: bool);
 
-    /// Ends it, and returns what there is to say of it.
+    /// Ends the feed and returns its warnings.
     fn finish(self: Box<Self>) -> Result<Warnings>;
 }

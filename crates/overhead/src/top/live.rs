@@ -1,4 +1,3 @@
-//! Figures of an interface.
 
 use super::feed::{Feed, Look};
 use crate::capture::{Capturing, ContainerPlace, Dissection, Limits, byte_size, port_list, runtime};
@@ -18,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// The interface where none is named.
+/// Default interface.
 const LOOPBACK: &str = "lo";
 
 /// What is captured, as for `capture`.
@@ -38,19 +37,18 @@ pub struct LiveArgs {
     buffer: u32,
 }
 
-/// A capture whose frames are kept nowhere.
+/// A capture that stores no frames.
 pub struct LiveFeed {
     capturing: Capturing,
     runtime: Runtime,
     begun: Instant,
     title: String,
     is_over: bool,
-    /// Connections of the container by the interface that they are on, where that is not this one.
+    /// The container's connections on other interfaces, by interface.
     elsewhere: BTreeMap<String, u64>,
 }
 
 impl LiveFeed {
-    /// Begins to capture.
     pub fn open(args: &LiveArgs, which: &Which, keys: &KeyFiles) -> Result<Self> {
         let (mut which, mut interface) = (which.clone(), args.iface.clone());
         let found = args.container.as_ref().map(|name| ContainerPlace::of(name, &mut which, Some(&mut interface)));
@@ -94,7 +92,7 @@ impl Feed for LiveFeed {
     fn look(&mut self, by: By) -> Result<Option<Look>> {
         let Self { capturing, runtime, begun, is_over, .. } = self;
         *is_over |= runtime.block_on(async { tokio::time::timeout(Duration::ZERO, capturing.ended()).await.is_ok() });
-        // The figures are of what was captured until they were asked for, however long they take.
+        // The figures cover the time up to the request, however long the answer takes.
         let at = begun.elapsed();
         let answer = runtime.block_on(capturing.kinds(by));
         let dropped = capturing.progress().dropped;
@@ -105,7 +103,7 @@ impl Feed for LiveFeed {
         true
     }
 
-    /// What happens does not wait: the next screen is of all that happened meanwhile.
+    /// Ignored, since live traffic does not wait: the next screen covers all of it.
     fn pause(&mut self, _paused: bool) {}
 
     fn finish(self: Box<Self>) -> Result<Warnings> {

@@ -56,11 +56,11 @@ pub struct TopArgs {
     once: bool,
 }
 
-/// Shorter ones are a load of their own.
+/// Shorter intervals would themselves cause load.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 impl TopArgs {
-    /// Shows the screen until somebody has enough of it.
+    /// Shows the screen until the user ends it.
     pub fn run(self) -> Result<u8> {
         if !self.once && !std::io::stdout().is_terminal() {
             let why = "standard output is no terminal: --once prints one screen as text";
@@ -97,7 +97,7 @@ impl TopArgs {
     }
 
     fn replay(&self) -> Result<Box<dyn Feed>> {
-        // One screen is of all of it, which nobody waits for.
+        // A single screen covers the whole capture, so it is read without delays.
         let speed = (!self.once).then_some(self.speed);
         Ok(Box::new(replay::ReplayFeed::open(&self.files, &self.which, &self.keys, speed)?))
     }

@@ -1,4 +1,4 @@
-//! Figures of a capture, at the speed at which it was captured or at another.
+//! Figures of a capture, replayed at its original speed or another.
 
 use super::feed::{Feed, Look};
 use crate::cli::Which;
@@ -17,18 +17,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Frames between two looks whether somebody asks, where nobody waits for their time.
+/// Frames between checks for requests if no timing applies.
 const BATCH: u64 = 1024;
-/// How long the figures of a moment may take.
+/// How long to wait for the figures of one moment.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the screen asks of the reading thread.
+/// A request from the screen to the reading thread.
 enum Request {
     Look(By, SyncSender<Look>),
     Pause(bool),
 }
 
-/// A capture that is read by a thread of its own.
+/// A capture read by a separate thread.
 pub struct ReplayFeed {
     thread: JoinHandle<Result<Warnings>>,
     requests: Sender<Request>,
@@ -37,7 +37,7 @@ pub struct ReplayFeed {
 }
 
 impl ReplayFeed {
-    /// Begins to read; at once and to its end without a `speed`.
+    /// Starts reading; without a `speed`, reads to the end without delay.
     pub fn open(files: &[PathBuf], which: &Which, keys: &KeyFiles, speed: Option<f64>) -> Result<Self> {
         let kept = match files {
             [path] => KeptRun::open(path)?,
@@ -54,7 +54,7 @@ impl ReplayFeed {
             title = format!("{title}, {speed} times as fast");
         }
         let files = kept.map_or_else(|| files.to_vec(), |kept| kept.packets);
-        // What cannot be opened is said before there is a screen.
+        // Report unreadable files before the screen appears.
         for file in files.iter().filter(|file| inputs::can_be_read_again(file)) {
             overhead_capture::FileSource::open(file)?;
         }
@@ -72,7 +72,7 @@ impl Feed for ReplayFeed {
 
     fn look(&mut self, by: By) -> Result<Option<Look>> {
         let (told, answer) = sync_channel(1);
-        // Where the thread has failed, the end of it says why.
+        // If the thread has failed, `finish` returns its error.
         let _ = self.requests.send(Request::Look(by, told));
         let look = if self.is_whole { answer.recv().ok() } else { answer.recv_timeout(PATIENCE).ok() };
         Ok(look.or_else(|| self.thread.is_finished().then(|| Look { is_over: true, ..Look::default() })))
@@ -93,29 +93,29 @@ impl Feed for ReplayFeed {
     }
 }
 
-/// The reading thread: its clock, and what it is asked.
+/// State of the reading thread.
 struct Replay {
     asked: Receiver<Request>,
     speed: Option<f64>,
     clock: Option<Clock>,
     paused: bool,
-    /// Nobody asks any more.
+    /// The screen has stopped asking.
     deserted: bool,
     frames: u64,
     wire_bytes: u64,
 }
 
-/// The time of the capture, and ours.
+/// Relates the capture's time to real time.
 struct Clock {
     first_ns: u64,
     latest_ns: u64,
     begun: Instant,
-    /// Since when it stands still.
+    /// When it was stopped.
     held: Option<Instant>,
 }
 
 impl Clock {
-    /// Holds it, or lets it go on from where it stood.
+    /// Stops the clock, or lets it continue from the same moment.
     fn hold(&mut self, holds: bool) {
         match (holds, self.held.take()) {
             (true, held) => self.held = held.or_else(|| Some(Instant::now())),
@@ -156,7 +156,7 @@ impl Replay {
         Ok(warnings)
     }
 
-    /// Answers until the time of a frame has come; breaks off where nobody asks any more.
+    /// Answers requests until the frame is due; breaks off once nobody can ask any more.
     fn wait(&mut self, frame: &Frame<'_>, dissector: &mut Dissector<Aggregate>) -> ControlFlow<()> {
         let clock = self.clock.get_or_insert_with(|| Clock {
             first_ns: frame.time_ns,

@@ -1,4 +1,4 @@
-//! What somebody has chosen to see, and what keys do about it.
+//! The user's choices on the screen, and the effects of keys.
 
 use super::feed::Look;
 use super::view::{SortBy, View, Wanted};
@@ -6,7 +6,7 @@ use overhead_model::record::By;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
-/// What keys do, as the screen of help shows it.
+/// Descriptions of the keys for the help screen.
 pub const HELP: [(&str, &str); 14] = [
     ("b", "order by bytes on the wire, in the interval"),
     ("r", "order by operations a second"),
@@ -26,50 +26,45 @@ pub const HELP: [(&str, &str); 14] = [
 
 const GRAINS: [By; 5] = [By::Name, By::Statement, By::Connection, By::Client, By::Server];
 
-/// What somebody has chosen.
+/// The state of the screen.
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that switches")]
 pub struct Screen {
-    /// Which rows, and their order.
+    /// Which rows to show, and in which order.
     pub wanted: Wanted,
-    /// The screen is held.
+    /// The screen is on hold.
     pub paused: bool,
-    /// Help is shown.
     pub helps: bool,
-    /// The text to be found is being typed.
+    /// The user is typing the search text.
     pub types: bool,
-    /// Figures are of all since the beginning.
+    /// Figures cover all the time since the beginning.
     pub is_whole: bool,
-    /// Rows above the first one that is shown.
+    /// Rows above the first visible one.
     pub above: usize,
-    /// What is watched.
     pub title: String,
-    /// Time between looks.
     pub interval: Duration,
     looks: Looks,
 }
 
-/// The last two looks at one grain.
+/// The last two looks with the same kind of rows.
 #[derive(Default)]
 struct Looks {
     before: Option<Look>,
     now: Option<Look>,
 }
 
-/// What is to be done after a key.
+/// Action required after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing but to draw.
     Draw,
-    /// To look again, at another grain.
+    /// Look again, with another kind of rows.
     Look,
-    /// To hold or to let go.
+    /// Hold or resume.
     Pause,
-    /// To end.
     End,
 }
 
 impl Screen {
-    /// Returns a screen with nothing on it yet.
+    /// Returns an empty screen.
     pub fn new(by: By, sort: SortBy, find: String, interval: Duration) -> Self {
         Self {
             wanted: Wanted { by, sort, find },
@@ -84,9 +79,9 @@ impl Screen {
         }
     }
 
-    /// Takes in the figures of now.
+    /// Takes new figures.
     pub fn take(&mut self, look: Look) {
-        // Once nothing comes any more, the last interval in which something did stays.
+        // After the feed ends, keep its last active interval.
         let is_again = self.looks.now.as_ref().is_some_and(|now| now.is_over && look.is_over);
         let now = self.looks.now.replace(look);
         if !is_again {
@@ -94,14 +89,14 @@ impl Screen {
         }
     }
 
-    /// Returns what there is to show; `None` before the first look.
+    /// Returns the view; `None` before the first look.
     pub fn view(&self) -> Option<View> {
         let Looks { before, now } = &self.looks;
         let before = before.as_ref().filter(|_| !self.is_whole);
         Some(View::between(before, now.as_ref()?, &self.wanted))
     }
 
-    /// Does what a key says, where a page has so many rows.
+    /// Handles a key, for pages of `page` rows.
     pub fn key(&mut self, key: KeyEvent, page: usize) -> Effect {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return if key.code == KeyCode::Char('c') { Effect::End } else { Effect::Draw };
@@ -163,7 +158,7 @@ impl Screen {
         self.above = 0;
     }
 
-    /// Rows are of the next grain, or of a later one; what was seen of this one is no part of that.
+    /// Switches rows to another kind, `by` steps on, and drops the looks at the current one.
     fn turn(&mut self, by: usize) -> Effect {
         let at = GRAINS.iter().position(|grain| *grain == self.wanted.by).unwrap_or(0);
         self.wanted.by = GRAINS[(at + by) % GRAINS.len()];

@@ -1,4 +1,4 @@
-//! The terminal: what is drawn, which keys come, and that it is as before in the end, whatever happens.
+//! The terminal: draws the screen, reads keys, and always restores the terminal in the end.
 
 use super::draw::{lines, page, plain, styled};
 use super::feed::Feed;
@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a signal may wait for the screen to end.
+/// Longest delay between a signal and the end of the screen.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Somebody wants the end.
+/// Set by a signal to end.
 struct EndFlag(Arc<AtomicBool>);
 
 impl EndFlag {
-    /// Listens from here on.
+    /// Starts listening for signals.
     fn new() -> Result<Self> {
         let ends = Arc::new(AtomicBool::new(false));
         for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -42,7 +42,7 @@ impl EndFlag {
     }
 }
 
-/// The terminal that keys come from: standard input, or, where that is something else, the one that this process belongs to.
+/// The terminal that sends keys: standard input, or else the controlling terminal of this process.
 enum Keyboard {
     Input(Stdin),
     Controlling(File),
@@ -54,47 +54,47 @@ impl Keyboard {
         if input.is_terminal() { Ok(Self::Input(input)) } else { File::open("/dev/tty").map(Self::Controlling) }
     }
 
-    /// Waits until something comes from it, and returns whether it is gone: the window is closed, or the connection that it was at the
-    /// end of has broken. The library that reads the keys does not come back from there.
+    /// Waits for input and returns whether the terminal is gone, because its window was closed or its connection broke. The
+    /// library that reads keys would never return in that case.
     fn is_gone(&self, wait: Duration) -> bool {
         let fd = match self {
             Self::Input(input) => input.as_fd(),
             Self::Controlling(file) => file.as_fd(),
         };
         let mut watched = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-        // A signal of somebody who wants the end ends the wait.
+        // A signal interrupts the wait.
         let _ = poll(&mut watched, Timespec::try_from(wait).ok().as_ref());
         watched.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
     }
 }
 
-/// The terminal is as before when this goes away. A panic gives it back first, so that what it says can be read.
+/// Restores the terminal on drop. A panic restores it first, so that its message is readable.
 struct Restored;
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        // If the terminal has gone away there is nothing to restore, and nobody to be told.
+        // If the terminal is gone, there is nothing to restore and nobody to notify.
         let _ = ratatui::try_restore();
         let _ = execute!(io::stdout(), Show);
     }
 }
 
-/// Holds the signal of a terminal with another size back, in this thread and those that it begins from here on: each drawing asks for the
-/// size, and there is one every tenth of a second.
+/// Blocks the signal for a new terminal size in this thread and in threads started later. Each drawing asks for the size, and
+/// there is one every tenth of a second.
 ///
-/// crossterm 0.29 waits for changes (`EPOLLET`) of keys and of that signal together, and returns after the first: a key that came with
-/// the signal would lie there until the next one, and a loop that waits for keys would turn without rest.
+/// crossterm 0.29 waits for key and signal events together (`EPOLLET`) and returns after the first. A key that arrives with the
+/// signal would stay unread until the next key, and a loop that waits for keys would spin.
 pub fn hold_resize_signal() -> Result<()> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGWINCH);
     signals.thread_block().context("a signal cannot be held back")
 }
 
-/// Shows the screen until somebody ends it. [`hold_resize_signal`] comes before the first thread.
+/// Shows the screen until the user ends it. Call [`hold_resize_signal`] before starting the first thread.
 pub fn show(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
     let ends = EndFlag::new()?;
     let keyboard = Keyboard::open().context("there is no terminal that keys could come from")?;
-    // Not dropped: it would print an error to a terminal that has gone away, and panic for that.
+    // Never dropped: on a terminal that is gone, drop would print an error and panic.
     let mut terminal = ManuallyDrop::new(ratatui::try_init().context("the terminal cannot be used")?);
     let _restored = Restored;
     let has_colour = !no_color();
@@ -112,7 +112,7 @@ pub fn show(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
             Err(_) if keyboard.is_gone(Duration::ZERO) => return Ok(()),
             height => page(usize::from(height?)),
         };
-        // Several keys may come before there is anything to draw.
+        // Several keys may arrive before the next drawing.
         let mut wait = due.saturating_duration_since(Instant::now()).min(PATIENCE);
         loop {
             if keyboard.is_gone(wait) {
@@ -137,7 +137,7 @@ pub fn show(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
     Ok(())
 }
 
-/// Prints one screen: of an interval, or of all where nobody waits for the time of it.
+/// Prints one screen: one interval of a live feed, or the whole of a capture.
 pub fn once(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
     screen.title = feed.title();
     if feed.takes_time() {
@@ -160,7 +160,7 @@ fn look(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
     Ok(())
 }
 
-/// Draws the screen; the row that is shown first is one that there is, from then on.
+/// Draws the screen, and scrolls back if the first visible row no longer exists.
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen, has_colour: bool) {
     let area = frame.area();
     let (width, height) = (usize::from(area.width), usize::from(area.height));
