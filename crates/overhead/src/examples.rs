@@ -14,7 +14,7 @@ use overhead_report::text::counted;
 use overhead_report::{PageExample, PageExtras, PageFinding, RunSeries};
 use std::path::{Path, PathBuf};
 
-/// Most bytes of packets that a report reads again unasked; this takes a few seconds.
+/// Maximum bytes of packets that a report reads again unasked; this takes a few seconds.
 const PACKETS: u64 = 256 << 20;
 
 /// Operations per run to show byte by byte, the largest first. Each requires a search in the packets.

@@ -1,5 +1,5 @@
-//! `overhead generate`: writes man pages and shell completions from the command line's definition, for packages and `make
-//! install`. Hidden from `--help`.
+//! `overhead generate`: writes man pages and shell completions from the command line's definition, for packages and
+//! `make install`. Hidden from `--help`.
 
 use crate::cli;
 use anyhow::{Context, Result};
@@ -50,7 +50,7 @@ fn complete_beside(folder: &Path) -> Result<()> {
     })
 }
 
-/// Writes the man pages and shell completions of `program` into new folders below `folder`.
+/// Writes the man pages and shell completions of `program` into folders below `folder`, making them if necessary.
 ///
 /// # Errors
 ///

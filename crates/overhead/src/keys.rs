@@ -103,7 +103,7 @@ impl KeyReader {
         reader
     }
 
-    /// Reads the packets of a finished capture with the keys in `log`, adding files that appeared late.
+    /// Returns a reader for the packets of a finished capture. `log` has the keys read so far; adds files that appeared late.
     #[cfg(feature = "live")]
     pub fn read_again(files: &KeyFiles, log: Arc<KeyLog>) -> Self {
         let mut reader = Self { log, ..Self::of(files.paths().0.into_iter().filter(|path| path.is_file()).collect()) };

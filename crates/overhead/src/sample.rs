@@ -205,7 +205,7 @@ pub struct Sampler<D = AggregateWindows> {
     /// Absent until the first frame, if periods begin with it.
     windows: Option<Windows>,
     dissection: D,
-    /// The period of the current window.
+    /// The period whose window is still open.
     period: u64,
     outside: u64,
     last_ns: u64,

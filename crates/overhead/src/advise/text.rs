@@ -14,7 +14,7 @@ pub struct AdviceStyle {
     pub markdown: bool,
 }
 
-/// Most lines of evidence per finding; the JSON has the rest.
+/// Maximum lines of evidence per finding; the JSON has the rest.
 const EVIDENCE: usize = 6;
 const BOLD: &str = "1";
 

@@ -18,7 +18,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Most differences to name; the rest are counted.
+/// Maximum differences to name; the rest are counted.
 const NAMED: usize = 5;
 
 /// Where a copy goes.

@@ -207,7 +207,7 @@ fn status(explained: &Explained, mut warnings: Warnings) -> u8 {
     print::settled(warnings)
 }
 
-/// Most names in an error message.
+/// Maximum names in an error message.
 const NAMES_SHOWN: usize = 20;
 
 /// Returns the most frequent operation names with their counts.

@@ -15,7 +15,7 @@ pub struct TextStyle {
 /// Bytes per row.
 const ROW: usize = 16;
 
-/// Most rows shown for one field, unless the user asks for all.
+/// Maximum rows shown for one field, unless the user asks for all.
 const ROWS: usize = 4;
 
 const GREY: &str = "90";

@@ -5,7 +5,7 @@ use overhead_model::{Frame, LinkType};
 use overhead_report::text::counted;
 use overhead_report::text::number::duration;
 
-/// Most interfaces to check; further ones are ignored.
+/// Maximum interfaces to check; further ones are ignored.
 const INTERFACES: usize = 64;
 
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use overhead_model::Frame;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Most frames to remember, more than the distance between inputs that are merged by time.
+/// Maximum frames to remember, more than the distance between inputs that are merged by time.
 const FRAMES: usize = 1 << 19;
 
 /// Remembers frames while inputs overlap in time.

@@ -8,9 +8,9 @@ use overhead_model::Frame;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Most segments to compare. If there are more, the same sample is taken from each file.
+/// Maximum segments to compare. If there are more, the same sample is taken from each file.
 const SEGMENTS: usize = 1 << 16;
-/// Most files to compare.
+/// Maximum files to compare.
 const FILES: usize = 64;
 /// Bytes of payload to compare, in addition to the headers.
 const PAYLOAD: usize = 64;

@@ -3,7 +3,7 @@
 use crate::exit::StatusFault;
 use overhead_model::sweep::SweepParameter;
 
-/// Most combinations: each gets a folder of runs, and nobody reads more.
+/// Maximum combinations: each gets a folder of runs, and nobody reads more.
 const COMBINATIONS: usize = 1_000;
 
 /// Parses `P=1,10,25,50`.

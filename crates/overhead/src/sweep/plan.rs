@@ -54,7 +54,7 @@ fn name(parameters: &[SweepParameter], values: &[String]) -> String {
     parameters.iter().zip(values).map(one).collect::<Vec<_>>().join(",")
 }
 
-/// Most characters of a value in a file name, which can have 255 in total.
+/// Maximum characters of a value in a file name, which can have 255 in total.
 const LONGEST: usize = 40;
 
 /// Returns the order of the points in a round. Each round starts one point later than the previous one, so that slow drift

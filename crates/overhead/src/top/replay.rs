@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Frames between checks for requests if no timing applies.
+/// Frames between checks for requests while frames are not delayed.
 const BATCH: u64 = 1024;
 /// How long to wait for the figures of one moment.
 const PATIENCE: Duration = Duration::from_secs(10);
