@@ -20,7 +20,6 @@ pub fn owner() -> Option<FileOwner> {
     None
 }
 
-/// Returns whether this process runs as root.
 #[cfg(feature = "live")]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -36,7 +35,6 @@ mod user {
     use std::ffi::{CString, OsString};
     use tokio::process::Command;
 
-    /// A user to run a command as.
     #[derive(Clone, Debug)]
     pub struct User {
         uid: Uid,

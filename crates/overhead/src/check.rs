@@ -88,7 +88,6 @@ impl GateForm {
 }
 
 impl Check {
-    /// Checks the runs against the budget, or makes a budget from them.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(&self.which, &self.keys, &mut warnings)?;

@@ -79,7 +79,6 @@ pub enum PairedBy {
 }
 
 impl PairedBy {
-    /// Returns the corresponding grain.
     pub fn grain(self) -> Grain {
         match self {
             Self::Name => Grain::Name,
@@ -89,7 +88,6 @@ impl PairedBy {
 }
 
 impl Compare {
-    /// Reads the runs and prints their differences.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(&self.which, &self.keys, &mut warnings)?;

@@ -23,7 +23,6 @@ pub struct Database {
     /// Addresses that it listens on for the protocol.
     pub addresses: Vec<SocketAddr>,
     pub unix: Vec<String>,
-    /// Its container, if any.
     pub container: Option<RunningContainer>,
 }
 
@@ -36,7 +35,6 @@ impl Database {
         ports
     }
 
-    /// Returns whether all its addresses are on loopback.
     pub fn is_local(&self) -> bool {
         self.addresses.iter().all(|address| address.ip().is_loopback())
     }

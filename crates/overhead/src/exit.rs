@@ -46,7 +46,6 @@ pub fn code(result: Result<u8, Error>) -> ExitCode {
             say_lines(&clap.render().to_string());
             USAGE
         } else {
-            // Help and version are not errors.
             let _ = clap.print();
             COMPLETE
         });

@@ -20,7 +20,6 @@ pub fn read(run: &mut Run, files: &[PathBuf], selection: Selection, keys: &KeyRe
     Ok(())
 }
 
-/// Returns a dissector that sums up fields.
 pub fn dissector<'a>(
     sums: &'a mut FieldSums,
     selection: Selection,
@@ -29,7 +28,6 @@ pub fn dissector<'a>(
     Dissector::new(selection, sums as &mut dyn Reading).with_keys(keys.log())
 }
 
-/// The fields of each statement in a row.
 type StatementFields = Vec<(String, Vec<FieldRow>)>;
 
 /// Adds the fields to their rows, and to the statements of rows that have several.

@@ -14,11 +14,8 @@ pub struct Circumstances {
     pub inputs: Vec<Input>,
     /// Packet files of a live run, if it wrote several.
     pub rotation: Option<Rotation>,
-    /// The requested connections.
     pub selection: Selected,
-    /// Frames that the kernel dropped.
     pub kernel_drops: Measured<u64>,
-    /// Machine and command of a live run.
     pub environment: Option<Environment>,
     pub counters: Measured<Counters>,
     /// Time spent in this tool's BPF programs, nanoseconds.
@@ -26,7 +23,6 @@ pub struct Circumstances {
     pub started: Beginning,
 }
 
-/// The start of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning {
     time: Instant,

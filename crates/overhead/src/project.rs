@@ -18,7 +18,6 @@ pub struct ProjectArgs {
     physical: bool,
 }
 
-/// Parses `mtu=1500`.
 fn mtu(text: &str) -> Result<u32, String> {
     // RFC 791: every link carries packets of 68 bytes.
     let mtu = text.strip_prefix("mtu=").and_then(|mtu| mtu.parse().ok()).filter(|mtu| (68..=65_535).contains(mtu));
@@ -40,7 +39,6 @@ pub fn dissector(model: LinkModel, selection: Selection, keys: &KeyReader) -> Di
     Dissector::new(selection, Aggregate::new().without_statements()).with_keys(keys.log()).with_model(model)
 }
 
-/// Adds the dissected traffic to the record.
 pub fn add(run: &mut Run, model: LinkModel, dissector: Dissector<Aggregate>) {
     let modelled = dissector.modelled();
     let (aggregate, totals) = dissector.finish();

@@ -24,7 +24,6 @@ pub fn queue<B: Batch>(most: usize) -> (Inlet<B>, Outlet<B>) {
     (Inlet { filling, full, free, out: 0, spare: Vec::new(), made: 1, most, kept: most }, Outlet { filled, read })
 }
 
-/// The writing end.
 pub struct Inlet<B> {
     filling: B,
     full: SyncSender<B>,
@@ -33,7 +32,6 @@ pub struct Inlet<B> {
     out: usize,
     /// Batches already read, the most recent on top because they are still in the caches.
     spare: Vec<B>,
-    /// Batches that exist.
     made: usize,
     most: usize,
     /// Batches to keep after reading.
@@ -118,7 +116,6 @@ impl<B: Batch> Inlet<B> {
     }
 }
 
-/// The reading end.
 pub struct Outlet<B> {
     filled: Receiver<B>,
     read: SyncSender<B>,
@@ -151,7 +148,6 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Number of batches ever made.
     static MADE: AtomicUsize = AtomicUsize::new(0);
 
     struct Numbers(Vec<u32>);

@@ -6,7 +6,6 @@
 /// Replaces a secret.
 const MASK: &str = "***";
 
-/// Returns the words of a command line without their secrets.
 pub fn command_line(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut reader = WordReader::default();
     words.into_iter().map(|word| reader.argument(&word)).collect()

@@ -10,7 +10,6 @@ use overhead_report::load_run;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A planned run.
 #[derive(Clone, Debug)]
 pub struct Repetition {
     pub folder: PathBuf,

@@ -201,7 +201,6 @@ fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> C
     }
 }
 
-/// Loads a run for a comparison, from its record or its packets.
 pub fn load(path: &Path, which: &Which, keys: &KeyFiles) -> Result<NamedRun> {
     if has_record(path) || !path.exists() || (path.is_dir() && !has_packets(path)) {
         return Ok(load_named_run(path)?);
@@ -265,7 +264,6 @@ pub fn selected(run: &Run) -> Selected {
     if found.db.len() > 1 { Selected { db: Vec::new(), ..found } } else { found }
 }
 
-/// Returns whether a folder has packets of a capture.
 pub fn has_packets(folder: &Path) -> bool {
     !packets_in(folder).is_empty()
 }

@@ -115,7 +115,6 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Returns windows whose periods begin at `start_ns`.
     pub fn new(cycle: DutyCycle, seed: u64, start_ns: u64) -> Self {
         Self { cycle, seed, start_ns }
     }
@@ -330,7 +329,6 @@ impl<D: DissectWindows> Dissect for Sampler<D> {
 }
 
 impl Sampler {
-    /// Returns the tally so far.
     #[cfg(feature = "live")]
     pub fn tally(&mut self) -> &Aggregate {
         self.dissection.dissector.tally()

@@ -30,7 +30,6 @@ pub fn unix_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX - 1)
 }
 
-/// Parses a duration other than 0.
 #[cfg(feature = "live")]
 pub fn some_time(text: &str) -> Result<Duration, String> {
     match duration(text)? {

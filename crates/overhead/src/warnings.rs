@@ -142,7 +142,6 @@ impl Warnings {
         }
     }
 
-    /// Warns if the capture has nothing that was asked for.
     fn of_emptiness(&mut self, totals: &Totals) {
         if totals.frames == 0 {
             self.nothing("no frame was captured");

@@ -68,7 +68,6 @@ enum AdviceForm {
     Markdown,
 }
 
-/// The hypothesis of `--what-if`.
 #[derive(Clone, Copy, Debug)]
 struct Hypothesis {
     rule: &'static str,

@@ -8,9 +8,7 @@ use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug)]
 pub struct AdviceStyle {
-    /// Style for a terminal.
     pub style: Style,
-    /// Write Markdown.
     pub markdown: bool,
 }
 
@@ -18,7 +16,6 @@ pub struct AdviceStyle {
 const EVIDENCE: usize = 6;
 const BOLD: &str = "1";
 
-/// Returns all findings as text.
 pub fn advice(advice: &Advice, style: AdviceStyle) -> String {
     let mut out = String::new();
     let head = format!(
@@ -82,7 +79,6 @@ pub fn shown_by(finding: &AdviceFinding) -> [String; 2] {
     [evidence.join("; "), example.unwrap_or_default()]
 }
 
-/// Returns how reliable a finding is.
 pub fn certainty(finding: &AdviceFinding) -> &'static str {
     match finding.certainty {
         Certainty::Exact => "exactly",

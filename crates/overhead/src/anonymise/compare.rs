@@ -128,7 +128,6 @@ fn objects(path: &str, a: &Map<String, Value>, b: &Map<String, Value>, found: &m
     }
 }
 
-/// Returns a title for an element of a list.
 fn title(row: &Value) -> String {
     let of = |name| row.get(name).and_then(Value::as_str).unwrap_or_default();
     let title = [of("class"), of("name"), of("via")].join(" ");

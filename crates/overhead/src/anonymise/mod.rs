@@ -102,7 +102,6 @@ pub fn settled(warnings: Warnings, status: u8) -> u8 {
     print::settled(warnings).max(status)
 }
 
-/// Passes frames to the copy until that fails.
 struct Copier {
     copy: Anonymiser,
     failed: Option<io::Error>,

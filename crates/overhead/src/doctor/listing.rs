@@ -9,7 +9,6 @@ use overhead_kernel::{ProcessTls, process_tls, tcp_connections};
 use overhead_report::text::{clean, quoted, wrapped};
 use std::fmt::Write;
 
-/// Line width in columns.
 const WIDTH: usize = 80;
 /// Indent of the lines below a database's title.
 const INDENT: &str = "     ";

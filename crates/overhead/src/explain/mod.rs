@@ -102,10 +102,8 @@ enum ExplanationForm {
 
 struct Explanation {
     found: FoundOperation,
-    /// Number of operations in the capture.
     count: u64,
     explained: Explained,
-    /// Headers of its frames, by frame number.
     frames: BTreeMap<u64, FrameFacts>,
 }
 
@@ -207,7 +205,6 @@ fn status(explained: &Explained, mut warnings: Warnings) -> u8 {
     print::settled(warnings)
 }
 
-/// Maximum names in an error message.
 const NAMES_SHOWN: usize = 20;
 
 /// Returns the most frequent operation names with their counts.
@@ -221,7 +218,6 @@ fn names(finder: &Finder) -> String {
 }
 
 impl First {
-    /// Returns its name on the command line.
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }

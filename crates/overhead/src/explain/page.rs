@@ -9,7 +9,6 @@ use overhead_report::text::{counted, grouped};
 use overhead_report::{ExampleFrame, ExamplePiece, PageExample};
 use std::fmt::Write as _;
 
-/// Maximum bytes to show per field.
 const SHOWN: usize = 64;
 
 pub fn example(explanation: &Explanation) -> PageExample {

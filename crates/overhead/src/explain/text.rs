@@ -12,7 +12,6 @@ pub struct TextStyle {
     pub full: bool,
 }
 
-/// Bytes per row.
 const ROW: usize = 16;
 
 /// Maximum rows shown for one field, unless the user asks for all.
@@ -161,7 +160,6 @@ impl TextPage<'_> {
         }
     }
 
-    /// Writes the bytes per account and side.
     fn sums(&mut self) {
         let explained = &self.explanation.explained;
         let [request, response] = explained.amounts;

@@ -16,7 +16,6 @@ pub struct Repeats {
     seen: HashMap<u64, Sighting>,
     /// Digests of frames in order of first sighting.
     order: VecDeque<u64>,
-    /// The latest time of any remembered frame.
     latest_ns: u64,
     /// Repeats, by the file that repeats a frame and the file that had it first.
     counts: BTreeMap<(usize, usize), u64>,

@@ -10,7 +10,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Maximum segments to compare. If there are more, the same sample is taken from each file.
 const SEGMENTS: usize = 1 << 16;
-/// Maximum files to compare.
 const FILES: usize = 64;
 /// Bytes of payload to compare, in addition to the headers.
 const PAYLOAD: usize = 64;
@@ -26,10 +25,8 @@ pub struct Twins {
     mask: u64,
 }
 
-/// Two files that hold the same segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Indices of the files.
     pub files: [usize; 2],
     /// Compared segments with payload that both files contain.
     pub same: u64,

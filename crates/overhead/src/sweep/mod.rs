@@ -21,9 +21,7 @@ use place::Place;
 use plan::order;
 use progress::Progress;
 
-/// Why a sweep ends early.
 enum Stop {
-    /// The user asked to stop.
     Asked,
     Fault(Error),
 }
@@ -122,7 +120,6 @@ impl SweepArgs {
         }
     }
 
-    /// Prints and draws the results so far.
     fn conclude(&self, progress: &Progress, place: &Place, stop: Option<Stop>) -> Result<u8> {
         let (made, all) = progress.counts();
         let (partial, fault) = match stop {

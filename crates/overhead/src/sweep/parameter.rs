@@ -69,7 +69,6 @@ pub fn check(parameters: &[SweepParameter], command: &[String]) -> Result<(), St
     }
 }
 
-/// Returns the command with these values in place of its placeholders.
 pub fn filled(command: &[String], parameters: &[SweepParameter], values: &[String]) -> Vec<String> {
     let value = |name: &str| {
         parameters.iter().zip(values).find(|(known, _)| known.name == name).map_or("", |(_, value)| value.as_str())

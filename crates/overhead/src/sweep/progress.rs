@@ -48,12 +48,10 @@ impl Progress {
         made == all
     }
 
-    /// Returns whether the run of this point and round is finished.
     pub fn is_made(&self, point: usize, round: usize) -> bool {
         self.made.get(point).and_then(|runs| runs.get(round)).is_some_and(Option::is_some)
     }
 
-    /// Returns the plan for this point and round.
     pub fn planned(&self, point: usize, round: usize) -> Option<Repetition> {
         self.points.get(point)?.runs.get(round).cloned()
     }
@@ -84,7 +82,6 @@ impl Progress {
         self.made.iter().flatten().flatten().filter_map(|run| run.record.as_ref().ok())
     }
 
-    /// Returns the record of the runs so far.
     pub fn record(&self, args: &SweepArgs, partial: Option<String>) -> Sweep {
         let (made, all) = self.counts();
         let missing = || format!("{made} of {all} runs were made so far");
@@ -125,7 +122,6 @@ fn made(repetition: &Repetition, point: &PlannedPoint, record: Result<Run, Strin
     PointRun { folder, record, reported }
 }
 
-/// Returns a one-line summary of a run.
 fn summary(run: &Run) -> String {
     let operations: u64 = overhead_report::workload_operations(run);
     let seconds = run.source.last_ns.saturating_sub(run.source.first_ns) as f64 / 1e9;

@@ -19,11 +19,9 @@ pub enum Look {
     /// Heading of the column that orders the rows.
     Chosen,
     Alarm,
-    /// Less important text.
     Quiet,
 }
 
-/// A line in pieces.
 pub type TextLine = Vec<(Look, String)>;
 
 /// Columns of figures: heading, width with its leading space, and the sort order that highlights it.
@@ -112,7 +110,6 @@ fn figures(view: &View, width: usize) -> TextLine {
     line
 }
 
-/// Returns the width of names.
 fn label_width(width: usize, has_errors: bool) -> usize {
     let figures = COLUMNS.iter().map(|(_, width, _)| width).sum::<usize>() + if has_errors { ERRORS.1 } else { 0 };
     width.saturating_sub(figures + 1).max(NARROWEST)
@@ -243,7 +240,6 @@ fn padded(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
 }
 
-/// Returns a styled line for the terminal.
 pub fn styled(line: TextLine, has_colour: bool) -> Line<'static> {
     line.into_iter().map(|(look, text)| Span::styled(text, style(look, has_colour))).collect()
 }

@@ -15,7 +15,6 @@ pub struct Look {
     /// Bytes of the frames on the wire.
     pub wire_bytes: u64,
     pub dropped: u64,
-    /// Figures of operations, one entry per kind.
     pub kinds: Vec<OperationKind>,
     /// The feed has ended.
     pub is_over: bool,

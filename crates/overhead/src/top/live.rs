@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// Default interface.
 const LOOPBACK: &str = "lo";
 
 /// What is captured, as for `capture`.

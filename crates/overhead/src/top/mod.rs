@@ -60,7 +60,6 @@ pub struct TopArgs {
 const SHORTEST: Duration = Duration::from_millis(100);
 
 impl TopArgs {
-    /// Shows the screen until the user ends it.
     pub fn run(self) -> Result<u8> {
         if !self.once && !std::io::stdout().is_terminal() {
             let why = "standard output is no terminal: --once prints one screen as text";

@@ -22,7 +22,6 @@ const BATCH: u64 = 1024;
 /// How long to wait for the figures of one moment.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A request from the screen to the reading thread.
 enum Request {
     Look(By, SyncSender<Look>),
     Pause(bool),
@@ -110,7 +109,6 @@ struct Clock {
     first_ns: u64,
     latest_ns: u64,
     begun: Instant,
-    /// When it was stopped.
     held: Option<Instant>,
 }
 

@@ -26,12 +26,9 @@ pub const HELP: [(&str, &str); 14] = [
 
 const GRAINS: [By; 5] = [By::Name, By::Statement, By::Connection, By::Client, By::Server];
 
-/// The state of the screen.
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that switches")]
 pub struct Screen {
-    /// Which rows to show, and in which order.
     pub wanted: Wanted,
-    /// The screen is on hold.
     pub paused: bool,
     pub helps: bool,
     /// The user is typing the search text.
@@ -58,13 +55,11 @@ pub enum Effect {
     Draw,
     /// Look again, with another kind of rows.
     Look,
-    /// Hold or resume.
     Pause,
     End,
 }
 
 impl Screen {
-    /// Returns an empty screen.
     pub fn new(by: By, sort: SortBy, find: String, interval: Duration) -> Self {
         Self {
             wanted: Wanted { by, sort, find },
@@ -79,7 +74,6 @@ impl Screen {
         }
     }
 
-    /// Takes new figures.
     pub fn take(&mut self, look: Look) {
         // After the feed ends, keep its last active interval.
         let is_again = self.looks.now.as_ref().is_some_and(|now| now.is_over && look.is_over);

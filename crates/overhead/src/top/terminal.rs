@@ -28,7 +28,6 @@ const PATIENCE: Duration = Duration::from_millis(100);
 struct EndFlag(Arc<AtomicBool>);
 
 impl EndFlag {
-    /// Starts listening for signals.
     fn new() -> Result<Self> {
         let ends = Arc::new(AtomicBool::new(false));
         for signal in [SIGHUP, SIGINT, SIGTERM] {

@@ -11,9 +11,7 @@ use std::time::Duration;
 /// Sort order of rows, largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortBy {
-    /// Bytes on the wire.
     Bytes,
-    /// Operations per second.
     Rate,
     /// Operations since the beginning.
     Calls,
@@ -22,7 +20,6 @@ pub enum SortBy {
 }
 
 impl SortBy {
-    /// In column order.
     pub const ALL: [Self; 4] = [Self::Calls, Self::Rate, Self::Bytes, Self::Latency];
 
     pub const fn name(self) -> &'static str {
@@ -34,7 +31,6 @@ impl SortBy {
         }
     }
 
-    /// Returns its description.
     pub const fn help(self) -> &'static str {
         match self {
             Self::Bytes => "Bytes on the wire",
@@ -86,11 +82,9 @@ pub struct View {
     pub operations: u64,
     /// Bytes of `operations`.
     pub operation_bytes: u64,
-    /// Failed operations among `operations`.
     pub errors: u64,
     /// Frames dropped by the kernel, since the beginning.
     pub dropped: u64,
-    /// The requested rows, in order.
     pub rows: Vec<TopRow>,
     /// Rows that the filter left out.
     pub left_out: usize,
@@ -98,7 +92,6 @@ pub struct View {
     pub is_over: bool,
 }
 
-/// Which rows to show, and in which order.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub by: By,
