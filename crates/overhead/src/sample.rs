@@ -329,6 +329,7 @@ impl<D: DissectWindows> Dissect for Sampler<D> {
 }
 
 impl Sampler {
+    /// Returns the tally so far.
     #[cfg(feature = "live")]
     pub fn tally(&mut self) -> &Aggregate {
         self.dissection.dissector.tally()
