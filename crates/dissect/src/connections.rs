@@ -1,4 +1,4 @@
-//! The current connections, and which of them a segment belongs to.
+//! Tracks current connections and assigns segments to them.
 
 use crate::bounds::Holdings;
 use crate::dissector::Found;
@@ -18,35 +18,35 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// All connections: segments in, closed operations out to a [`Tally`].
+/// Takes segments in, and hands closed operations to a [`Tally`].
 #[derive(Debug)]
 pub struct Connections<T> {
     selection: Selection,
     keys: Option<Arc<KeyLog>>,
-    /// What TLS libraries were called with before the packets came; absent where no calls are to be expected.
+    /// TLS library calls that precede their packets; `None` until the first call.
     early: Option<EarlyCalls<Key>>,
     shared: SharedContext,
     tally: T,
-    /// The tally hears of each step for now: nothing is taken from the memo.
+    /// Whether the tally hears each step; if so, the memo handles nothing.
     is_listening: bool,
-    /// What connections share of their memos; absent where they have none.
+    /// What the connections' memos share; `None` disables memos.
     turns: Option<Turns>,
     totals: Totals,
     flows: Table<Entry>,
-    /// Closed ones in order of their closing, to be forgotten in time.
+    /// Closed connections in closing order, each with its closing time.
     closing: VecDeque<(u64, Key)>,
-    /// Until after this time, none of them is.
+    /// Time until which all of them are kept.
     next_retired_ns: u64,
     holdings: Holdings,
-    /// Without payload, by number and in this order; those that have some by now are passed over.
+    /// Half-open connections in order of their number. Some may have payload by now, and are skipped.
     half_open: VecDeque<(u64, Key)>,
-    /// The same of those that were half-open once.
+    /// Connections without payload that are no longer half-open.
     idle: VecDeque<(u64, Key)>,
-    /// Of no selected port, likewise.
+    /// Connections on unselected ports, in order of their number.
     unselected: VecDeque<(u64, Key)>,
     /// Connections so far, selected or not.
     count: u64,
-    /// Frames of connections that have ended that the memo took in.
+    /// Frames of ended connections that the memo handled.
     hits: u64,
 }
 
@@ -55,18 +55,18 @@ struct Entry {
     flow: Flow,
     /// In order of appearance, from 1.
     number: u64,
-    /// When both ends had closed.
+    /// When both ends had closed; `None` while open.
     closed_ns: Option<u64>,
-    /// Bytes of memory, roughly; 0 without payload.
+    /// Approximate memory in bytes; 0 without payload.
     held: usize,
-    /// Bytes of payload since that was found out.
+    /// Payload bytes since `held` was last estimated.
     unweighed: u32,
-    /// On a selected port, or to be told by content.
+    /// Whether the connection is on a selected port, or to be detected by content.
     selected: bool,
 }
 
 impl Entry {
-    /// A segment goes the general way; true where it closes the connection.
+    /// Handles a segment without the memo; returns whether it closes the connection.
     #[inline(never)]
     fn go_on<T: Tally>(&mut self, segment: &Segment<'_>, at: Moment, tally: &mut T) -> bool {
         tally.trace(Trace::Frame(facts(segment, self.number, at.number)));
@@ -74,7 +74,7 @@ impl Entry {
         self.unweighed = self.unweighed.saturating_add(segment.payload_len);
         let closes = self.closed_ns.is_none() && self.flow.is_closed();
         if closes {
-            // Not the segment's own time: a clock may be set back.
+            // The segment's own time may have been set back.
             self.closed_ns = Some(at.clock_ns);
             self.flow.shrink(tally);
             self.unweighed = u32::MAX;
@@ -82,7 +82,7 @@ impl Entry {
         closes
     }
 
-    /// What the tally is told next is of this connection, where it wants to know.
+    /// Turns the tally to this connection, if it distinguishes connections.
     #[inline]
     fn announce<T: Tally>(&self, tally: &mut T) {
         if tally.wants_ends() {
@@ -93,28 +93,27 @@ impl Entry {
         }
     }
 
-    /// Finds out anew how many bytes are held, where it is time, and returns how many were before, where that changes.
+    /// Updates `held` if due, and returns the previous value if that changes.
     #[inline]
     fn weigh_if_due(&mut self) -> Option<usize> {
-        // Most frames are short, and what they leave behind is little: it is not worth adding up after each.
+        // Most frames are short and leave little behind, so weighing after each is not worth it.
         let is_due = self.unweighed > limits::UNWEIGHED || (self.held == 0 && self.unweighed > 0);
         is_due.then(|| self.weigh()).filter(|before| *before != self.held)
     }
 
-    /// Finds out anew how many bytes are held, and returns how many were before.
+    /// Updates `held` and returns the previous value.
     fn weigh(&mut self) -> usize {
         self.unweighed = 0;
         std::mem::replace(&mut self.held, self.flow.held())
     }
 
-    /// Closed for so long that nothing more can belong to it.
+    /// Returns whether it closed so long ago that nothing more can belong to it.
     fn is_gone(&self, clock_ns: u64) -> bool {
         self.closed_ns.is_some_and(|closed_ns| clock_ns.saturating_sub(closed_ns) > limits::LINGER_NS)
     }
 }
 
 impl<T: Tally> Connections<T> {
-    /// None yet.
     pub fn new(selection: Selection, tally: T) -> Self {
         Self {
             selection,
@@ -144,25 +143,25 @@ impl<T: Tally> Connections<T> {
         self
     }
 
-    /// Takes nothing from the memo: every frame goes the general way. The result is the same, which is what this is to show.
+    /// Disables the memo, to show that the result is the same without it.
     #[must_use]
     pub fn without_memo(mut self) -> Self {
         self.turns = None;
         self
     }
 
-    /// The tally's listener hears of each step from here on, or does not.
+    /// Sets whether the tally's listener hears each step from here on.
     pub fn listen(&mut self, is_listening: bool) {
         self.is_listening = is_listening;
         self.tally.listen(is_listening);
     }
 
-    /// Returns how many frames were taken from the memo so far.
+    /// Returns how many frames the memo has handled.
     pub fn memo_hits(&self) -> u64 {
         self.hits + self.flows.iter().map(|(_, entry)| entry.flow.hits()).sum::<u64>()
     }
 
-    /// Returns what was tallied so far.
+    /// Returns the tally, once the memos have reported to it.
     pub fn tally(&mut self) -> &T {
         for entry in self.flows.iter_mut() {
             entry.announce(&mut self.tally);
@@ -171,12 +170,12 @@ impl<T: Tally> Connections<T> {
         &self.tally
     }
 
-    /// Returns the tally, as far as it was told.
+    /// Returns the tally without updating it from the memos.
     pub fn tally_mut(&mut self) -> &mut T {
         &mut self.tally
     }
 
-    /// Takes in what was found in a frame.
+    /// Handles what was found in a frame.
     pub fn found(&mut self, found: Found<'_>, at: Moment) {
         match found {
             Found::Segment(segment) | Found::Reassembled(segment) => self.segment(segment, at),
@@ -184,19 +183,18 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Takes in one segment.
     pub fn segment(&mut self, segment: &Segment<'_>, at: Moment) {
         let (key, is_from_lesser) = Key::of(segment.source, segment.destination);
         self.take((key, is_from_lesser), segment.bare(), || *segment, at);
     }
 
-    /// Takes in the segment of a frame with the usual headers.
+    /// Handles the segment of a frame with the usual headers.
     #[inline(always)]
     pub fn plain(&mut self, plain: &Plain<'_>, at: Moment) {
         self.take(Key::of_words(plain.ends()), plain.bare(), || segment_of(*plain), at);
     }
 
-    /// Takes in what a TLS library was called with.
+    /// Handles a TLS library call.
     #[cold]
     pub fn call(&mut self, call: &CallPacket<'_>, at: Moment) {
         let early = self.early.get_or_insert_default();
@@ -207,7 +205,7 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Gives a connection the calls that wait for it, as far as it can take them.
+    /// Gives a connection as many of its waiting calls as it can take.
     #[cold]
     fn offer(&mut self, key: Key) {
         let Self { early: Some(early), flows, tally, .. } = self else { return };
@@ -226,7 +224,7 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Takes in a segment between ends of which the sender's is the lesser, or is not.
+    /// Handles a segment; `is_from_lesser` says whether the sender is the lesser end of the key.
     #[inline(always)]
     fn take<'a>(
         &mut self,
@@ -237,7 +235,7 @@ impl<T: Tally> Connections<T> {
     ) {
         if let Some(entry) = self.flows.get_mut(&key) {
             entry.announce(&mut self.tally);
-            // A connection that has ended recalls nothing any more.
+            // An ended connection recalls nothing.
             let recalls = |bare| entry.flow.recall(is_from_lesser, bare, at.number, &mut self.tally);
             if self.is_listening || !bare.as_ref().is_some_and(recalls) {
                 let segment = segment();
@@ -269,7 +267,7 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// The first segment of a connection, which may follow another one between the same ends.
+    /// Starts a connection with its first segment, ending any predecessor between the same ends.
     #[cold]
     fn first(&mut self, segment: &Segment<'_>, key: Key, at: Moment) {
         if let Some(entry) = self.flows.remove(&key) {
@@ -297,7 +295,7 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Forgets the oldest connections of no selected port where there are too many: their frames are counted already.
+    /// Forgets the oldest connections on unselected ports if there are too many; their frames are already counted.
     fn forget_unselected(&mut self) {
         while self.unselected.len() > limits::UNSELECTED
             && let Some((number, key)) = self.unselected.pop_front()
@@ -308,12 +306,12 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Gives up connections without payload where there are too many: half-open and closed ones first, the oldest first.
+    /// Gives up connections without payload if there are too many: half-open and closed ones first, oldest first.
     fn make_room_for_bare(&mut self) {
         let flows = &self.flows;
         let is_bare =
             |(number, key): &(u64, Key)| flows.get(key).is_some_and(|entry| entry.number == *number && entry.held == 0);
-        // Most have payload soon.
+        // Most receive payload soon.
         while self.half_open.pop_front_if(|oldest| !is_bare(oldest)).is_some() {}
         for queue in [&mut self.half_open, &mut self.idle] {
             if queue.len() > 2 * limits::BARE {
@@ -336,7 +334,7 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Gives up what it takes if all connections hold more than is allowed.
+    /// Makes room if the connections hold more than the limit.
     #[inline]
     fn keep_within_bounds(&mut self) {
         if self.holdings.is_over() {
@@ -344,8 +342,8 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Sheds some of the statements, of which there are too many. Which ones depends on what was tallied so far, so all that waits
-    /// in memos is told first, and nothing is remembered by the number of one that is gone.
+    /// Sheds statements, since there are too many. The choice depends on the tally, so the memos report first; nothing may still refer to
+    /// a shed statement by number.
     #[cold]
     fn shed_statements(&mut self) {
         for entry in self.flows.iter_mut() {
@@ -361,10 +359,10 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Gives up what it takes for some room: closed connections, what others no longer need, then the largest.
+    /// Makes room: drops closed connections, then memory that connections no longer need, then the largest connections.
     #[cold]
     fn make_room(&mut self) {
-        // Closed ones wait for stragglers alone.
+        // Closed connections only wait for stragglers.
         while self.holdings.is_crowded()
             && let Some((closed_ns, key)) = self.closing.pop_front()
         {
@@ -383,7 +381,7 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Gives up connections until there is some room: the largest, and of equal ones the oldest.
+    /// Gives up connections until there is room: the largest first, and the oldest among equals.
     fn give_up_largest(&mut self) {
         let mut sizes: Vec<_> =
             self.flows.iter().map(|(key, entry)| (Reverse(entry.held), entry.number, *key)).collect();
@@ -396,7 +394,7 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Ends a connection before its time; what it has to come will be taken for a new one.
+    /// Ends a connection early; its later segments start a new one.
     fn give_up(&mut self, number: u64, key: &Key, is_due: impl FnOnce(&Entry) -> bool) {
         if let Some(entry) = self.remove_numbered(number, key, is_due) {
             self.totals.tcp.given_up += u64::from(entry.closed_ns.is_none());
@@ -404,7 +402,7 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Takes the connection of this number out of the table, where it is still there and `is_due`.
+    /// Removes the connection with this number, if it is still present and `is_due`.
     fn remove_numbered(&mut self, number: u64, key: &Key, is_due: impl FnOnce(&Entry) -> bool) -> Option<Entry> {
         self.flows.get(key).filter(|entry| entry.number == number && is_due(entry))?;
         self.flows.remove(key)
@@ -421,7 +419,7 @@ impl<T: Tally> Connections<T> {
         self.next_retired_ns = next.map_or(u64::MAX, |&(closed_ns, _)| closed_ns.saturating_add(limits::LINGER_NS));
     }
 
-    /// Forgets the closing of connections that gave way to a successor, where they are many.
+    /// Removes closings of connections that gave way to a successor, if there are many.
     fn forget_stale_closings(&mut self) {
         if self.closing.len() > 2 * self.flows.len() + limits::BARE {
             let flows = &self.flows;
@@ -430,7 +428,7 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Ends a connection that closed then, where it is still there.
+    /// Ends a connection that closed at that time, if it is still present.
     fn retire_one(&mut self, closed_ns: u64, key: Key) {
         if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
             && let Some(entry) = self.flows.remove(&key)
@@ -439,7 +437,7 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Ends all connections and gives the tally, and what is to be added to the totals.
+    /// Ends all connections; returns the tally, and what to add to the totals.
     pub fn finish(mut self) -> (T, Totals) {
         let mut open = self.flows.drain();
         open.sort_unstable_by_key(|of| of.1.number);
@@ -470,7 +468,7 @@ impl<T: Tally> Connections<T> {
     }
 }
 
-/// Apart, and of a copy: what was read of a frame need not lie in memory for those that are recalled.
+/// Takes a copy and stays out of line, so that recalled frames need not store what was read of them in memory.
 #[inline(never)]
 fn segment_of(plain: Plain<'_>) -> Segment<'_> {
     plain.segment()

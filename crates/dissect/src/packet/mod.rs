@@ -1,11 +1,10 @@
-//! From a frame to its headers' lengths and its TCP segment.
+//! Reads a frame's headers, their lengths and its TCP segment.
 //!
-//! Headers are read laxly: a frame that was snapped within its payload, or whose IP length is 0 because of segmentation
-//! offload, is as good as any. The length of the payload follows from the innermost IP header, so that Ethernet padding and
-//! uncaptured trailers are not taken for payload.
+//! Parsing is lax: it accepts frames snapped within the payload, and an IP length of 0 left by segmentation offload. The innermost IP
+//! header gives the payload length, so Ethernet padding and uncaptured trailers do not count as payload.
 //!
-//! Everything before the first IP header is `link`, as is what follows the payload; everything from there to the TCP
-//! header of the innermost packet is `ip`, so that a tunnel's headers, an inner Ethernet header included, are in one account.
+//! `link` covers everything before the first IP header and after the payload. `ip` covers everything from there to the innermost TCP
+//! header, including tunnel headers and inner Ethernet headers.
 
 mod link;
 mod net;
@@ -20,33 +19,32 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) use stream::segment as of_piece;
 use walk::Walk;
 
-/// What a frame turned out to be.
+/// The content of a frame.
 #[derive(Debug)]
 pub enum Packet<'a> {
     /// A TCP segment.
     Tcp(Segment<'a>),
-    /// A part of an IP packet.
+    /// A fragment of an IP packet.
     Fragment(Fragment<'a>),
-    /// A datagram of UDP that is no tunnel's: the ports of sender and receiver.
+    /// A UDP datagram outside any tunnel: source and destination port.
     Udp([u16; 2]),
-    /// Anything else that parses: ARP, ICMP, a link type that is not decoded.
+    /// Anything else that parses: ARP, ICMP, an unsupported link type.
     Other,
-    /// Headers that break off or contradict themselves.
+    /// Truncated or contradictory headers.
     Malformed,
-    /// Headers that were on the wire and not captured.
+    /// Headers cut off by the snap length.
     Snapped {
-        /// Bytes of the frame that had to be captured for them, at least.
+        /// Minimum capture length, in bytes, that includes them.
         need: u32,
     },
 }
 
-/// Lengths in bytes of a segment's headers. Trailing padding counts as `link`. Of a segment that came in several
-/// fragments, those of all its frames.
+/// Lengths of a segment's headers in bytes, summed over all frames of a fragmented segment. Trailing padding counts as `link`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Headers {
     /// Link-layer header, tags and padding.
     pub link: u32,
-    /// IP headers with options and extension headers, and the headers of tunnels.
+    /// IP headers with options and extension headers, and tunnel headers.
     pub ip: u32,
     /// TCP header with options.
     pub tcp: u32,
@@ -58,69 +56,62 @@ impl Headers {
         self.accounts().map(|(_, bytes)| u64::from(bytes)).iter().sum()
     }
 
-    /// Returns each length with its account.
     #[inline]
     pub fn accounts(self) -> [(Account, u32); 3] {
         [(Account::Link, self.link), (Account::Ip, self.ip), (Account::Tcp, self.tcp)]
     }
 }
 
-/// One TCP segment and the frame it came in.
+/// One TCP segment and its frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
-    /// Capture time, Unix nanoseconds; of fragments, that of the last one.
+    /// Capture time, Unix nanoseconds; the last fragment's if fragmented.
     pub time_ns: u64,
-    /// Length of the whole frame on the wire; of fragments, of all their frames.
+    /// Length of the whole frame on the wire, or of all fragments' frames.
     pub wire_len: u32,
-    /// Frames it came in: 1, or the number of fragments.
+    /// Number of frames: 1, or the number of fragments.
     pub frames: u32,
-    /// Where the headers end.
     pub headers: Headers,
     /// Sender.
     pub source: SocketAddr,
     /// Receiver.
     pub destination: SocketAddr,
-    /// Identification of the IPv4 packet (RFC 791 section 3.1); 0 in IPv6.
+    /// IPv4 identification (RFC 791 section 3.1); 0 for IPv6.
     pub ip_id: u16,
-    /// Sequence number of the first payload byte (of the SYN, where there is one).
+    /// Sequence number of the first payload byte, or of the SYN if there is one.
     pub seq: u32,
     /// Acknowledgment number; meaningless without `flags.ack`.
     pub ack: u32,
-    /// Flags.
     pub flags: TcpFlags,
     /// The window field, unscaled.
     pub window: u16,
-    /// TCP options.
     pub options: &'a [u8],
-    /// Payload on the wire, in bytes.
+    /// Payload length on the wire, in bytes.
     pub payload_len: u32,
-    /// Its captured part.
+    /// The captured payload.
     pub payload: &'a [u8],
-    /// Where it came from, where that was no frame but a piece of a byte stream: there are no headers, sequence numbers and
-    /// acknowledgments then.
+    /// The byte-stream piece it came from instead of a frame. Such a segment has no headers, sequence numbers or acknowledgments.
     pub stream: Option<&'a StreamPiece<'a>>,
 }
 
-/// A segment of which nothing but its numbers, its payload and the lengths of its headers can make a difference: an
-/// acknowledgment and no other flag that matters, from somebody who has room, in one frame that was captured whole.
+/// A segment that matters only for its numbers, payload and header lengths: fully captured in one frame, with an open window and no
+/// flag except ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct Bare<'a> {
     /// Capture time, Unix nanoseconds.
     pub time_ns: u64,
     /// Length of the whole frame on the wire.
     pub wire_len: u32,
-    /// Lengths of its headers.
     pub headers: Headers,
     /// Sequence number of the first payload byte.
     pub seq: u32,
-    /// Acknowledgment number; of a piece of a stream, meaningless.
+    /// Acknowledgment number; meaningless for a stream piece.
     pub ack: u32,
-    /// Its payload.
     pub payload: &'a [u8],
 }
 
 impl<'a> Segment<'a> {
-    /// Returns what there is to it but its flags; `None` where these say something, or something is missing.
+    /// Returns the bare segment; `None` if its flags, window, fragmentation or missing bytes matter.
     #[inline]
     pub fn bare(&self) -> Option<Bare<'a>> {
         let Self { time_ns, wire_len, frames, headers, seq, ack, flags, window, payload_len, payload, .. } = *self;
@@ -132,68 +123,65 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Which packet a fragment is a part of (RFC 791 section 3.2, RFC 8200 section 4.5).
+/// Identifies a fragment's packet (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FragmentKey {
     /// Sender.
     pub source: IpAddr,
     /// Receiver.
     pub destination: IpAddr,
-    /// Identification.
     pub id: u32,
-    /// Protocol in IPv4; 0 in IPv6, where only the first fragment is sure to name it.
+    /// IPv4 protocol; 0 for IPv6, where only the first fragment reliably names it.
     pub protocol: u8,
 }
 
-/// A part of an IP packet, and the frame it came in.
+/// A fragment of an IP packet, and its frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment<'a> {
     /// Capture time, Unix nanoseconds.
     pub time_ns: u64,
-    /// Length of the whole frame on the wire: `link`, `ip` and `len`.
+    /// Length of the whole frame on the wire: the sum of `link`, `ip` and `len`.
     pub wire_len: u32,
-    /// Frames it came in: 1, but more where a tunnel's packet was in fragments too.
+    /// Number of frames: 1, or more if a tunnel's packet was fragmented too.
     pub frames: u32,
     /// Bytes of link-layer header and padding.
     pub link: u32,
     /// Bytes of IP headers.
     pub ip: u32,
-    /// The packet it is part of.
     pub key: FragmentKey,
-    /// What the packet carries, if this is its first fragment.
+    /// The packet's payload protocol, if this is the first fragment.
     pub protocol: u8,
-    /// Place of the first byte in the packet's payload.
+    /// Offset of the first byte within the packet's payload.
     pub offset: u32,
-    /// Other fragments follow.
+    /// Whether more fragments follow.
     pub more: bool,
-    /// Bytes on the wire.
+    /// Payload bytes on the wire.
     pub len: u32,
-    /// Their captured part.
+    /// The captured payload.
     pub bytes: &'a [u8],
-    /// Headers passed so far, to bound tunnels in fragments in tunnels.
+    /// Headers passed so far; limits nesting of tunnels and fragments.
     pub(crate) passed: u32,
 }
 
-/// The payload of an IP packet put together from its fragments.
+/// The payload of a reassembled IP packet.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// The fragments' packet.
     pub key: FragmentKey,
-    /// What it carries.
+    /// Payload protocol.
     pub protocol: u8,
     /// Capture time of the last fragment.
     pub time_ns: u64,
-    /// Lengths on the wire of all its frames.
+    /// Total wire length of its frames.
     pub wire_len: u32,
-    /// How many these are.
+    /// Number of frames.
     pub frames: u32,
-    /// Their link-layer headers and padding.
+    /// Bytes of link-layer headers and padding in all frames.
     pub link: u32,
-    /// Their IP headers.
+    /// Bytes of IP headers in all frames.
     pub ip: u32,
-    /// Bytes of the payload.
+    /// Payload length in bytes.
     pub len: u32,
-    /// Its captured start.
+    /// The captured start of the payload.
     pub bytes: Vec<u8>,
     /// Headers passed so far.
     pub(crate) passed: u32,
@@ -205,7 +193,7 @@ pub fn parse<'a>(frame: &Frame<'a>) -> Packet<'a> {
     Plain::of(frame).map_or_else(|| parse_any(frame), |plain| Packet::Tcp(plain.segment()))
 }
 
-/// Returns the same for any frame; [`Plain::of`] is quicker for most.
+/// Reads the headers of any frame; [`Plain::of`] is faster for most.
 pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
     match link::header(frame.link, frame.bytes) {
         Some((at, layer)) => Walk::of_frame(frame, at).run(layer),
@@ -214,12 +202,12 @@ pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
     }
 }
 
-/// Reads the headers within a packet that came in fragments.
+/// Reads the headers within a reassembled packet.
 pub fn parse_datagram(datagram: &Datagram) -> Packet<'_> {
     Walk::of_datagram(datagram).run(walk::Layer::Protocol(datagram.protocol))
 }
 
-/// Returns whether the options of a SYN make it a further subflow of a connection of Multipath TCP: `MP_JOIN` (RFC 8684 section 3.2).
+/// Returns whether SYN options add a subflow to a Multipath TCP connection: `MP_JOIN` (RFC 8684 section 3.2).
 pub(crate) fn joins_connection(options: &[u8]) -> bool {
     const END: u8 = 0;
     const PADDING: u8 = 1;
