@@ -1,8 +1,8 @@
-//! Second copies of a frame.
+//! Detects second copies of a frame.
 //!
-//! A capture on `any`, or on several interfaces, sees a frame at each interface that it passes: at both ends of
-//! loopback, on a bridge and on the port behind it. Copies are told from retransmissions by where they were seen: the same
-//! headers at another interface, or with another packet type, are a copy; at the same place they are a retransmission.
+//! A capture on `any`, or on several interfaces, sees a frame at each interface it passes: both ends of loopback, or a bridge and the
+//! port behind it. The same headers at another interface, or with another packet type, mean a copy; at the same place, a
+//! retransmission.
 
 use crate::digest::Digest;
 use crate::limits;
@@ -10,18 +10,18 @@ use crate::packet::{Fragment, FragmentKey, Plain, PlainHeader, Segment, of_plain
 use overhead_model::{Frame, LinkType};
 use std::net::IpAddr;
 
-/// What a digest is of.
+/// Kinds of digests.
 const SEGMENT: u64 = 0;
 const FRAGMENT: u64 = 1;
 const HEADERS: u64 = 2;
 
-/// Where a frame was seen: the interface of the capture, and what the cooked header says.
+/// Where a frame was seen: the capture's interface, and the details in the cooked header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CopyPlace {
     interface: u32,
     /// Interface index of the capturing host (SLL2).
     index: u32,
-    /// To us, to another host, from us, …
+    /// Whether the frame was to us, to another host, from us, …
     packet_type: u8,
 }
 
@@ -31,31 +31,30 @@ struct CopySighting {
     time_ns: u64,
 }
 
-/// A frame that was remembered when all had been seen at one place. Of its payload nothing is kept.
+/// A frame remembered while only one place was known. It holds no payload.
 #[derive(Clone, Copy, Debug)]
 enum EarlyCopy {
     Header(PlainHeader),
     Digest(u64),
 }
 
-/// Remembers the frames seen last.
+/// Remembers recent frames.
 ///
-/// As long as there is one place, which is the rule, nothing is compared. What is remembered then, in case there will be
-/// more, is headers alone.
+/// While there is only one place, the usual case, nothing is compared and only headers are kept.
 #[derive(Debug)]
 pub struct Copies {
-    /// What tells frames apart, apart from what a router or bridge changes. In step with `sightings`.
+    /// Digests of everything that routers and bridges leave unchanged, parallel to `sightings`.
     digests: Vec<u64>,
     sightings: Vec<CopySighting>,
     next: usize,
-    /// Until there is a second place: frames with their times, to be told by their headers.
+    /// Headers and times of frames, until a second place appears.
     early: Box<[(EarlyCopy, u64); limits::COPIES]>,
     first: Option<CopyPlace>,
-    /// The interface of the only place so far, where that is all that tells it apart.
+    /// The interface of the only place so far, if the interface is all that identifies it.
     only_interface: Option<u32>,
-    /// Frames were seen at more than one place.
+    /// Whether frames came from more than one place.
     several: bool,
-    /// Frames to come before all that were remembered by their headers are forgotten.
+    /// Frames until all those remembered by headers are forgotten.
     by_header: usize,
 }
 
@@ -75,7 +74,7 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// Returns whether `frame`, which is `plain`, was seen at another place shortly before.
+    /// Returns whether the plain frame was recently seen at another place.
     #[inline(always)]
     pub fn has_plain(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
         if self.only_interface == Some(frame.interface) {
@@ -85,23 +84,23 @@ impl Copies {
         self.has_plain_elsewhere(frame, *plain)
     }
 
-    /// A copy of `plain`, so that it need not lie in memory for other frames.
+    /// Takes a copy of `plain`, so that other frames need not keep theirs in memory.
     #[inline(never)]
     fn has_plain_elsewhere(&mut self, frame: &Frame<'_>, plain: Plain<'_>) -> bool {
-        // An Ethernet header says no more of the place.
+        // An Ethernet header adds nothing to the place.
         let place = CopyPlace { interface: frame.interface, ..CopyPlace::default() };
         let is_copy = self.has_segment(frame, &plain.segment());
         self.only_interface = (!self.several && self.first == Some(place)).then_some(frame.interface);
         is_copy
     }
 
-    /// The same of a segment with other headers.
+    /// Returns whether a segment with other headers was recently seen at another place.
     #[inline(never)]
     pub fn has_segment(&mut self, frame: &Frame<'_>, segment: &Segment<'_>) -> bool {
         self.has(frame, || of_headers(HEADERS, segment).value(), || of_segment(segment))
     }
 
-    /// Returns whether `frame`, which holds `fragment`, was seen at another place shortly before.
+    /// Returns whether the frame's `fragment` was recently seen at another place.
     pub fn has_fragment(&mut self, frame: &Frame<'_>, fragment: &Fragment<'_>) -> bool {
         self.has(frame, || of_fragment(fragment), || of_fragment(fragment))
     }
@@ -128,22 +127,22 @@ impl Copies {
         false
     }
 
-    /// Returns whether all frames up to this one were seen at the same place.
+    /// Returns whether every frame so far came from this place.
     fn is_only_place(&mut self, place: CopyPlace) -> bool {
         !self.several && *self.first.get_or_insert(place) == place
     }
 
-    /// Has the place of the oldest frame written.
+    /// Overwrites the oldest frame.
     #[inline(always)]
     fn remember_early(&mut self, write: impl FnOnce(&mut (EarlyCopy, u64))) {
-        // The remainder spares a check of the index.
+        // The remainder avoids a bounds check.
         if let Some(kept) = self.early.get_mut(self.next % limits::COPIES) {
             write(kept);
         }
         self.next = (self.next + 1) % limits::COPIES;
     }
 
-    /// There is a second place: from here on, frames are compared.
+    /// Starts comparing frames: there is a second place.
     #[cold]
     fn expect_copies(&mut self) {
         let place = self.first.unwrap_or_default();
@@ -201,7 +200,7 @@ fn addresses(digest: &mut Digest, source: IpAddr, destination: IpAddr) {
     }
 }
 
-/// Hop limit and checksums are left out: they change on the way, or are filled in by the network card.
+/// Leaves out hop limit and checksums, which change on the way or are filled in by the network card.
 #[inline]
 fn of_headers(kind: u64, segment: &Segment<'_>) -> Digest {
     let mut digest = Digest::new(kind);

@@ -1,59 +1,58 @@
-//! A model of what a link would carry: segments of another size, and what Ethernet takes besides a frame.
+//! Models a link: segments of another size, and Ethernet's overhead per frame.
 //!
-//! Captured segments are cut to the size that the link allows, each piece with the headers of the whole, and then go the way of any
-//! segment. So the ledger of the model is made as any ledger is: what differs from the measured one is headers alone.
+//! Captured segments are cut to the link's size. Each piece gets the whole segment's headers and is then handled like any other
+//! segment, so the modelled ledger differs from the measured one only in headers.
 
 use crate::packet::{Headers, Segment};
 use overhead_model::TcpFlags;
 
-/// What Ethernet takes for each frame besides the frame (IEEE 802.3 section 3.1.1 and 4.4.2): preamble with its start delimiter, check
-/// sequence, and the gap to the next frame, in bytes.
+/// Bytes that Ethernet adds to each frame (IEEE 802.3 sections 3.1.1 and 4.4.2): preamble with start delimiter, check sequence, and gap
+/// to the next frame.
 pub const PREAMBLE: u64 = 8;
 /// See [`PREAMBLE`].
 pub const CHECK_SEQUENCE: u64 = 4;
 /// See [`PREAMBLE`].
 pub const GAP: u64 = 12;
-/// Shortest frame without its check sequence: what is shorter is padded.
+/// Minimum frame length without check sequence; shorter frames are padded.
 const SHORTEST: u64 = 60;
 
-/// What is modelled.
+/// The link to model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkModel {
-    /// Bytes of an IP packet that the link carries; as captured where nothing is said.
+    /// Largest IP packet in bytes; `None` leaves segments as captured.
     pub mtu: Option<u32>,
-    /// Frames have on them what Ethernet's have on the cable.
+    /// Whether to add Ethernet's bytes on the cable.
     pub is_physical: bool,
 }
 
-/// What a model has added to what was captured.
+/// What the model has added to the capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modelled {
-    /// Captured frames that were cut.
     pub cut_frames: u64,
-    /// Frames that there are more for it, and their headers in bytes.
+    /// Frames added by cutting.
     pub added_frames: u64,
-    /// See `added_frames`.
+    /// Header bytes of the added frames.
     pub added_header_bytes: u64,
-    /// Acknowledgments of every second one of the segments that were cut, but for those that end with a captured frame; and their
-    /// bytes. They are in no ledger: a receiver may send fewer.
+    /// Acknowledgments of every second cut segment, except those at the end of a captured frame. No ledger contains them: a receiver may
+    /// send fewer.
     pub ack_frames: u64,
-    /// See `ack_frames`.
+    /// Bytes of these acknowledgments.
     pub ack_bytes: u64,
-    /// Padding of short frames in bytes, where that is modelled.
+    /// Modelled padding of short frames in bytes.
     pub padding_bytes: u64,
-    /// All that Ethernet takes besides, padding included.
+    /// All bytes that Ethernet adds, including padding.
     pub physical_bytes: u64,
-    /// Of these, those that went with segments; the others are of frames without one.
+    /// The share of `physical_bytes` added to segments; the rest belongs to frames without one.
     placed_bytes: u64,
 }
 
 impl Modelled {
-    /// Returns how many bytes of [`Modelled::physical_bytes`] are of frames without a segment.
+    /// Returns the share of [`Modelled::physical_bytes`] in frames without a segment.
     pub fn elsewhere(&self) -> u64 {
         self.physical_bytes.saturating_sub(self.placed_bytes)
     }
 
-    /// Returns what Ethernet takes besides for a frame of this length.
+    /// Counts and returns the bytes that Ethernet adds to a frame of this length.
     fn physical(&mut self, wire_len: u64) -> u64 {
         let padding = SHORTEST.saturating_sub(wire_len);
         self.padding_bytes += padding;
@@ -64,20 +63,20 @@ impl Modelled {
 }
 
 impl LinkModel {
-    /// Takes in a captured frame of this length, whatever is in it.
+    /// Counts a captured frame of this length, whatever its content.
     pub fn frame(self, wire_len: u32, modelled: &mut Modelled) {
         if self.is_physical {
             modelled.physical(u64::from(wire_len));
         }
     }
 
-    /// Returns the segments that a captured one is on the link, in order.
+    /// Returns a captured segment's pieces on the link, in order.
     pub fn pieces<'a>(self, segment: &Segment<'a>, modelled: &mut Modelled) -> Vec<Segment<'a>> {
         let mut pieces = self.cut(segment, modelled);
         if self.is_physical {
             for (number, piece) in pieces.iter_mut().enumerate() {
                 let bytes = match number {
-                    // Its frames were taken in already.
+                    // Its frames are already counted.
                     0 => of_captured(segment),
                     _ => modelled.physical(u64::from(piece.wire_len)),
                 };
@@ -93,7 +92,7 @@ impl LinkModel {
     fn cut<'a>(self, segment: &Segment<'a>, modelled: &mut Modelled) -> Vec<Segment<'a>> {
         let Headers { link, ip, tcp } = segment.headers;
         let room = self.mtu.map_or(0, |mtu| mtu.saturating_sub(ip + tcp));
-        // A packet of several fragments was cut to size already.
+        // A fragmented packet is already cut to size.
         if room == 0 || segment.payload_len <= room || segment.frames != 1 {
             return vec![*segment];
         }
@@ -109,14 +108,14 @@ impl LinkModel {
     }
 }
 
-/// Returns what Ethernet takes besides for the frames of a captured segment. Padding of fragments is not known of each, and counts with
+/// Returns the bytes that Ethernet adds to a captured segment's frames. The padding of single fragments is unknown, and counts with
 /// frames without a segment.
 fn of_captured(segment: &Segment<'_>) -> u64 {
     let padding = if segment.frames == 1 { SHORTEST.saturating_sub(u64::from(segment.wire_len)) } else { 0 };
     u64::from(segment.frames) * (PREAMBLE + CHECK_SEQUENCE + GAP) + padding
 }
 
-/// Returns the bytes of a segment from `at` on, `room` at most, as a segment of their own.
+/// Returns at most `room` bytes of a segment, from `at` on, as a separate segment.
 fn piece<'a>(segment: &Segment<'a>, at: u32, room: u32) -> Segment<'a> {
     let payload_len = room.min(segment.payload_len - at);
     let (is_first, is_last) = (at == 0, at + payload_len == segment.payload_len);
@@ -124,7 +123,7 @@ fn piece<'a>(segment: &Segment<'a>, at: u32, room: u32) -> Segment<'a> {
     let TcpFlags { syn, fin, rst, ack } = segment.flags;
     Segment {
         wire_len: segment.headers.total() as u32 + payload_len,
-        // A SYN takes a number of its own before the payload (RFC 9293 section 3.4).
+        // A SYN takes one sequence number before the payload (RFC 9293 section 3.4).
         seq: segment.seq.wrapping_add(at).wrapping_add(u32::from(syn && !is_first)),
         flags: TcpFlags { syn: syn && is_first, fin: fin && is_last, rst: rst && is_last, ack },
         payload_len,

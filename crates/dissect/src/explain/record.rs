@@ -1,4 +1,4 @@
-//! Keeps the postings of one operation, with their bytes.
+//! Records the postings of one operation, with their bytes.
 
 use super::stream::{DecodedRun, Seen, UnpostedStream};
 use crate::limits;
@@ -8,98 +8,92 @@ use overhead_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All that was posted to one operation.
+/// Everything posted to one operation.
 #[derive(Clone, Debug, Default)]
 pub struct Explained {
-    /// Class, name and way of sending, as said last.
+    /// Latest class, name and way of sending.
     pub label: Option<(Class, String, &'static str)>,
-    /// What the ledger made of it when it closed.
+    /// The ledger's operation, once closed.
     pub operation: Option<Operation>,
-    /// What was posted to it, by side, up to then.
+    /// Postings by side, up to its close.
     pub at_close: [Amounts; 2],
-    /// What was posted to it in all: late acknowledgments and repeats too.
+    /// All postings by side, including late acknowledgments and repeats.
     pub amounts: [Amounts; 2],
-    /// Its connection.
     pub connection: Option<ConnectionSummary>,
-    /// Its payload, in the order of posting.
+    /// Payload in posting order.
     pub parts: Vec<FramePart>,
-    /// Bytes of frames that are not their new payload, by frame: headers, control, repeats.
+    /// Bytes other than new payload, by frame: headers, control, repeats.
     pub charges: BTreeMap<u64, (Side, Amounts)>,
-    /// What is in `amounts` and, beyond the limits, neither in `parts` nor in `charges`.
+    /// The share of `amounts` beyond the limits, in neither `parts` nor `charges`.
     pub unlisted: [Amounts; 2],
 }
 
-/// Payload of one frame that belongs to the operation, and what lies between.
+/// The operation's payload in one frame, and the bytes in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FramePart {
-    /// The frame's number; `None` for bytes that are in no captured frame.
+    /// `None` for bytes in no captured frame.
     pub frame: Option<u64>,
-    /// Direction.
     pub side: Side,
-    /// In stream order.
+    /// Items in stream order.
     pub items: Vec<Item>,
 }
 
 /// A run of payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// So many bytes of other operations.
+    /// Number of bytes of other operations.
     Others(u64),
-    /// A field of this one, or a piece of it.
+    /// A field of this operation, or a piece of one.
     Piece(FieldPiece),
 }
 
-/// Neighbouring bytes of one field in one frame.
+/// Adjacent bytes of one field in one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPiece {
-    /// Groups and field, joined by dots.
+    /// Group and field names, joined by dots.
     pub path: String,
-    /// Where it was posted.
     pub account: Account,
-    /// Offset of its first byte in the direction's stream, from the first captured byte.
+    /// Offset of the first byte in the direction's stream, counted from the first captured byte.
     pub offset: u64,
-    /// Length of the field in bytes, and how many of them came before this piece.
+    /// Length of the whole field in bytes.
     pub field_len: u64,
-    /// See `field_len`.
+    /// Bytes of the field before this piece.
     pub field_at: u64,
-    /// Length of this piece.
+    /// Length of this piece in bytes.
     pub len: u64,
-    /// What is known of the bytes.
     pub seen: Seen,
-    /// The bytes, where they were captured.
+    /// The bytes, if known.
     pub bytes: Vec<u8>,
 }
 
-/// A frame of the operation, as a dump has it.
+/// A frame of the operation, for a dump.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
-    /// The frame's number; `None` for bytes that are in no captured frame.
+    /// `None` for bytes in no captured frame.
     pub frame: Option<u64>,
-    /// Direction.
     pub side: Side,
-    /// The operation's share of what is not payload; zero where the frame was shown before.
+    /// The operation's non-payload bytes; zero if the frame was shown before.
     pub charges: Amounts,
-    /// Its payload.
     pub items: &'a [Item],
 }
 
 impl Explained {
-    /// Returns whether what was recorded is what the ledger says.
+    /// Returns whether the recorded amounts match the ledger.
     pub fn is_balanced(&self) -> bool {
         self.operation.is_some_and(|operation| operation.sides.map(|side| side.amounts) == self.at_close)
     }
 
-    /// How it ended; `None` where it was never closed.
+    /// Returns how the operation ended; `None` if it never closed.
     pub fn outcome(&self) -> Option<Outcome> {
         self.operation.map(|operation| operation.outcome)
     }
 
-    /// Returns the numbers of the frames that it touches.
+    /// Returns the numbers of its frames.
     pub fn frames(&self) -> BTreeSet<u64> {
         self.parts.iter().filter_map(|part| part.frame).chain(self.charges.keys().copied()).collect()
     }
 
-    /// Bytes of the operation that were not captured.
+    /// Returns how many of its bytes were not captured.
     pub fn missing(&self) -> u64 {
         let missing = |item: &Item| match item {
             Item::Piece(piece) if matches!(piece.seen, Seen::Snapped | Seen::Gap) => piece.len,
@@ -108,7 +102,7 @@ impl Explained {
         self.parts.iter().flat_map(|part| &part.items).map(missing).sum()
     }
 
-    /// Its frames: those with payload in the order of the streams, those without between them by their number.
+    /// Returns its frames: those with payload in stream order, the others between them by number.
     pub fn views(&self) -> Vec<FrameView<'_>> {
         let with_payload: BTreeSet<u64> = self.parts.iter().filter_map(|part| part.frame).collect();
         let bare = self.charges.iter().filter(|(frame, _)| !with_payload.contains(frame));
@@ -136,7 +130,7 @@ impl Explained {
 pub struct OperationRecorder {
     connection: u64,
     op: Option<u64>,
-    /// What happens is of the operation's connection.
+    /// Whether current steps concern the operation's connection.
     here: bool,
     done: bool,
     sides: [RecordedDirection; 2],
@@ -154,13 +148,13 @@ struct RecordedDirection {
     field: &'static str,
     field_len: u64,
     field_at: u64,
-    /// The last frame with payload of another operation ahead of this one's, and how much.
+    /// The last frame with another operation's payload ahead of this one's, and the number of those bytes.
     before: (u64, u64),
-    /// Index of the part of the current frame.
+    /// Index of the current frame's part.
     part: Option<usize>,
 }
 
-/// What [`Trace::Posted`] says.
+/// Fields of [`Trace::Posted`].
 #[derive(Clone, Copy)]
 struct Posted {
     side: Side,
@@ -170,7 +164,7 @@ struct Posted {
 }
 
 impl OperationRecorder {
-    /// For the operation `op` of a connection, as [`super::Finder`] found it.
+    /// Returns a recorder for operation `op` of a connection, as found by [`super::Finder`].
     pub fn new(connection: u64, op: Option<u64>) -> Self {
         Self {
             connection,
@@ -185,17 +179,16 @@ impl OperationRecorder {
         }
     }
 
-    /// Returns whether nothing more can come.
+    /// Returns whether the recording is complete.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Returns what was recorded.
     pub fn into_explained(self) -> Explained {
         self.explained
     }
 
-    /// A posting to this or to another operation.
+    /// Handles a posting to this or another operation.
     fn posted(&mut self, op: Option<u64>, posted: Posted, in_order: bool) {
         let mine = op == self.op;
         let direction = &mut self.sides[posted.side as usize];
@@ -263,7 +256,7 @@ impl OperationRecorder {
         );
     }
 
-    /// Adds a piece to the part of its frame.
+    /// Adds a piece to its frame's part.
     fn keep(&mut self, posted: Posted, mut piece: FieldPiece, run: DecodedRun) {
         if run.len == 0 {
             return;
@@ -287,7 +280,7 @@ impl OperationRecorder {
         part.items.push(Item::Piece(piece));
     }
 
-    /// Returns the part for payload of this frame.
+    /// Returns the part for a frame's payload.
     fn part(&mut self, side: Side, frame: Option<u64>) -> &mut FramePart {
         let direction = &mut self.sides[side as usize];
         let parts = &mut self.explained.parts;
@@ -302,7 +295,7 @@ impl OperationRecorder {
         &mut parts[at]
     }
 
-    /// Payload of another operation.
+    /// Handles payload of another operation.
     fn others(&mut self, posted: Posted) {
         let Some(frame) = posted.frame else { return };
         let direction = &mut self.sides[posted.side as usize];
@@ -327,7 +320,7 @@ impl OperationRecorder {
         }
     }
 
-    /// What was charged to the connection before it was known which side is which.
+    /// Swaps the amounts charged to the connection before its sides were known.
     fn swap(&mut self) {
         if self.op.is_none() {
             self.explained.amounts.swap(0, 1);
@@ -336,7 +329,7 @@ impl OperationRecorder {
         }
     }
 
-    /// A step on the operation's connection.
+    /// Handles a step on the operation's connection.
     fn step(&mut self, step: Trace<'_>) {
         match step {
             Trace::Swapped => self.swap(),

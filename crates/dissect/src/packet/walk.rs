@@ -1,4 +1,4 @@
-//! The walk from header to header.
+//! Walks from header to header.
 
 use super::{Datagram, Fragment, FragmentKey, Headers, Packet, Segment, link, net, tunnel};
 use crate::limits;
@@ -6,65 +6,65 @@ use etherparse::TcpHeaderSlice;
 use overhead_model::{Frame, TcpFlags};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Bytes of a TCP header without options, and with all it can have.
+/// Bytes of a TCP header without options, and with the most options.
 const SHORTEST_HEADER: usize = 20;
 const LONGEST_HEADER: usize = 60;
 
-/// What comes next.
+/// The next header.
 #[derive(Clone, Copy, Debug)]
 pub enum Layer {
     /// An Ethernet header.
     Ethernet,
-    /// What an Ethernet type field says.
+    /// The layer named by an Ethernet type field.
     EtherType(u16),
     /// An MPLS label.
     Mpls,
-    /// What an IP header's protocol field, or next header field, says.
+    /// The layer named by an IP header's protocol or next header field.
     Protocol(u8),
 }
 
 /// Why a walk ends without a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Stop {
-    /// Something that is not decoded.
+    /// Unsupported content.
     Other,
-    /// UDP between these ports.
+    /// UDP: source and destination port.
     Udp([u16; 2]),
-    /// Headers that break off or contradict themselves.
+    /// Truncated or contradictory headers.
     Malformed,
-    /// Headers that were not captured to their end, which is so many bytes from the start.
+    /// Headers not fully captured, with their end as an offset from the frame's start.
     Snapped(usize),
-    /// A fragment: of the packet with this identification, at this offset, and whether more follow.
+    /// A fragment: its packet's identification, its offset, and whether more follow.
     Fragment { id: u32, offset: u32, more: bool, protocol: u8 },
 }
 
-/// The position within a frame, or within a packet put together from fragments.
+/// A position within a frame or a reassembled packet.
 #[derive(Debug)]
 pub struct Walk<'a> {
     bytes: &'a [u8],
     /// Offset of the next header.
     pub at: usize,
-    /// End on the wire of what the innermost header announced.
+    /// End of the packet on the wire, as the innermost header gives it.
     end: usize,
     /// Length on the wire.
     total: usize,
-    /// Where the first IP header begins.
+    /// Offset of the first IP header.
     ip_at: Option<usize>,
-    /// Ends and identification in the innermost IP header.
+    /// Addresses and identification from the innermost IP header.
     pub addresses: (IpAddr, IpAddr),
     pub ip_id: u16,
     pub v6: bool,
-    /// The length of the IPv6 packet is still to come, in its jumbo payload option.
+    /// Whether the jumbo payload option is still to give the IPv6 packet's length.
     pub jumbo: bool,
     passed: u32,
     time_ns: u64,
     wire_len: u32,
     frames: u32,
-    /// Headers of the frames that a packet came in.
+    /// Headers of the frames that carried a reassembled packet.
     outside: Headers,
 }
 
-/// Returns what a frame is whose link-layer header cannot be read: that is at most 20 bytes long, and IP and TCP follow.
+/// Classifies a frame with an unreadable link-layer header, assumed to be at most 20 bytes long and followed by IP and TCP.
 pub fn without_link_header<'a>(frame: &Frame<'a>) -> Packet<'a> {
     let headers = 20 + 2 * LONGEST_HEADER;
     let is_snapped = frame.bytes.len() < 20 && frame.bytes.len() < frame.original_len as usize;
@@ -144,29 +144,29 @@ impl<'a> Walk<'a> {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes without moving on.
     pub fn peek<const N: usize>(&self) -> Result<[u8; N], Stop> {
         self.rest().first_chunk().copied().ok_or_else(|| self.short(N))
     }
 
-    /// Why a header of `len` bytes that begins here cannot be read, being longer than the captured rest.
+    /// Returns why a header of `len` bytes here, longer than the captured rest, cannot be read.
     pub fn short(&self, len: usize) -> Stop {
         let end = self.at.saturating_add(len);
-        // What was captured whole, or ends before on the wire too, is broken.
+        // Fully captured bytes, or a packet that ends early on the wire too, are broken.
         if self.bytes.len() < end.min(self.total) && end <= self.end { Stop::Snapped(end) } else { Stop::Malformed }
     }
 
-    /// An IP header begins here.
+    /// Notes that an IP header begins here.
     pub fn enter_ip(&mut self) {
         self.ip_at.get_or_insert(self.at);
     }
 
-    /// What begins here is `len` bytes long. More than there is on the wire is not believed.
+    /// Ends the packet `len` bytes from here, but never beyond its end on the wire.
     pub fn bound(&mut self, len: usize) {
         self.end = self.end.min(self.at.saturating_add(len));
     }
 
-    /// Header lengths where the headers end here.
+    /// Returns the header lengths if the headers end here.
     fn headers(&self) -> Option<Headers> {
         let ip_at = self.ip_at?;
         let padding = self.total.checked_sub(self.end)?;
@@ -177,7 +177,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Captured bytes up to the end of the packet.
+    /// Returns the captured bytes up to the end of the packet.
     fn payload(&self) -> &'a [u8] {
         let captured_end = self.end.min(self.bytes.len());
         self.bytes.get(self.at..captured_end).unwrap_or_default()
@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
 
     fn tcp(self) -> Packet<'a> {
         let (at, rest) = (self.at, self.rest());
-        // The data offset says how long the header is (RFC 9293 section 3.1).
+        // The data offset gives the header length (RFC 9293 section 3.1).
         let len = rest.get(12).map_or(LONGEST_HEADER, |field| usize::from(field >> 4) * 4);
         let len = len.min(self.end.saturating_sub(at)).max(SHORTEST_HEADER);
         if rest.len() < len
