@@ -1,7 +1,7 @@
-//! IP packets from their fragments (RFC 791 section 3.2, RFC 8200 section 4.5).
+//! Reassembles IP packets from their fragments (RFC 791 section 3.2, RFC 8200 section 4.5).
 //!
-//! A complete set becomes one packet. Every other fragment is given back as bytes that belong to nothing: sets that
-//! stay incomplete, repeats, and sets whose fragments overlap, which no receiver accepts (RFC 5722).
+//! A complete set becomes one packet. All other fragments are returned as bytes that belong to nothing: incomplete sets, repeats, and
+//! sets with overlapping fragments, which receivers reject (RFC 5722).
 
 use crate::limits;
 use crate::packet::{self, Datagram, Fragment, FragmentKey, Packet};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 #[derive(Debug, Default)]
 pub struct Fragments {
     sets: HashMap<FragmentKey, Set>,
-    /// Keys in order of their first fragment, with its time to tell a set from a later one of the same key.
+    /// Keys in order of their first fragment, with its time to distinguish successive sets with the same key.
     ages: VecDeque<(u64, FragmentKey)>,
     kept_bytes: usize,
 }
@@ -23,9 +23,9 @@ struct Set {
     kept_bytes: usize,
     /// Sum of the parts' lengths.
     len: u32,
-    /// Length of the whole, once the last fragment was seen.
+    /// Length of the whole packet, once the last fragment was seen.
     end: Option<u32>,
-    /// Sums over the frames.
+    /// Sums over all frames.
     wire_len: u32,
     frames: u32,
     link: u32,
@@ -40,21 +40,20 @@ struct FragmentPart {
     protocol: u8,
 }
 
-/// What became of a fragment.
+/// The result of adding a fragment.
 #[derive(Debug, Default)]
 struct FragmentOutcome {
-    /// The packet that it completed.
+    /// The packet it completed, if any.
     whole: Option<Datagram>,
-    /// Bytes of frames that are part of no packet.
+    /// Bytes of discarded frames.
     discarded: u64,
 }
 
 impl Fragments {
-    /// Takes in a fragment. What it completes is handed to `take`, with the packet that held it. Returns the bytes of frames that are part of no
-    /// packet.
+    /// Adds a fragment; hands any packet it completes to `take`, with its datagram. Returns the bytes of discarded frames.
     pub fn take(&mut self, fragment: &Fragment<'_>, take: impl FnOnce(&Packet<'_>, &Datagram)) -> u64 {
         let FragmentOutcome { mut whole, mut discarded } = self.add(fragment);
-        // Headers add up towards a limit, so packets in fragments within packets in fragments come to an end.
+        // The header limit ends nested fragmentation.
         while let Some(datagram) = whole {
             match packet::parse_datagram(&datagram) {
                 Packet::Fragment(fragment) => {
@@ -97,7 +96,7 @@ impl Fragments {
         FragmentOutcome { whole: None, discarded }
     }
 
-    /// Gives up what is still incomplete; gives the bytes of its frames.
+    /// Gives up incomplete packets and returns the bytes of their frames.
     pub fn finish(&mut self) -> u64 {
         self.ages.clear();
         std::mem::take(&mut self.sets).values().map(|set| u64::from(set.wire_len)).sum()
@@ -125,7 +124,7 @@ impl Fragments {
         discarded
     }
 
-    /// Gives up the oldest sets while there is more than the limits allow.
+    /// Gives up the oldest sets while the limits are exceeded.
     fn make_room(&mut self) -> u64 {
         let mut discarded = 0;
         while self.kept_bytes > limits::FRAGMENT_BYTES || self.ages.len() > limits::FRAGMENT_SETS {
@@ -136,7 +135,7 @@ impl Fragments {
 
     fn discard_oldest(&mut self) -> u64 {
         let Some((first_ns, key)) = self.ages.pop_front() else {
-            // Nothing can be kept without an age; this ends the loops above whatever happens.
+            // Every set has an age; this ends the loops above in any case.
             self.kept_bytes = 0;
             return 0;
         };
@@ -145,7 +144,7 @@ impl Fragments {
     }
 }
 
-/// Fragments but the last are of whole units of 8 bytes, and none ends beyond the longest packet.
+/// Returns whether all fragments but the last consist of 8-byte units, and none ends beyond the longest packet.
 fn is_sane(fragment: &Fragment<'_>) -> bool {
     let whole_units = fragment.len.is_multiple_of(8) && fragment.len > 0;
     (whole_units || !fragment.more)
@@ -155,9 +154,9 @@ fn is_sane(fragment: &Fragment<'_>) -> bool {
 /// How a fragment relates to those before it.
 enum Fit {
     New,
-    /// Of the same place and length as one before.
+    /// Same offset and length as an earlier one.
     Repeat,
-    /// It overlaps another, lies beyond the end, says that the packet ends elsewhere, or is one too many.
+    /// Overlaps another, lies beyond the end, gives another end, or is one too many.
     Conflict,
 }
 
@@ -179,7 +178,7 @@ impl Set {
             Some(known) => end != known,
             None => !fragment.more && self.parts.last_key_value().is_some_and(|(at, part)| at + part.len > end),
         };
-        // The second is a matter of frames that claim gigabytes of padding.
+        // The sum overflows if frames claim gigabytes of padding.
         let much = self.parts.len() >= limits::FRAGMENTS || self.wire_len.checked_add(fragment.wire_len).is_none();
         if before > start || after < end || ends_elsewhere || much { Fit::Conflict } else { Fit::New }
     }
@@ -199,12 +198,12 @@ impl Set {
         self.passed = self.passed.max(fragment.passed);
     }
 
-    /// Parts do not overlap, so that they cover the whole when they are as long as it.
+    /// Returns whether the parts cover the whole: they never overlap, so their total length decides.
     fn is_complete(&self) -> bool {
         self.end == Some(self.len)
     }
 
-    /// The packet, as far as its bytes were captured without a break.
+    /// Returns the packet up to the first byte that was not captured.
     fn assemble(self, key: FragmentKey, time_ns: u64) -> Datagram {
         let protocol = self.parts.first_key_value().map_or(0, |(_, part)| part.protocol);
         let mut bytes = Vec::with_capacity(self.kept_bytes);
@@ -304,7 +303,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, each frame's bytes are in a packet or given back.
+        /// Each frame's bytes end up in a packet or are returned.
         #[test]
         fn bytes_are_conserved(parts in prop::collection::vec((0u32..3, 0u32..12, any::<bool>(), 0usize..4, 0usize..9), 0..60)) {
             let mut fragments = Fragments::default();

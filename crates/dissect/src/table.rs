@@ -1,33 +1,33 @@
-//! Connections by their two ends.
+//! Stores connections by their two ends.
 
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
-/// Places that are remembered of the connections looked up last: 4 KiB.
+/// Recently looked-up places to remember: 4 KiB.
 const NEAR: usize = 1024;
 
-/// Both ends of a connection, whichever sends: addresses and ports in words, the lesser first. Of IPv4 only the first two.
+/// Both ends of a connection as words, the lesser first, whichever sends. IPv4 addresses and ports fill only the first two.
 #[derive(Clone, Copy, Debug, Eq)]
 pub struct Key([u64; 5]);
 
 impl PartialEq for Key {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Word by word: a comparison of bytes would be a call.
+        // Compare words: comparing bytes would be a call.
         let [words, of_words] = [self.0, other.0].map(|[a, b, c, d, ports]| (a, b, ports, c, d));
         words == of_words
     }
 }
 
 impl Key {
-    /// Of two ends, each in a word (IPv4): the key, and whether the first is the lesser.
+    /// Returns the key of two IPv4 ends, each in a word, and whether the first is the lesser.
     #[inline]
     pub fn of_words([a, b]: [u64; 2]) -> (Self, bool) {
         (Self([a.min(b), a.max(b), 0, 0, 0]), a <= b)
     }
 
-    /// The same of any ends.
+    /// Returns the key of any two ends, and whether the first is the lesser.
     pub fn of(a: SocketAddr, b: SocketAddr) -> (Self, bool) {
         if let (SocketAddr::V4(a), SocketAddr::V4(b)) = (a, b) {
             return Self::of_words([a, b].map(|end| u64::from(end.ip().to_bits()) << 16 | u64::from(end.port())));
@@ -43,7 +43,7 @@ impl Key {
         (Self([(a.0 >> 64) as u64, a.0 as u64, (b.0 >> 64) as u64, b.0 as u64, ports]), is_lesser)
     }
 
-    /// Returns where its place is remembered. Ports that follow on one another, as those of clients do, lie side by side.
+    /// Returns the index in `near`. Consecutive ports, as clients use them, get neighbouring indices.
     #[inline]
     fn near(&self) -> usize {
         let all = self.0.iter().fold(0, |all, word| all ^ word);
@@ -65,16 +65,15 @@ impl Hash for Key {
     }
 }
 
-/// What is kept of each connection. Which keys there are may be chosen by who is captured: seeds of the hashes are random.
+/// An entry for each connection. The captured parties may choose the keys, so hash seeds are random.
 ///
-/// Few connections have most of the frames. So the place of one that was looked up is remembered, and whether it is that connection's
-/// is seen there, without a hash.
+/// Few connections have most of the frames, so the places of recent look-ups are remembered and checked without hashing.
 #[derive(Debug)]
 pub struct Table<E> {
-    /// Where connections are in `kept`, by their keys.
+    /// Indices into `kept`, hashed by key.
     places: HashTable<u32>,
     kept: Vec<Option<Box<(Key, E)>>>,
-    /// Places that are free.
+    /// Free indices in `kept`.
     free: Vec<u32>,
     near: Box<[u32; NEAR]>,
     seed: foldhash::fast::RandomState,
@@ -93,18 +92,18 @@ impl<E> Default for Table<E> {
 }
 
 impl<E> Table<E> {
-    /// Returns how many there are.
+    /// Returns the number of connections.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Returns what is kept of a connection.
+    /// Returns a connection's entry.
     pub fn get(&self, key: &Key) -> Option<&E> {
         let place = self.find(key)?;
         kept_at(&self.kept, place).map(|(_, entry)| entry)
     }
 
-    /// The same, to be changed, and remembers where it is.
+    /// Returns a connection's entry for changes, and remembers its place.
     #[inline(always)]
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut E> {
         let near = *self.near.get(key.near())?;
@@ -112,7 +111,7 @@ impl<E> Table<E> {
         self.kept.get_mut(place as usize)?.as_deref_mut().map(|(_, entry)| entry)
     }
 
-    /// Keeps this of a connection that is not there yet.
+    /// Adds the entry of a new connection.
     pub fn insert(&mut self, key: Key, entry: E) {
         let kept = Some(Box::new((key, entry)));
         let place = self.free.pop().unwrap_or(self.kept.len() as u32);
@@ -125,7 +124,7 @@ impl<E> Table<E> {
         places.insert_unique(hash(&key), place, |place| kept_at(kept, *place).map_or(0, |(of, _)| hash(of)));
     }
 
-    /// Takes out what is kept of a connection.
+    /// Removes and returns a connection's entry.
     pub fn remove(&mut self, key: &Key) -> Option<E> {
         let Self { places, kept, seed, .. } = self;
         let found = places.find_entry(seed.hash_one(key), |place| is_of(kept, *place, key)).ok()?;
@@ -134,17 +133,17 @@ impl<E> Table<E> {
         self.kept.get_mut(place as usize)?.take().map(|of| of.1)
     }
 
-    /// Returns all, in no order.
+    /// Returns all entries, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &E)> {
         self.kept.iter().flatten().map(|of| (&of.0, &of.1))
     }
 
-    /// The same, to be changed.
+    /// Returns all entries for changes, in no order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
         self.kept.iter_mut().flatten().map(|of| &mut of.1)
     }
 
-    /// Takes out all, in no order.
+    /// Removes and returns all entries, in no order.
     pub fn drain(&mut self) -> Vec<Box<(Key, E)>> {
         std::mem::take(self).kept.into_iter().flatten().collect()
     }
@@ -153,7 +152,7 @@ impl<E> Table<E> {
         self.places.find(self.seed.hash_one(key), |place| is_of(&self.kept, *place, key)).copied()
     }
 
-    /// Looks for one whose place was not remembered, and remembers it.
+    /// Looks up a connection whose place was not remembered, and remembers it.
     #[inline(never)]
     fn look_up(&mut self, key: &Key) -> Option<u32> {
         let place = self.find(key)?;
@@ -169,7 +168,7 @@ fn kept_at<E>(kept: &[Option<Box<(Key, E)>>], place: u32) -> Option<&(Key, E)> {
     kept.get(place as usize)?.as_deref()
 }
 
-/// Returns whether what is kept there is that connection's.
+/// Returns whether the entry at `place` has this key.
 #[inline]
 fn is_of<E>(kept: &[Option<Box<(Key, E)>>], place: u32, key: &Key) -> bool {
     kept_at(kept, place).is_some_and(|(of, _)| of == key)
@@ -181,7 +180,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Ends of both families, few enough to come again, some of which are remembered in the same place.
+    /// Ends of both families: few enough to repeat, and some share an index in `near`.
     fn key((family, from, to): (bool, u16, u16)) -> Key {
         let end = |port: u16| -> SocketAddr {
             let address = if family { "::1".parse().unwrap() } else { std::net::Ipv4Addr::LOCALHOST.into() };

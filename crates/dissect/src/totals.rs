@@ -1,4 +1,3 @@
-//! Totals over all frames.
 
 use crate::limits;
 use overhead_decode::{Foreign, Note};
@@ -6,51 +5,49 @@ use overhead_model::record::TcpTotals;
 use overhead_model::{Frame, LinkType, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Totals over all frames, as the run record has them in `source`, `tcp` and `ledger.other`.
+/// Totals over all frames, as in the run record's `source`, `tcp` and `ledger.other`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Link types seen.
     pub link_types: BTreeSet<LinkType>,
     /// Earliest capture time, Unix nanoseconds; `None` without frames.
     pub first_ns: Option<u64>,
     /// Latest capture time.
     pub last_ns: Option<u64>,
-    /// Frames.
     pub frames: u64,
-    /// Packets, beside the frames, with what a TLS library was called with.
+    /// Packets with TLS library calls, not counted as frames.
     pub calls: u64,
-    /// Bytes of such calls about connections that were not captured, or not as far.
+    /// Bytes of calls whose packets were not captured.
     pub uncaptured_call_bytes: u64,
-    /// Their lengths on the wire.
+    /// Total wire length of all frames.
     pub wire_bytes: u64,
-    /// Their captured lengths.
+    /// Total captured length of all frames.
     pub captured_bytes: u64,
-    /// Frames captured shorter than they were.
+    /// Frames captured only in part.
     pub truncated_frames: u64,
-    /// Second copies of frames on `any`, by interface or packet type.
+    /// Second copies of frames on `any`, recognised by interface or packet type.
     pub duplicate_frames: u64,
-    /// Frames whose headers do not parse.
+    /// Frames with invalid headers.
     pub malformed_frames: u64,
-    /// Frames whose headers the snap length cut off.
+    /// Frames with headers cut off by the snap length.
     pub header_snapped_frames: u64,
-    /// Bytes that had to be captured of each of these for its headers, at least.
+    /// Minimum capture length that includes the headers of all these frames.
     pub header_bytes: u32,
-    /// Longest captured length of a frame that was longer: the snap length, as far as frames show it; 0 without any.
+    /// Longest captured length of a truncated frame, which suggests the snap length; 0 without any.
     pub snap_bytes: u64,
-    /// Packets of Wireshark's export that hold no piece of a stream as this tool writes it.
+    /// Packets in Wireshark's export format without a stream piece as this tool writes it.
     pub foreign_pdus: u64,
-    /// What carried the selected connections.
+    /// Transports of the selected connections.
     pub transports: BTreeSet<Transport>,
-    /// Bytes of frames that belong to no selected connection.
+    /// Frame bytes outside the selected connections.
     pub other: u64,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
-    /// Warnings of decoders, and how often each occurred.
+    /// Decoder warnings, with the number of times each occurred.
     pub notes: BTreeMap<Note, u64>,
 }
 
 impl Totals {
-    /// Adds what one connection, or the connections of one thread, came to.
+    /// Adds the totals of one connection, or of one thread's connections.
     pub fn add(&mut self, part: &Self) {
         self.other += part.other;
         self.uncaptured_call_bytes += part.uncaptured_call_bytes;
@@ -77,7 +74,7 @@ impl Totals {
         sum.response_only += tcp.response_only;
     }
 
-    /// Adds what a later part of the capture came to, which was dissected by itself.
+    /// Adds the totals of a later part of the capture, dissected separately.
     pub fn append(&mut self, part: &Self) {
         self.link_types.extend(&part.link_types);
         self.first_ns = self.first_ns.into_iter().chain(part.first_ns).min();
@@ -96,7 +93,7 @@ impl Totals {
         self.add(part);
     }
 
-    /// Returns what carried the selected connections together.
+    /// Returns the transport that covers all selected connections.
     pub fn transport(&self) -> Transport {
         let mut transports = self.transports.iter();
         match (transports.next(), transports.next()) {
@@ -106,7 +103,7 @@ impl Totals {
         }
     }
 
-    /// Adds the kinds of foreign traffic on the highest ports together, where there are too many.
+    /// Merges the kinds of foreign traffic on the highest ports if there are too many.
     fn bound_foreign(&mut self) {
         let further = Note::Foreign(Foreign::FURTHER);
         let of = |note: &&Note| matches!(note, Note::Foreign(_)) && **note != further;

@@ -1,4 +1,4 @@
-//! Finds the operation of a capture that is wanted.
+//! Finds the wanted operation in a capture.
 
 use super::number::{Begun, Numbering};
 use crate::limits;
@@ -8,47 +8,46 @@ use overhead_model::{
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// Which operation is to be explained.
+/// The operation to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The one with this number.
     Number(u64),
-    /// One that fits.
+    /// The `nth` operation that meets all conditions.
     Fitting {
-        /// Its name, in any letter case; any where there is none.
+        /// Its name, ignoring case; `None` for any.
         name: Option<String>,
-        /// Its statement, in any letter case, with an ellipsis for what was cut out of it; any where there is none.
+        /// Its statement, ignoring case, with an ellipsis for omitted text; `None` for any.
         statement: Option<String>,
-        /// What it is; anything where there is none.
+        /// Its kind; `None` for any.
         kind: Option<Kind>,
-        /// The first that fits is 1.
+        /// Position among the operations that fit, from 1.
         nth: u64,
     },
 }
 
-/// What an operation is.
+/// A kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Of a class.
+    /// Any operation of this class.
     Class(Class),
-    /// Answered by an error.
+    /// Answered with an error.
     Error,
-    /// Not answered, though an answer was due.
+    /// Unanswered, though an answer was due.
     Unanswered,
 }
 
-/// An operation in a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundOperation {
     /// Its number, from 1.
     pub number: u64,
-    /// The number of its connection.
+    /// Its connection's number.
     pub connection: u64,
     /// Its number on the connection; `None` for `CONNECT`.
     pub op: Option<u64>,
 }
 
-/// Finds an operation by its number, or by what it is.
+/// Finds an operation by number, or by name, statement and kind.
 #[derive(Debug)]
 pub struct Finder {
     wanted: Wanted,
@@ -56,19 +55,18 @@ pub struct Finder {
     open: HashMap<(u64, Option<u64>), OpenCandidate>,
     fitting: BTreeMap<u64, FoundOperation>,
     names: BTreeMap<String, u64>,
-    /// The one that was said last.
+    /// The most recent label.
     label: Option<Rc<FoundLabel>>,
 }
 
-/// An open operation.
 #[derive(Debug)]
 struct OpenCandidate {
     number: u64,
-    /// Absent until it has one.
+    /// `None` until the operation has one.
     label: Option<Rc<FoundLabel>>,
 }
 
-/// What is said of an operation: most of those that are open at once share it.
+/// An operation's label; most open operations share theirs.
 #[derive(Debug, PartialEq, Eq)]
 struct FoundLabel {
     class: Class,
@@ -77,7 +75,7 @@ struct FoundLabel {
 }
 
 impl Finder {
-    /// Returns a finder of one operation.
+    /// Returns a finder for one operation.
     pub fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
@@ -89,28 +87,28 @@ impl Finder {
         }
     }
 
-    /// Returns how many operations there are.
+    /// Returns the number of operations.
     pub fn count(&self) -> u64 {
         self.numbering.count()
     }
 
-    /// Returns the names of operations and how often each occurred; not more than [`limits::NAMES_LISTED`] of them.
+    /// Returns at most [`limits::NAMES_LISTED`] operation names, with the number of times each occurred.
     pub fn names(&self) -> &BTreeMap<String, u64> {
         &self.names
     }
 
-    /// Returns the operations that fit, up to the one that is wanted, by number.
+    /// Returns matching operations by number, up to the wanted one.
     pub fn fitting(&self) -> impl Iterator<Item = FoundOperation> + '_ {
         self.fitting.values().copied()
     }
 
-    /// Returns the operation that is wanted; `None` where fewer fit.
+    /// Returns the wanted operation; `None` if too few match.
     pub fn found(&self) -> Option<FoundOperation> {
         let last = self.fitting.values().next_back().copied();
         last.filter(|_| self.fitting.len() as u64 == self.enough())
     }
 
-    /// Returns how many have to fit.
+    /// Returns how many operations must match.
     fn enough(&self) -> u64 {
         match self.wanted {
             Wanted::Number(_) => 1,
@@ -157,7 +155,7 @@ impl Finder {
     }
 }
 
-/// Returns whether a statement is the one that is wanted, which may have been copied from a table that cut it.
+/// Returns whether a statement matches the wanted one, which may come from a table that shortened it.
 fn is_statement(statement: &str, wanted: &str) -> bool {
     let (statement, wanted) = (statement.to_ascii_lowercase(), wanted.to_ascii_lowercase());
     statement == wanted

@@ -1,5 +1,5 @@
-//! The frame that most are: Ethernet, IPv4 without options or fragments, TCP. Anything else, and anything odd, is left to
-//! the [walk](super::walk), which gives the same for these.
+//! Reads the most common frames: Ethernet, IPv4 without options or fragments, TCP. The [walk](super::walk) gives the same result for
+//! these, and handles everything else.
 
 use super::{Bare, Headers, Segment};
 use overhead_model::{Frame, LinkType, TcpFlags};
@@ -15,36 +15,35 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// The IPv4 header of such a frame, and its TCP header without options.
+/// The IPv4 header and the TCP header without options.
 pub type PlainHeader = [u8; IP + TCP];
 
-/// Such a frame: its lengths were checked, and nothing else was read yet.
+/// A plain frame, with only its lengths checked so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain<'a> {
-    /// The headers behind Ethernet's.
+    /// The headers after Ethernet's.
     pub header: &'a PlainHeader,
     time_ns: u64,
     wire_len: u32,
-    /// Length of the IP packet.
     ip_len: u32,
-    /// TCP's.
+    /// TCP options.
     options: &'a [u8],
-    /// As far as it was captured, and its length on the wire.
+    /// The captured payload, and its length on the wire.
     payload: &'a [u8],
     payload_len: usize,
 }
 
 impl<'a> Plain<'a> {
-    /// Returns `None` for any other frame.
+    /// Returns the plain frame; `None` for any other frame.
     #[inline]
     pub fn of(frame: &Frame<'a>) -> Option<Self> {
         let (headers, behind): (&[u8; ETHERNET + IP + TCP], _) = frame.bytes.split_first_chunk()?;
         let header: &PlainHeader = headers.last_chunk()?;
         // Ethernet's type, and the version and length of the IP header.
         let is_ip = u32::from_be_bytes([headers[12], headers[13], headers[14], 0]) == 0x0800_4500;
-        // Flags and offset of fragments, and the protocol.
+        // Fragment flags and offset, and the protocol.
         let is_whole_tcp = u32::from_be_bytes([header[6] & 0x3f, header[7], 0, header[9]]) == 6;
-        // A length of 0, which offload leaves, is too little, too.
+        // A length of 0, left by offload, is also too short.
         let ip_len = u32::from(two(header, 2));
         if frame.link != LinkType::ETHERNET || !is_ip || !is_whole_tcp || ETHERNET as u32 + ip_len > frame.original_len
         {
@@ -57,13 +56,13 @@ impl<'a> Plain<'a> {
         Some(Self { header, time_ns, wire_len, ip_len, options, payload, payload_len })
     }
 
-    /// Returns the ports of its sender and its receiver.
+    /// Returns the source and destination ports.
     #[inline]
     pub fn ports(&self) -> [u16; 2] {
         [two(self.header, IP), two(self.header, IP + 2)]
     }
 
-    /// Returns both ends, each with its address and its port in one word.
+    /// Returns both ends, each with address and port in one word.
     #[inline]
     pub fn ends(&self) -> [u64; 2] {
         let [source, destination] = self.ports();
@@ -71,13 +70,12 @@ impl<'a> Plain<'a> {
         [end(12, source), end(16, destination)]
     }
 
-    /// Returns the lengths of its headers.
     #[inline]
     fn headers(&self) -> Headers {
         Headers { link: self.wire_len - self.ip_len, ip: IP as u32, tcp: (TCP + self.options.len()) as u32 }
     }
 
-    /// Returns what there is to its segment but numbers and payload; `None` where there is more: see [`Bare`].
+    /// Returns the bare segment; `None` if it has more to say: see [`Bare`].
     #[inline]
     pub fn bare(&self) -> Option<Bare<'a>> {
         let is_bare = self.header[IP + 13] & (FIN | SYN | RST | ACK) == ACK
@@ -93,7 +91,6 @@ impl<'a> Plain<'a> {
         })
     }
 
-    /// Returns its segment.
     #[inline]
     pub fn segment(&self) -> Segment<'a> {
         Segment {
@@ -107,13 +104,13 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// Returns the length of the TCP header, as it says itself.
+/// Returns the TCP header length from its data offset.
 #[inline]
 fn tcp_len(header: &PlainHeader) -> usize {
     usize::from(header[IP + 12] >> 4) * 4
 }
 
-/// Returns what these headers say of a segment: without its time, its frame, its options and its payload.
+/// Returns the segment in these headers, without time, frame, options or payload.
 #[inline]
 pub fn segment(header: &PlainHeader) -> Segment<'static> {
     let end_of = |at: usize, port: usize| {
@@ -155,7 +152,7 @@ mod tests {
     use crate::packet::{Packet, link, walk::Walk};
     use proptest::prelude::*;
 
-    /// 4 bytes of payload and, behind them, 2 of padding.
+    /// 4 bytes of payload, then 2 of padding.
     const FRAME: [u8; 72] = [
         0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, // Ethernet
         0x45, 0, 0, 56, 0x12, 0x34, 0x40, 0, 64, 6, 0, 0, 127, 0, 0, 1, 10, 0, 0, 2, // IPv4
