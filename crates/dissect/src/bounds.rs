@@ -1,8 +1,8 @@
-//! What all connections of a run may take together.
+//! Bounds the memory of all connections in a run.
 
 use crate::limits;
 
-/// What the connections hold.
+/// Memory held by the connections.
 #[derive(Debug, Default)]
 pub struct Holdings {
     held: usize,
@@ -10,12 +10,12 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// A connection without payload has begun.
+    /// Adds a connection without payload.
     pub fn begin(&mut self) {
         self.bare += 1;
     }
 
-    /// A connection held `before`, 0 where it had no payload yet, and holds `now`.
+    /// Changes a connection's memory from `before`, 0 if it had no payload yet, to `now`.
     pub fn change(&mut self, before: usize, now: usize) {
         self.held = (self.held + now).saturating_sub(before);
         if before == 0 {
@@ -23,22 +23,22 @@ impl Holdings {
         }
     }
 
-    /// A connection has ended that held this much.
+    /// Removes a connection that held this much.
     pub fn end(&mut self, held: usize) {
         self.change(held, 0);
     }
 
-    /// Returns whether the connections hold more than is allowed, and how much they hold beyond what they should then.
+    /// Returns whether the connections hold more than the limit.
     pub fn is_over(&self) -> bool {
         self.held > limits::HELD
     }
 
-    /// Returns whether they still hold more than they should once a bound was reached: some room saves doing it for each frame.
+    /// Returns whether they still hold too much once over the limit; making extra room avoids doing so for each frame.
     pub fn is_crowded(&self) -> bool {
         self.held > limits::HELD / 8 * 7
     }
 
-    /// Returns whether there are more connections without payload than are kept.
+    /// Returns whether there are too many connections without payload.
     pub fn is_flooded(&self) -> bool {
         self.bare > limits::BARE
     }

@@ -1,26 +1,25 @@
-//! A fast digest of a few words and short byte strings: to tell things apart, not to withstand somebody who makes them
-//! alike on purpose.
+//! Fast digests of a few words and short byte strings. They distinguish things, but do not withstand deliberate collisions.
 
-/// Odd numbers without a pattern (the fractional parts of the square roots of 2 and 3).
+/// Arbitrary odd numbers (fractional parts of the square roots of 2 and 3).
 const KEYS: [u64; 2] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
 
-/// A digest so far.
+/// A digest in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Digest(u64);
 
 impl Digest {
-    /// Returns the digest of nothing.
+    /// Returns an empty digest of this kind.
     pub fn new(kind: u64) -> Self {
         Self(kind)
     }
 
-    /// Takes in two words.
+    /// Adds two words.
     #[inline]
     pub fn words(&mut self, first: u64, second: u64) {
         self.0 = fold(first ^ KEYS[0], second ^ KEYS[1] ^ self.0.rotate_left(29));
     }
 
-    /// Takes in bytes, and how many they are.
+    /// Adds bytes and their number.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
         let (pieces, rest) = bytes.as_chunks::<16>();
@@ -38,14 +37,13 @@ impl Digest {
         self.words(first, second ^ (bytes.len() as u64) << 40);
     }
 
-    /// Returns the digest.
     #[inline]
     pub fn value(self) -> u64 {
         fold(self.0, KEYS[1])
     }
 }
 
-/// Both halves of a product.
+/// Combines both halves of a product.
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

@@ -1,4 +1,4 @@
-//! What TLS libraries were called with before the packets that carried it came.
+//! Holds TLS library calls that come before the packets that carry their data.
 
 use crate::limits;
 use overhead_decode::FastMap;
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::hash::Hash;
 use std::net::SocketAddr;
 
-/// A part of a call that waits.
+/// A waiting part of a call.
 #[derive(Clone, Debug)]
 pub struct EarlyPart {
     pub sender: SocketAddr,
@@ -21,13 +21,13 @@ pub struct EarlyPart {
     clock_ns: u64,
 }
 
-/// Parts of calls by the connection that they are about.
+/// Parts of calls by connection.
 #[derive(Debug)]
 pub struct EarlyCalls<K> {
     parts: FastMap<K, VecDeque<EarlyPart>>,
-    /// Bytes of the parts that wait.
+    /// Bytes of waiting parts.
     held: usize,
-    /// Bytes of parts that were given up.
+    /// Bytes of abandoned parts.
     given_up: u64,
 }
 
@@ -38,7 +38,7 @@ impl<K> Default for EarlyCalls<K> {
 }
 
 impl<K: Copy + Eq + Hash> EarlyCalls<K> {
-    /// Takes in a part. Those that have waited for long are given up.
+    /// Adds a part. If too much is waiting, gives up old parts first.
     pub fn add(&mut self, key: K, part: &CallPart<'_>, clock_ns: u64) {
         if self.held > limits::CLEAR_BYTES || self.parts.len() > limits::EARLY_CONNECTIONS {
             self.give_up(clock_ns);
@@ -56,7 +56,7 @@ impl<K: Copy + Eq + Hash> EarlyCalls<K> {
         !self.parts.is_empty() && self.parts.contains_key(key)
     }
 
-    /// Hands the parts of a connection to `take`, in order, until it does not take one.
+    /// Hands a connection's parts to `take`, in order, until it rejects one.
     pub fn offer(&mut self, key: &K, mut take: impl FnMut(&EarlyPart) -> bool) {
         let Some(parts) = self.parts.get_mut(key) else { return };
         while let Some(part) = parts.pop_front_if(|part| take(part)) {
@@ -67,12 +67,12 @@ impl<K: Copy + Eq + Hash> EarlyCalls<K> {
         }
     }
 
-    /// Returns how many bytes nobody has taken.
+    /// Returns how many bytes no connection has taken.
     pub fn bytes(&self) -> u64 {
         self.given_up + self.parts.values().flatten().map(|part| u64::from(part.len)).sum::<u64>()
     }
 
-    /// Forgets the parts of connections whose first one has waited for long.
+    /// Forgets the parts of connections whose first part is old.
     fn give_up(&mut self, clock_ns: u64) {
         let is_old = |part: &EarlyPart| clock_ns.saturating_sub(part.clock_ns) > limits::EARLY_NS;
         let (held, given_up) = (&mut self.held, &mut self.given_up);

@@ -144,7 +144,7 @@ impl Fragments {
     }
 }
 
-/// Returns whether all fragments but the last consist of 8-byte units, and none ends beyond the longest packet.
+/// Returns whether a fragment ends within the longest packet and, unless it is the last, consists of 8-byte units.
 fn is_sane(fragment: &Fragment<'_>) -> bool {
     let whole_units = fragment.len.is_multiple_of(8) && fragment.len > 0;
     (whole_units || !fragment.more)

@@ -1,22 +1,21 @@
-//! From frames to operations: packet headers, TCP streams, protocol decoders, and the ledger that balances.
+//! Turns frames into operations: packet headers, TCP streams, protocol decoders, and the balancing ledger.
 //!
 //! ```text
 //! Frame ─▶ packet ─▶ flow ─▶ decode (protocols) ─▶ ledger ─▶ Tally
 //! ```
 //!
-//! Nothing here does I/O, reads a clock or is `unsafe`. Memory grows with open connections and outstanding operations,
-//! never with the number of frames.
+//! This crate does no I/O, reads no clock and has no `unsafe` code. Memory grows with open connections and outstanding operations, never
+//! with the number of frames.
 //!
-//! What closed operations become is up to a [`Tally`](overhead_model::Tally). This program adds up the bytes of each statement
-//! of a capture:
+//! A [`Tally`](overhead_model::Tally) receives the closed operations. This program sums the bytes of each statement in a capture:
 //!
 //! ```no_run
 #![doc = include_str!("../examples/statements.rs")]
 //! ```
 //!
-//! Protocols are those of `overhead-protocols`, as an enum: which of them a connection speaks, its rows and each step of its decoder
-//! are chosen at compile time. So one more cannot be put in from another crate; a decoder can be written and tested there, against
-//! `overhead-decode` alone (`Decoder` has an example), and be added here by a folder and three lines.
+//! `overhead-protocols` defines the protocols as an enum: a connection's protocol, its rows and each decoder step are chosen at compile
+//! time. Other crates therefore cannot plug in a protocol. They can write and test a decoder against only `overhead-decode` (`Decoder`
+//! has an example); adding it here then takes a folder and three lines.
 
 #![forbid(unsafe_code)]
 

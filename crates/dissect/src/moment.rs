@@ -1,10 +1,10 @@
 //! Time within a capture.
 
-/// Where a segment stands in the capture.
+/// A segment's position in the capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// The number of its frame, from 1; of fragments, that of the last one.
+    /// Its frame's number, from 1; the last fragment's if fragmented.
     pub number: u64,
-    /// The latest time of any frame up to it, Unix nanoseconds.
+    /// Latest time of all frames so far, Unix nanoseconds.
     pub clock_ns: u64,
 }

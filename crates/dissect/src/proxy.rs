@@ -1,28 +1,27 @@
-//! The header that a proxy puts before a connection's first byte, to say whom it speaks for (`HAProxy`'s PROXY protocol, versions 1
-//! and 2).
+//! Reads the header by which a proxy names the client (`HAProxy`'s PROXY protocol, versions 1 and 2).
 
-/// How version 2 begins.
+/// Start of a version 2 header.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Bytes of a header of version 2 before those whose number it tells (section 2.2).
+/// Bytes in the fixed part of a version 2 header, up to and including its length field (section 2.2).
 const FIXED: usize = 16;
-/// Bytes of the longest header of version 1 (section 2.1).
+/// Maximum length of a version 1 header in bytes (section 2.1).
 const LINE: usize = 107;
-/// Bytes of the longest header of version 2 that is looked for where a protocol is told by content.
+/// Longest version 2 header, in bytes, considered when detecting a protocol by content.
 pub const LONGEST: usize = FIXED + 536;
 
-/// What a connection begins with.
+/// The PROXY header at a connection's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
-    /// No such header.
+    /// None.
     None,
-    /// It may become one.
+    /// Possibly the start of one.
     Begun,
-    /// One of so many bytes.
+    /// A header of this many bytes.
     Len(usize),
 }
 
 impl Header {
-    /// Returns what these first bytes of a connection are.
+    /// Classifies the first bytes of a connection.
     pub fn of(bytes: &[u8]) -> Self {
         let begins = |start: &[u8]| start.starts_with(bytes) || bytes.starts_with(start);
         match bytes.first() {
@@ -44,7 +43,7 @@ impl Header {
         }
     }
 
-    /// Returns what is behind it, of these first bytes.
+    /// Returns the bytes after the header, out of the connection's first bytes.
     pub fn behind(bytes: &[u8]) -> &[u8] {
         match Self::of(bytes) {
             Self::None => bytes,
@@ -80,7 +79,7 @@ mod tests {
         }
         for bytes in [TEXT, &binary] {
             let Header::Len(len) = Header::of(bytes) else { panic!("{bytes:?}") };
-            // Of version 2 the length is known ahead.
+            // Version 2 states its length in advance.
             let told = if bytes == TEXT { len } else { FIXED };
             (0..told).for_each(|cut| assert_eq!(Header::of(&bytes[..cut]), Header::Begun, "{cut} of {bytes:?}"));
         }

@@ -1,4 +1,4 @@
-//! Which connections are decoded, and as what.
+//! Selects the connections to decode, and their protocols.
 
 use crate::packet::Segment;
 use overhead_model::{Protocol, Transport};
@@ -7,16 +7,16 @@ use overhead_protocols::{speaks_udp, takes_resp};
 /// The user's choice of connections. The default detects every connection, by port and then by content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Server ports, and the protocols that may be spoken there. With none, all well-known ports and, elsewhere, content.
+    /// Server ports with their possible protocols. If empty, all well-known ports, and any other connection by content.
     pub ports: Vec<(u16, Vec<Protocol>)>,
 }
 
-/// What is known of a connection from its ports.
+/// What a connection's ports reveal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Protocols it may be of; none where it is not selected.
+    /// Possible protocols; empty if not selected.
     pub candidates: Vec<Protocol>,
-    /// The selected or well-known port of the one end that has it; `None` where neither or both have.
+    /// The selected or well-known port, if exactly one end has one; otherwise `None`.
     pub server_port: Option<u16>,
 }
 
@@ -34,7 +34,7 @@ impl Selection {
             (None, None) => Verdict { candidates: Vec::new(), server_port: None },
             (None, Some(candidates)) => Verdict { candidates, server_port: Some(destination) },
             (Some(candidates), None) => Verdict { candidates, server_port: Some(source) },
-            // A client may have the port of another system by chance; a SYN says which end is the server's.
+            // A client may use another system's port by chance; a SYN identifies the server.
             (Some(_), Some(candidates)) if segment.flags.syn && !segment.flags.ack => {
                 Verdict { candidates, server_port: None }
             }
@@ -42,7 +42,7 @@ impl Selection {
         }
     }
 
-    /// Returns the server ports on which datagrams may be of a protocol that is decoded where it is spoken over TCP.
+    /// Returns the server ports whose datagrams may belong to a protocol that is decoded only over TCP.
     pub(crate) fn datagrams(&self) -> Vec<u16> {
         if self.ports.is_empty() {
             let spoken = Protocol::ALL.into_iter().filter(|protocol| speaks_udp(*protocol));
@@ -52,23 +52,23 @@ impl Selection {
         self.ports.iter().filter(|(_, protocols)| is_spoken(protocols)).map(|(port, _)| *port).collect()
     }
 
-    /// Returns the protocols that may be spoken at a path, where a capture has noted this port of the one it was made of, or 0.
+    /// Returns the possible protocols at a Unix socket path; `noted` is the port recorded in the capture, or 0.
     pub(crate) fn candidates_at(&self, noted: u16) -> Vec<Protocol> {
         if self.ports.is_empty() {
             return self.candidates_on(noted).unwrap_or_else(|| Protocol::ALL.to_vec());
         }
-        // Paths have no ports: what was asked for is asked for everywhere.
+        // Paths have no ports, so every selected protocol applies.
         let mut candidates: Vec<Protocol> = self.ports.iter().flat_map(|(_, protocols)| protocols).copied().collect();
         candidates.sort_unstable();
         candidates.dedup();
         candidates
     }
 
-    /// Returns the protocols that may be spoken on a port; `None` where it is neither selected nor well known.
+    /// Returns the possible protocols on a port; `None` if it is neither selected nor well known.
     pub(crate) fn candidates_on(&self, port: u16) -> Option<Vec<Protocol>> {
         if self.ports.is_empty() {
             let known = Protocol::ALL.into_iter().find(|protocol| protocol.ports().contains(&port))?;
-            // A port that anything may be on: the bytes say what it is.
+            // Any protocol may use this port; the bytes decide.
             return Some(if takes_resp(known) { Protocol::ALL.to_vec() } else { vec![known] });
         }
         let (_, protocols) = self.ports.iter().find(|(of, _)| *of == port)?;

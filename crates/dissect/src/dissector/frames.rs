@@ -1,4 +1,4 @@
-//! Frames one by one: what is in them, and the totals over all of them.
+//! Reads frames one by one, and keeps the totals over all of them.
 
 use crate::copies::Copies;
 use crate::fragments::Fragments;
@@ -9,46 +9,46 @@ use crate::totals::Totals;
 use overhead_decode::Note;
 use overhead_model::{CallPacket, Frame, LinkType, StreamPiece};
 
-/// What was found in a frame.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub enum Found<'a> {
     Segment(&'a Segment<'a>),
-    /// The segment that came in fragments, of which the last one is here.
+    /// A fragmented segment, at its last fragment.
     Reassembled(&'a Segment<'a>),
-    /// No segment, but what a TLS library was called with.
+    /// A TLS library call.
     Call(&'a CallPacket<'a>),
 }
 
-/// Takes frames apart, and counts those that hold no segment.
+/// Dissects frames, and counts those without a segment.
 #[derive(Debug, Default)]
 pub struct Frames {
     pub totals: Totals,
     copies: Copies,
     fragments: Fragments,
     last_link: Option<LinkType>,
-    /// Ports on which datagrams are worth a note.
+    /// Ports whose datagrams deserve a note.
     datagrams: Vec<u16>,
-    /// These were named by the user.
+    /// Whether the user named these ports.
     is_selected: bool,
 }
 
-/// What a frame is at first sight.
+/// A frame's kind at first sight.
 pub enum Sight<'a> {
-    /// One with the usual headers.
+    /// A frame with the usual headers.
     Usual(Plain<'a>),
-    /// The second copy of one.
+    /// A second copy of a frame.
     Copy,
-    /// One with other headers, or none at all.
+    /// A frame with other headers, or none.
     Other,
 }
 
 impl Frames {
-    /// Returns what counts frames of a capture of which this is selected.
+    /// Returns a frame counter for a capture with this selection.
     pub fn of(selection: &Selection) -> Self {
         Self { datagrams: selection.datagrams(), is_selected: !selection.ports.is_empty(), ..Self::default() }
     }
 
-    /// Takes in one frame; what it holds is handed to `take`, and what it completes.
+    /// Handles one frame; hands its content, and any packet it completes, to `take`.
     pub fn frame(&mut self, frame: &Frame<'_>, mut take: impl FnMut(Found<'_>, Moment)) {
         match self.look_at(frame) {
             Sight::Usual(plain) => take(Found::Segment(&plain.segment()), self.moment()),
@@ -57,7 +57,7 @@ impl Frames {
         }
     }
 
-    /// Takes in a frame if it has the usual headers, or is a copy. Any other is for [`Frames::rare`].
+    /// Classifies a frame. Handles copies fully, and leaves other headers to [`Frames::rare`].
     #[inline(always)]
     pub fn look_at<'a>(&mut self, frame: &Frame<'a>) -> Sight<'a> {
         if frame.link == LinkType::UPPER_PDU {
@@ -84,7 +84,7 @@ impl Frames {
     }
 
     pub fn moment(&self) -> Moment {
-        // Calls are no frames, and have numbers among them.
+        // Calls are not frames, but share their numbering.
         let number = self.totals.frames + self.totals.calls;
         Moment { number, clock_ns: self.totals.last_ns.unwrap_or_default() }
     }
@@ -94,7 +94,7 @@ impl Frames {
         self.totals.other += u64::from(frame.wire_len());
     }
 
-    /// A frame with other headers than most have.
+    /// Handles a frame with unusual headers.
     #[inline(never)]
     pub fn rare(&mut self, frame: &Frame<'_>, mut take: impl FnMut(Found<'_>, Moment)) {
         if frame.link == LinkType::UPPER_PDU {
@@ -109,7 +109,7 @@ impl Frames {
         }
     }
 
-    /// A packet of a call, of a byte stream that no frame carried, or of another program.
+    /// Handles a packet with a call, a piece of a byte stream, or another program's data.
     fn pdu(&mut self, frame: &Frame<'_>, take: impl FnOnce(Found<'_>, Moment)) {
         if let Some(call) = CallPacket::read(frame.bytes) {
             self.totals.calls += 1;
@@ -151,7 +151,7 @@ impl Frames {
         }
     }
 
-    /// The capture is over: the totals, but for what connections hold.
+    /// Ends the capture and returns the totals, except those of connections.
     pub fn finish(mut self) -> Totals {
         self.totals.other += self.fragments.finish();
         self.totals

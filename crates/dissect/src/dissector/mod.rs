@@ -1,4 +1,4 @@
-//! Frames in, closed operations out, totals at the end.
+//! Takes frames in and hands closed operations out, with totals at the end.
 
 mod frames;
 
@@ -13,12 +13,12 @@ use frames::{Frames, Sight};
 use overhead_model::{Frame, LinkType, Tally};
 use std::sync::Arc;
 
-/// Takes frames apart and hands closed operations to a [`Tally`].
+/// Dissects frames and hands closed operations to a [`Tally`].
 #[derive(Debug)]
 pub struct Dissector<T> {
     frames: Frames,
     connections: Connections<T>,
-    /// What a link would carry, and what that adds; absent where frames are taken as they were captured.
+    /// The link model and its additions; `None` leaves frames as captured.
     model: Option<(LinkModel, Modelled)>,
 }
 
@@ -28,58 +28,58 @@ impl<T: Tally> Dissector<T> {
         Self { frames: Frames::of(&selection), connections: Connections::new(selection, tally), model: None }
     }
 
-    /// Decrypts TLS with these secrets, which may become more while frames come in.
+    /// Decrypts TLS with these secrets; more may be added while frames come in.
     #[must_use]
     pub fn with_keys(mut self, keys: Arc<KeyLog>) -> Self {
         self.connections = self.connections.with_keys(keys);
         self
     }
 
-    /// Takes nothing from the memo: every frame goes the general way. The result is the same, which is what this is to show.
+    /// Disables the memo, to show that the result is the same without it.
     #[must_use]
     pub fn without_memo(mut self) -> Self {
         self.connections = self.connections.without_memo();
         self
     }
 
-    /// Returns how many frames were taken from the memo so far.
+    /// Returns how many frames the memo has handled.
     pub fn memo_hits(&self) -> u64 {
         self.connections.memo_hits()
     }
 
-    /// Takes in what such a link would carry in place of what was captured: see [`LinkModel`].
+    /// Replaces captured frames with those the link would carry: see [`LinkModel`].
     #[must_use]
     pub fn with_model(mut self, model: LinkModel) -> Self {
         self.model = Some((model, Modelled::default()));
         self
     }
 
-    /// Returns what the model has added so far.
+    /// Returns the model's additions so far.
     pub fn modelled(&self) -> Modelled {
         self.model.map(|(_, modelled)| modelled).unwrap_or_default()
     }
 
-    /// The tally's listener, which it has at times, hears of each step from the next frame on, or does not.
+    /// Sets whether the tally's listener hears each step from the next frame on.
     pub fn listen(&mut self, is_listening: bool) {
         self.connections.listen(is_listening);
     }
 
-    /// Totals so far over all frames; what connections hold is added at the end.
+    /// Returns the totals over all frames so far; connections add theirs at the end.
     pub fn totals(&self) -> &Totals {
         &self.frames.totals
     }
 
-    /// Returns what was tallied so far.
+    /// Returns the tally, once the memos have reported to it.
     pub fn tally(&mut self) -> &T {
         self.connections.tally()
     }
 
-    /// Returns the tally, which has been told of everything where it listens.
+    /// Returns the tally without updating it from the memos; a listening tally is always up to date.
     pub fn tally_mut(&mut self) -> &mut T {
         self.connections.tally_mut()
     }
 
-    /// Takes in one frame. One call for each: all that a frame with the usual headers goes through is inlined here, up to the memo.
+    /// Handles one frame. The whole path of a frame with the usual headers, up to the memo, is inlined into this one call.
     #[inline(never)]
     pub fn frame(&mut self, frame: &Frame<'_>) {
         if self.model.is_some() {
@@ -93,7 +93,7 @@ impl<T: Tally> Dissector<T> {
         }
     }
 
-    /// Takes in what a link would carry in place of one frame.
+    /// Handles the frames that the modelled link would carry in place of one frame.
     #[inline(never)]
     fn model_frame(&mut self, frame: &Frame<'_>) {
         let Self { frames, connections, model, .. } = self;
@@ -106,10 +106,10 @@ impl<T: Tally> Dissector<T> {
                 return connections.found(found, at);
             };
             if segment.stream.is_some() {
-                // There is no link to be modelled.
+                // A stream piece has no link to model.
                 return connections.segment(segment, at);
             }
-            // Each piece is a frame with a number of its own.
+            // Each piece is a separately numbered frame.
             let first = at.number + modelled.added_frames;
             for (number, piece) in (first..).zip(model.pieces(segment, modelled)) {
                 connections.segment(&piece, Moment { number, ..at });
@@ -117,7 +117,7 @@ impl<T: Tally> Dissector<T> {
         });
     }
 
-    /// Ends all connections and gives the tally and the totals.
+    /// Ends all connections and returns the tally and the totals.
     pub fn finish(self) -> (T, Totals) {
         let mut totals = self.frames.finish();
         let (tally, of_connections) = self.connections.finish();

@@ -1,4 +1,4 @@
-//! Adds the postings of all operations up by field, in one reading of a capture.
+//! Sums the postings of all operations by field, in one reading of a capture.
 
 use super::Reading;
 use super::turns::Turns;
@@ -9,45 +9,43 @@ use overhead_model::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// What names a row of the record, and a statement of it.
+/// Identifies a row of the record, and one of its statements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowName {
-    /// Its protocol.
     pub protocol: Protocol,
-    /// Its class.
     pub class: Class,
-    /// Its name.
+    /// The operations' name.
     pub name: String,
     /// The way of sending.
     pub via: &'static str,
-    /// The statement; empty for operations without one, and for those whose statements are too many.
+    /// The statement; empty for operations without one, or beyond the limit on statements.
     pub statement: String,
 }
 
-/// The fields of each row, with the bytes of all its operations.
+/// Sums the bytes of each row's fields over all its operations.
 #[derive(Debug, Default)]
 pub struct FieldSums {
     turns: Turns<OpenNames>,
     paths: Paths,
     rows: Vec<(RowName, AmountsByField)>,
     numbers: HashMap<RowName, RowId>,
-    /// Of the operation that has just closed.
+    /// Sums of the operation that has just closed.
     closed: Vec<(FieldKey, u64)>,
 }
 
-/// The last number is that of the field's path.
+/// Side, account, and the number of the field's path.
 type FieldKey = (Side, Account, u32);
 type AmountsByField = BTreeMap<FieldKey, u64>;
 
 #[derive(Debug, Default)]
 struct OpenNames {
     sides: [DecoderPlace; 2],
-    /// One map for all operations: a map for each would take 200 bytes when it holds two numbers.
+    /// One map serves all operations: separate maps would take 200 bytes each for two numbers.
     open: BTreeMap<(Option<u64>, FieldKey), u64>,
 }
 
 impl OpenNames {
-    /// Forgets an operation, and returns its sums.
+    /// Removes an operation and returns its sums.
     fn close(&mut self, op: Option<u64>) -> Vec<(FieldKey, u64)> {
         let first = (op, (Side::Request, Account::ALL[0], 0));
         let of_op = self.open.range(first..).take_while(|((of, _), _)| *of == op);
@@ -59,15 +57,15 @@ impl OpenNames {
     }
 }
 
-/// Where the decoder of a direction is.
+/// A decoder's place in one direction.
 #[derive(Debug, Default)]
 struct DecoderPlace {
-    /// Groups, the field last.
+    /// Enclosing groups.
     path: Vec<&'static str>,
     field: &'static str,
 }
 
-/// Every path has a number.
+/// Assigns a number to each path.
 #[derive(Debug, Default)]
 struct Paths {
     numbers: HashMap<Vec<&'static str>, u32>,
@@ -75,7 +73,7 @@ struct Paths {
 }
 
 impl Paths {
-    /// Beyond the limit all paths share the last number.
+    /// Returns a path's number. Beyond the limit, all paths share the last one.
     fn number(&mut self, place: &mut DecoderPlace) -> u32 {
         place.path.push(place.field);
         let number = match self.numbers.get(&place.path) {
@@ -98,7 +96,7 @@ impl Paths {
 }
 
 impl FieldSums {
-    /// Returns the fields of each statement of each row, in order of side, account and name.
+    /// Returns the fields of each statement of each row, ordered by side, account and name.
     pub fn into_rows(self) -> HashMap<RowName, Vec<FieldRow>> {
         let Self { rows, paths, .. } = self;
         let fields = |sums: AmountsByField| {
@@ -118,7 +116,7 @@ impl FieldSums {
             Trace::Enter { side, group } => connection.sides[side as usize].path.push(group),
             Trace::Leave { side } => _ = connection.sides[side as usize].path.pop(),
             Trace::Field { side, field, .. } => connection.sides[side as usize].field = field,
-            // Bytes in no captured frame are in nobody's books.
+            // Bytes in no captured frame are not accounted.
             Trace::Posted { frame: None, .. } => {}
             Trace::Posted { side, op, account, len, in_order, .. } => {
                 let mut outside = DecoderPlace { path: Vec::new(), field: "outside the stream" };
@@ -148,7 +146,7 @@ impl Tally for FieldSums {
         }
         let bound = if name.statement.is_empty() { limits::SUMMED_ROWS } else { limits::SUMMED_STATEMENTS };
         if self.rows.len() >= bound {
-            // Beyond it, statements share the sums of their row.
+            // Beyond the limit, statements share the sums of their row.
             return if key.statement.is_empty() { RowId(u64::MAX) } else { self.row(RowKey { statement: "", ..key }) };
         }
         let number = RowId(self.rows.len() as u64);

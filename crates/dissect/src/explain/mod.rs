@@ -1,16 +1,16 @@
-//! One operation, byte by byte: which frames it touches, which fields its payload is made of, and what each was posted to.
+//! Explains one operation byte by byte: its frames, its payload fields, and the account of each byte.
 //!
-//! Everything here is a [`Tally`] that listens to [`Trace`], so the decoders and the ledger are the ones of any other
-//! run, and an explanation adds up to the operation's figures by construction. A capture is read three times, each
-//! time by a [`crate::Dissector`] of the same selection, because what is worth keeping is not known earlier:
+//! Everything here is a [`Tally`] that listens to [`Trace`]. The decoders and the ledger are the same as in any other run, so an
+//! explanation always adds up to the operation's figures. A [`crate::Dissector`] with the same selection reads the capture three times,
+//! because only an earlier reading shows what to keep:
 //!
-//! 1. [`Finder`] numbers the operations and finds the one that is wanted;
+//! 1. [`Finder`] numbers the operations and finds the wanted one;
 //! 2. [`OperationRecorder`] keeps its postings with their bytes;
-//! 3. [`FrameFinder`] keeps the headers of the frames that it touches.
+//! 3. [`FrameFinder`] keeps the headers of its frames.
 //!
-//! Memory is bounded by the operation that is explained and by [`crate::limits`], not by the capture.
+//! The explained operation and [`crate::limits`] bound memory; the capture does not.
 //!
-//! [`FieldSums`] adds the same postings up over all operations, in one reading.
+//! [`FieldSums`] sums the same postings over all operations, in one reading.
 
 mod fields;
 mod find;
@@ -31,9 +31,9 @@ use overhead_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A reading of a capture. As an object, so that the decoders are compiled once for all three.
+/// A reading of a capture, used as a trait object so that the decoders compile once for all three.
 pub trait Reading: Tally {
-    /// Returns whether nothing more can come.
+    /// Returns whether the reading can stop.
     fn is_done(&self) -> bool {
         false
     }
@@ -85,7 +85,7 @@ pub struct FrameFinder {
 }
 
 impl FrameFinder {
-    /// For the frames with these numbers.
+    /// Returns a finder for the frames with these numbers.
     pub fn new(wanted: BTreeSet<u64>) -> Self {
         Self { wanted, found: BTreeMap::new() }
     }

@@ -3,8 +3,8 @@
 use super::turns::Turns;
 use overhead_model::Trace;
 
-/// Gives every operation its number: from 1, in the order in which the first byte of each was decoded, all classes
-/// included. A connection's `CONNECT` comes with its first frame that carries no payload.
+/// Numbers operations of all classes from 1, in the order in which their first bytes are decoded. A connection's `CONNECT` gets its number
+/// at the first frame without payload.
 #[derive(Debug, Default)]
 pub struct Numbering {
     count: u64,
@@ -13,14 +13,14 @@ pub struct Numbering {
 
 #[derive(Debug, Default)]
 struct SeenConnection {
-    /// Its protocol is known.
+    /// Whether the protocol is known.
     decoding: bool,
-    /// Something was posted to it.
+    /// Whether anything was posted to `CONNECT`.
     touched: bool,
     numbered: bool,
 }
 
-/// An operation that begins.
+/// A new operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
     /// Its number in the capture.
@@ -30,17 +30,17 @@ pub struct Begun {
 }
 
 impl Numbering {
-    /// Returns how many operations there are so far.
+    /// Returns the number of operations so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the number of the connection that steps are of.
+    /// Returns the number of the current connection.
     pub fn connection(&self) -> u64 {
         self.turns.connection()
     }
 
-    /// Takes a step in, and returns the operation that begins with it.
+    /// Handles a step and returns any operation that begins with it.
     pub fn hear(&mut self, step: &Trace<'_>) -> Option<Begun> {
         match *step {
             Trace::Frame(facts) => self.turns.turn(facts.connection, false),

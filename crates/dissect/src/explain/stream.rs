@@ -1,52 +1,51 @@
-//! The bytes of one direction between their arrival and their posting.
+//! Holds the bytes of one direction between arrival and posting.
 
 use crate::limits;
 use std::collections::VecDeque;
 
-/// What is known of the value of a byte.
+/// How much is known of a byte's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It was captured.
+    /// Captured.
     Captured,
-    /// It is known in clear; on the wire it is encrypted.
+    /// Known in clear text, but encrypted on the wire.
     Decrypted,
-    /// It was on the wire, and not captured: snapped.
+    /// On the wire, but cut off by the snap length.
     Snapped,
-    /// It is in no captured frame.
+    /// In no captured frame.
     Gap,
-    /// It was captured, and not kept because the operation is longer than [`limits::EXPLAINED_BYTES`].
+    /// Captured, but not kept because the operation is longer than [`limits::EXPLAINED_BYTES`].
     NotKept,
 }
 
 impl Seen {
-    /// Its value is known.
+    /// Returns whether the value is known.
     pub fn is_at_hand(self) -> bool {
         matches!(self, Self::Captured | Self::Decrypted)
     }
 }
 
-/// Bytes of one direction that are not posted yet.
+/// Bytes of one direction not posted yet.
 #[derive(Debug, Default)]
 pub struct UnpostedStream {
     bytes: VecDeque<u8>,
     runs: VecDeque<(Seen, u64)>,
-    /// How many were posted.
+    /// Number of bytes posted.
     pub posted: u64,
 }
 
-/// Neighbouring bytes of which the same is known; `bytes` has them where they are known.
+/// Adjacent bytes with the same [`Seen`].
 #[derive(Debug)]
 pub struct DecodedRun {
-    /// What is known.
     pub seen: Seen,
-    /// How many.
+    /// Number of bytes.
     pub len: u64,
-    /// The bytes, where they are known.
+    /// The bytes, if known.
     pub bytes: Vec<u8>,
 }
 
 impl UnpostedStream {
-    /// Takes in bytes, and then `opaque` more that were not captured.
+    /// Adds bytes, then `opaque` more that were not captured.
     pub fn push(&mut self, bytes: &[u8], opaque: u64) {
         let room = usize::try_from(limits::MESSAGE_BUFFER).unwrap_or(usize::MAX).saturating_sub(self.bytes.len());
         let (kept, beyond) = bytes.split_at(bytes.len().min(room));
@@ -62,7 +61,7 @@ impl UnpostedStream {
         }
     }
 
-    /// Replaces what lies `ahead` bytes further on by what it is in clear, if all of it was captured.
+    /// Replaces the bytes `ahead` of the next one with their clear text, if all of them were captured.
     pub fn decrypt(&mut self, mut ahead: u64, clear: &[u8]) {
         let len = clear.len() as u64;
         let mut at_hand = 0;
@@ -86,7 +85,7 @@ impl UnpostedStream {
         }
     }
 
-    /// Passes over `len` bytes, and hands them to `keep` run by run.
+    /// Removes `len` bytes and hands them to `keep` run by run.
     pub fn take(&mut self, mut len: u64, mut keep: impl FnMut(u64, DecodedRun)) {
         while len > 0 {
             let Some((seen, left)) = self.runs.front_mut() else { return };

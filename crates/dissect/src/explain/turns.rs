@@ -1,8 +1,8 @@
-//! What a listener keeps of each connection while steps of all of them come in turn.
+//! Keeps a listener's state per connection while steps of all connections interleave.
 
 use std::collections::HashMap;
 
-/// State by connection, and the connection whose turn it is.
+/// State by connection, and the current connection.
 #[derive(Debug, Default)]
 pub struct Turns<C> {
     connections: HashMap<u64, C>,
@@ -11,8 +11,7 @@ pub struct Turns<C> {
 }
 
 impl<C: Default> Turns<C> {
-    /// What follows is of this connection, whose last turn it is where it is `over`. A connection that is over is forgotten
-    /// when the next has its turn.
+    /// Switches to this connection; `over` marks its last turn. The next turn of any connection drops the state of one that is over.
     pub fn turn(&mut self, connection: u64, over: bool) {
         if self.over {
             self.connections.remove(&self.connection);
@@ -20,12 +19,12 @@ impl<C: Default> Turns<C> {
         (self.connection, self.over) = (connection, over);
     }
 
-    /// Returns the number of the connection.
+    /// Returns the number of the current connection.
     pub fn connection(&self) -> u64 {
         self.connection
     }
 
-    /// Returns what is kept of it.
+    /// Returns the current connection's state.
     pub fn kept(&mut self) -> &mut C {
         self.connections.entry(self.connection).or_default()
     }

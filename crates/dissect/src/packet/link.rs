@@ -1,4 +1,4 @@
-//! Link layers: Ethernet and its tags, cooked captures, loopback, and what lies between them and IP.
+//! Reads link layers: Ethernet and its tags, cooked captures, loopback, and everything between them and IP.
 
 use super::net;
 use super::walk::{Layer, Stop, Walk};
@@ -9,15 +9,15 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const VLAN: u16 = 0x8100;
 const PROVIDER_BRIDGE: u16 = 0x88a8;
-/// Q-in-Q before IEEE 802.1ad gave it a number of its own.
+/// Q-in-Q before IEEE 802.1ad assigned it a number.
 const DOUBLE_TAG: u16 = 0x9100;
 const MPLS: u16 = 0x8847;
 const MPLS_UPSTREAM: u16 = 0x8848;
 const PPPOE_SESSION: u16 = 0x8864;
-/// Metadata of Cisco's switches, before what it is about.
+/// Metadata that Cisco switches put before the payload.
 const CISCO_METADATA: u16 = 0x8909;
 
-/// Offset and kind of what the link layer carries; `None` where the header is not whole or not known.
+/// Returns the offset and type of the link layer's payload; `None` if the header is incomplete or unknown.
 pub fn header(link: LinkType, bytes: &[u8]) -> Option<(usize, Layer)> {
     let ether_type_at = |offset: usize| {
         let field = bytes.get(offset..)?.first_chunk()?;
@@ -37,8 +37,7 @@ pub fn header(link: LinkType, bytes: &[u8]) -> Option<(usize, Layer)> {
     }
 }
 
-/// Returns the address family of a BSD loopback header, in whichever byte order the capturing host had: `AF_INET` is 2
-/// everywhere, `AF_INET6` is 10, 24, 28 or 30.
+/// Returns the address family of a BSD loopback header, in either byte order: `AF_INET` is always 2, `AF_INET6` is 10, 24, 28 or 30.
 fn address_family(field: [u8; 4]) -> Option<Layer> {
     let of = |family: u32| match family {
         2 => Some(Layer::EtherType(IPV4)),
@@ -56,14 +55,14 @@ pub fn ip_version(first: u8) -> Option<Layer> {
     }
 }
 
-/// An Ethernet header: two addresses and a type.
+/// Reads an Ethernet header: two addresses and a type.
 pub fn ethernet(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [.., high, low] = walk.peek::<14>()?;
     walk.at += 14;
     Ok(Layer::EtherType(u16::from_be_bytes([high, low])))
 }
 
-/// What an Ethernet type announces: another tag, or IP.
+/// Reads the tag announced by an Ethernet type, or goes on to IP.
 pub fn carried(walk: &mut Walk<'_>, ether_type: u16) -> Result<Layer, Stop> {
     match ether_type {
         IPV4 => net::v4(walk),
@@ -76,7 +75,7 @@ pub fn carried(walk: &mut Walk<'_>, ether_type: u16) -> Result<Layer, Stop> {
         MPLS | MPLS_UPSTREAM => Ok(Layer::Mpls),
         PPPOE_SESSION => pppoe(walk),
         CISCO_METADATA => {
-            // A version, and the number of options of 4 bytes each.
+            // A version, and the number of 4-byte options.
             let [_, options] = walk.peek()?;
             walk.at += 2 + 4 * usize::from(options);
             let [high, low] = walk.peek()?;
@@ -87,7 +86,7 @@ pub fn carried(walk: &mut Walk<'_>, ether_type: u16) -> Result<Layer, Stop> {
     }
 }
 
-/// A label (RFC 3032 section 2.1). Nothing says what lies under the last one; IP shows its version.
+/// Reads an MPLS label (RFC 3032 section 2.1). No field names the payload of the last one; IP shows its version.
 pub fn mpls(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [_, _, bottom, _] = walk.peek()?;
     walk.at += 4;
@@ -98,7 +97,7 @@ pub fn mpls(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     ip_version(first).ok_or(Stop::Other)
 }
 
-/// A session's header and the PPP protocol field (RFC 2516 section 4): version 1, type 1, code 0.
+/// Reads a PPPoE session header and the PPP protocol field (RFC 2516 section 4): version 1, type 1, code 0.
 fn pppoe(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [version, code, _, _, high, low, protocol @ ..] = walk.peek::<8>()?;
     if (version, code) != (0x11, 0) {
@@ -110,7 +109,7 @@ fn pppoe(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     ppp_protocol(u16::from_be_bytes(protocol)).ok_or(Stop::Other)
 }
 
-/// A PPP frame (RFC 1661 section 2, RFC 1662 section 3.1): address and control may be left out, and so may the first byte of the protocol.
+/// Reads a PPP frame (RFC 1661 section 2, RFC 1662 section 3.1), which may omit address, control and the first protocol byte.
 fn ppp(bytes: &[u8]) -> Option<(usize, Layer)> {
     let start = if bytes.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
     let (len, protocol) = match *bytes.get(start..)? {
@@ -118,11 +117,11 @@ fn ppp(bytes: &[u8]) -> Option<(usize, Layer)> {
         [high, low, ..] => (2, u16::from_be_bytes([high, low])),
         _ => return None,
     };
-    // Control protocols carry no segment.
+    // Control protocols carry no segments.
     Some((start + len, ppp_protocol(protocol).unwrap_or(Layer::EtherType(0))))
 }
 
-/// What a protocol number of PPP announces.
+/// Returns the layer for a PPP protocol number.
 fn ppp_protocol(protocol: u16) -> Option<Layer> {
     match protocol {
         0x0021 => Some(Layer::EtherType(IPV4)),

@@ -1,4 +1,4 @@
-//! IPv4 (RFC 791) and IPv6 (RFC 8200): lengths, fragments and extension headers.
+//! Reads IPv4 (RFC 791) and IPv6 (RFC 8200): lengths, fragments and extension headers.
 
 use super::walk::{Layer, Stop, Walk};
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice};
@@ -19,14 +19,14 @@ const V6_LEN: usize = 40;
 /// The jumbo payload option of the hop-by-hop header (RFC 2675 section 2).
 const JUMBO: u8 = 0xc2;
 
-/// An IPv4 header.
+/// Reads an IPv4 header.
 pub fn v4(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let header = Ipv4HeaderSlice::from_slice(walk.rest()).map_err(|_| without_v4(walk))?;
     walk.enter_ip();
     (walk.v6, walk.jumbo, walk.ip_id) = (false, false, header.identification());
     walk.addresses = (IpAddr::V4(header.source_addr()), IpAddr::V4(header.destination_addr()));
     match usize::from(header.total_len()) {
-        // The network card was to fill it in (TSO, BIG TCP): the packet ends with the frame.
+        // Left for the network card to fill in (TSO, BIG TCP): the packet ends with the frame.
         0 => {}
         len if len < header.slice().len() => return Err(Stop::Malformed),
         len => walk.bound(len),
@@ -41,7 +41,7 @@ pub fn v4(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     Ok(Layer::Protocol(protocol))
 }
 
-/// An IPv6 header. A length of 0 is that of a jumbogram, whose option follows, or as in IPv4.
+/// Reads an IPv6 header. A length of 0 means a jumbogram, whose option follows, or offload, as in IPv4.
 pub fn v6(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let header = Ipv6HeaderSlice::from_slice(walk.rest()).map_err(|_| without_header(walk, 6, V6_LEN))?;
     walk.enter_ip();
@@ -54,25 +54,25 @@ pub fn v6(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     Ok(Layer::Protocol(header.next_header().0))
 }
 
-/// Why no IPv4 header can be read here. Its length is in its first byte.
+/// Returns why no IPv4 header can be read here. The first byte contains its length.
 fn without_v4(walk: &Walk<'_>) -> Stop {
     let len = walk.rest().first().map_or(0, |first| usize::from(first & 0x0f) * 4);
     without_header(walk, 4, len.max(V4_LEN))
 }
 
-/// Why no IP header of this version and length can be read here.
+/// Returns why no IP header of this version and length can be read here.
 fn without_header(walk: &Walk<'_>, version: u8, len: usize) -> Stop {
     let rest = walk.rest();
     let is_other = rest.first().is_some_and(|first| first >> 4 != version);
     if is_other || rest.len() >= len { Stop::Malformed } else { walk.short(len) }
 }
 
-/// Returns whether an IPv6 next header is an extension header that can be passed. What follows encryption cannot be read.
+/// Returns whether an IPv6 next header is an extension header to pass. Encryption hides everything after it.
 pub fn is_extension(protocol: u8) -> bool {
     matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS | MOBILITY | HOST_IDENTITY | SHIM6)
 }
 
-/// An extension header: next header, length in units of 8 bytes without the first.
+/// Reads an extension header: next header, and a length in 8-byte units without the first.
 pub fn extension(walk: &mut Walk<'_>, protocol: u8) -> Result<Layer, Stop> {
     if protocol == FRAGMENT {
         return fragment(walk);
@@ -90,7 +90,7 @@ pub fn extension(walk: &mut Walk<'_>, protocol: u8) -> Result<Layer, Stop> {
     Ok(Layer::Protocol(next))
 }
 
-/// A fragment header. One that stands for the whole packet (RFC 6946) is passed like any other.
+/// Reads a fragment header. One that covers the whole packet (RFC 6946) is passed like any other.
 fn fragment(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [protocol, _, high, low, id @ ..] = walk.peek::<8>()?;
     walk.at += 8;
@@ -102,7 +102,7 @@ fn fragment(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     Err(Stop::Fragment { id: u32::from_be_bytes(id), offset, more, protocol })
 }
 
-/// Returns the jumbo payload length among options; `None` where it is missing or no more than an ordinary length could say.
+/// Returns the jumbo payload length among options; `None` if missing, or small enough for the ordinary length field.
 fn jumbo_payload(mut options: &[u8]) -> Option<usize> {
     loop {
         options = match *options {

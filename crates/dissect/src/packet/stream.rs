@@ -1,9 +1,9 @@
-//! Pieces of byte streams that no frame carried: a segment without headers.
+//! Turns pieces of byte streams without frames into segments without headers.
 
 use super::{Headers, Segment};
 use overhead_model::{Frame, StreamPiece, TcpFlags};
 
-/// Returns the segment that a piece is, of a packet whose tags end at `at`.
+/// Returns the segment for a piece from a packet whose tags end at `at`.
 pub fn segment<'a>(frame: &Frame<'a>, piece: &'a StreamPiece<'a>, at: usize) -> Segment<'a> {
     let (source, destination) = piece.direction();
     let payload_len = frame.original_len - at as u32;
@@ -17,7 +17,7 @@ pub fn segment<'a>(frame: &Frame<'a>, piece: &'a StreamPiece<'a>, at: usize) -> 
         ip_id: 0,
         seq: piece.offset as u32,
         ack: 0,
-        // Nothing comes after, in neither direction.
+        // Nothing follows in either direction.
         flags: TcpFlags { rst: piece.ends, ..TcpFlags::default() },
         window: 0,
         options: &[],

@@ -1,4 +1,4 @@
-//! What IP carries other than TCP: tunnels, whose inner packet is what counts, and everything else.
+//! Handles IP payloads other than TCP: tunnels, down to their inner packet, and everything else.
 
 use super::link;
 use super::walk::{Layer, Stop, Walk};
@@ -10,17 +10,17 @@ const IPV6: u8 = 41;
 const GRE: u8 = 47;
 const AUTHENTICATION: u8 = 51;
 const MPLS: u8 = 137;
-/// UDP ports (IANA), and the one that Linux used for VXLAN before there was one.
+/// UDP ports (IANA), and the port Linux used for VXLAN before its assignment.
 const VXLAN_PORT: u16 = 4789;
 const VXLAN_PORT_BEFORE: u16 = 8472;
 const GENEVE_PORT: u16 = 6081;
 /// Ethernet type of an Ethernet frame in a tunnel (transparent Ethernet bridging).
 const BRIDGED: u16 = 0x6558;
-/// Mirrored frames of switches: ERSPAN of types I and II, and of type III.
+/// Frames mirrored by switches: ERSPAN types I and II, and type III.
 const ERSPAN: u16 = 0x88be;
 const ERSPAN_III: u16 = 0x22eb;
 
-/// The header of `protocol`, where it is that of a tunnel.
+/// Reads the header of `protocol` if it is a tunnel.
 pub fn carried(walk: &mut Walk<'_>, protocol: u8) -> Result<Layer, Stop> {
     match protocol {
         IPV4 => Ok(Layer::EtherType(0x0800)),
@@ -37,7 +37,7 @@ fn of_ether_type(ether_type: u16) -> Layer {
     if ether_type == BRIDGED { Layer::Ethernet } else { Layer::EtherType(ether_type) }
 }
 
-/// GRE (RFC 2784, RFC 2890): checksum, key and sequence number are optional. Version 1 carries PPP and is not decoded.
+/// Reads GRE (RFC 2784, RFC 2890): checksum, key and sequence number are optional. Version 1 carries PPP and is not decoded.
 fn gre(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [flags, version, high, low] = walk.peek()?;
     let (routing, version) = (flags & 0x40 != 0, version & 7);
@@ -48,7 +48,7 @@ fn gre(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     walk.at += 4 + 4 * optional;
     match u16::from_be_bytes([high, low]) {
         ERSPAN => {
-            // Type I has neither a sequence number nor a header of its own.
+            // Type I has neither a sequence number nor an ERSPAN header.
             walk.at += if flags & 0x10 == 0 { 0 } else { 8 };
             Ok(Layer::Ethernet)
         }
@@ -57,8 +57,8 @@ fn gre(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     }
 }
 
-/// ERSPAN of type III (draft-foschiano-erspan-03 section 4.3): the last bit says whether 8 more bytes follow the 12, and a field of 5
-/// bits what is carried: an Ethernet frame, or an IP packet.
+/// Reads ERSPAN type III (draft-foschiano-erspan-03 section 4.3). The last bit adds 8 bytes to the 12, and a 5-bit field selects an
+/// Ethernet frame or an IP packet.
 fn erspan_iii(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [.., kind, more] = walk.peek::<12>()?;
     walk.at += if more & 1 == 0 { 12 } else { 20 };
@@ -72,14 +72,14 @@ fn erspan_iii(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     }
 }
 
-/// An authentication header (RFC 4302 section 2): its length is in units of 4 bytes without the first two.
+/// Reads an authentication header (RFC 4302 section 2), whose length counts 4-byte units without the first two.
 fn authentication(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [next, units] = walk.peek()?;
     walk.at += (usize::from(units) + 2) * 4;
     Ok(Layer::Protocol(next))
 }
 
-/// UDP to a tunnel's port.
+/// Reads UDP to a tunnel's port.
 fn udp(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [from_high, from_low, high, low, len @ .., _, _] = walk.peek::<8>()?;
     let port = u16::from_be_bytes([high, low]);
@@ -87,7 +87,7 @@ fn udp(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
         return Err(Stop::Udp([u16::from_be_bytes([from_high, from_low]), port]));
     }
     match usize::from(u16::from_be_bytes(len)) {
-        // As in the IP header.
+        // Left by offload, as in the IP header.
         0 => {}
         len if len < 8 => return Err(Stop::Malformed),
         len => walk.bound(len),
@@ -96,7 +96,7 @@ fn udp(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     if port == GENEVE_PORT { geneve(walk) } else { vxlan(walk) }
 }
 
-/// VXLAN (RFC 7348 section 5): a flag says that the network identifier is valid; the rest is reserved.
+/// Reads VXLAN (RFC 7348 section 5): a flag marks the network identifier as valid; the rest is reserved.
 fn vxlan(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [flags, ..] = walk.peek::<8>()?;
     if flags & 0x08 == 0 {
@@ -106,7 +106,7 @@ fn vxlan(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     Ok(Layer::Ethernet)
 }
 
-/// Geneve (RFC 8926 section 3.4): version 0, length of the options in units of 4 bytes, Ethernet type.
+/// Reads Geneve (RFC 8926 section 3.4): version 0, option length in 4-byte units, Ethernet type.
 fn geneve(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [version, _, high, low, ..] = walk.peek::<8>()?;
     if version >> 6 != 0 {
