@@ -2,7 +2,6 @@
 
 use crate::limits;
 
-/// Memory held by the connections.
 #[derive(Debug, Default)]
 pub struct Holdings {
     held: usize,
@@ -10,7 +9,6 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// Adds a connection without payload.
     pub fn begin(&mut self) {
         self.bare += 1;
     }
@@ -23,7 +21,6 @@ impl Holdings {
         }
     }
 
-    /// Removes a connection that held this much.
     pub fn end(&mut self, held: usize) {
         self.change(held, 0);
     }

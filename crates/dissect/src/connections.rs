@@ -44,7 +44,7 @@ pub struct Connections<T> {
     idle: VecDeque<(u64, Key)>,
     /// Connections on unselected ports, in order of their number.
     unselected: VecDeque<(u64, Key)>,
-    /// Connections so far, selected or not.
+    /// Selected or not.
     count: u64,
     /// Frames of ended connections that the memo handled.
     hits: u64,
@@ -136,7 +136,6 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Decrypts TLS with these secrets.
     #[must_use]
     pub fn with_keys(mut self, keys: Arc<KeyLog>) -> Self {
         self.keys = Some(keys);
@@ -156,7 +155,6 @@ impl<T: Tally> Connections<T> {
         self.tally.listen(is_listening);
     }
 
-    /// Returns how many frames the memo has handled.
     pub fn memo_hits(&self) -> u64 {
         self.hits + self.flows.iter().map(|(_, entry)| entry.flow.hits()).sum::<u64>()
     }
@@ -175,7 +173,6 @@ impl<T: Tally> Connections<T> {
         &mut self.tally
     }
 
-    /// Handles what was found in a frame.
     pub fn found(&mut self, found: Found<'_>, at: Moment) {
         match found {
             Found::Segment(segment) | Found::Reassembled(segment) => self.segment(segment, at),
@@ -194,7 +191,6 @@ impl<T: Tally> Connections<T> {
         self.take(Key::of_words(plain.ends()), plain.bare(), || segment_of(*plain), at);
     }
 
-    /// Handles a TLS library call.
     #[cold]
     pub fn call(&mut self, call: &CallPacket<'_>, at: Moment) {
         let early = self.early.get_or_insert_default();
@@ -235,7 +231,6 @@ impl<T: Tally> Connections<T> {
     ) {
         if let Some(entry) = self.flows.get_mut(&key) {
             entry.announce(&mut self.tally);
-            // An ended connection recalls nothing.
             let recalls = |bare| entry.flow.recall(is_from_lesser, bare, at.number, &mut self.tally);
             if self.is_listening || !bare.as_ref().is_some_and(recalls) {
                 let segment = segment();
@@ -408,7 +403,6 @@ impl<T: Tally> Connections<T> {
         self.flows.remove(key)
     }
 
-    /// Ends connections that closed long ago.
     #[cold]
     fn retire(&mut self, clock_ns: u64) {
         let is_due = |&mut (closed_ns, _): &mut (u64, Key)| clock_ns.saturating_sub(closed_ns) > limits::LINGER_NS;

@@ -10,7 +10,6 @@ use crate::packet::{Fragment, FragmentKey, Plain, PlainHeader, Segment, of_plain
 use overhead_model::{Frame, LinkType};
 use std::net::IpAddr;
 
-/// Kinds of digests.
 const SEGMENT: u64 = 0;
 const FRAGMENT: u64 = 1;
 const HEADERS: u64 = 2;
@@ -52,7 +51,7 @@ pub struct Copies {
     first: Option<CopyPlace>,
     /// The interface of the only place so far, if the interface is all that identifies it.
     only_interface: Option<u32>,
-    /// Whether frames came from more than one place.
+    /// Whether there is more than one place.
     several: bool,
     /// Frames until all those remembered by headers are forgotten.
     by_header: usize,

@@ -3,7 +3,6 @@
 /// Arbitrary odd numbers (fractional parts of the square roots of 2 and 3).
 const KEYS: [u64; 2] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
 
-/// A digest in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Digest(u64);
 
@@ -13,7 +12,6 @@ impl Digest {
         Self(kind)
     }
 
-    /// Adds two words.
     #[inline]
     pub fn words(&mut self, first: u64, second: u64) {
         self.0 = fold(first ^ KEYS[0], second ^ KEYS[1] ^ self.0.rotate_left(29));

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::hash::Hash;
 use std::net::SocketAddr;
 
-/// A waiting part of a call.
 #[derive(Clone, Debug)]
 pub struct EarlyPart {
     pub sender: SocketAddr,
@@ -21,13 +20,10 @@ pub struct EarlyPart {
     clock_ns: u64,
 }
 
-/// Parts of calls by connection.
 #[derive(Debug)]
 pub struct EarlyCalls<K> {
     parts: FastMap<K, VecDeque<EarlyPart>>,
-    /// Bytes of waiting parts.
     held: usize,
-    /// Bytes of abandoned parts.
     given_up: u64,
 }
 
@@ -50,7 +46,6 @@ impl<K: Copy + Eq + Hash> EarlyCalls<K> {
         self.parts.entry(key).or_default().push_back(part);
     }
 
-    /// Returns whether parts wait for this connection.
     #[inline]
     pub fn has(&self, key: &K) -> bool {
         !self.parts.is_empty() && self.parts.contains_key(key)

@@ -21,7 +21,6 @@ impl<D: Decoder> Engine<D> {
         Self(overhead_decode::Engine::new(Layered::new(decoder, mid_stream, keys), mid_stream))
     }
 
-    /// Prepares for calls of a TLS library.
     pub(crate) fn expect_calls(&mut self) {
         self.0.decoder_mut().expect_calls();
     }
@@ -36,7 +35,6 @@ impl<D: Decoder> Engine<D> {
         self.0.decoder_mut().call(part, reader);
     }
 
-    /// Feeds the next bytes of `side`.
     #[inline]
     pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
         self.0.decoder_mut().hear(side, bytes.len() as u64);
@@ -49,7 +47,6 @@ impl<D: Decoder> Engine<D> {
         self.0.opaque(side, n, reader);
     }
 
-    /// Frees unused memory.
     pub fn shrink(&mut self) {
         self.0.shrink();
         self.0.decoder_mut().shrink();

@@ -21,11 +21,9 @@ struct Set {
     first_ns: u64,
     parts: BTreeMap<u32, FragmentPart>,
     kept_bytes: usize,
-    /// Sum of the parts' lengths.
     len: u32,
     /// Length of the whole packet, once the last fragment was seen.
     end: Option<u32>,
-    /// Sums over all frames.
     wire_len: u32,
     frames: u32,
     link: u32,
@@ -43,7 +41,6 @@ struct FragmentPart {
 /// The result of adding a fragment.
 #[derive(Debug, Default)]
 struct FragmentOutcome {
-    /// The packet it completed, if any.
     whole: Option<Datagram>,
     /// Bytes of discarded frames.
     discarded: u64,
@@ -112,7 +109,6 @@ impl Fragments {
         self.remove(key).map_or(0, |set| u64::from(set.wire_len))
     }
 
-    /// Gives up sets that have waited too long.
     fn expire(&mut self, now_ns: u64) -> u64 {
         let mut discarded = 0;
         while let Some(&(first_ns, _)) = self.ages.front() {

@@ -69,7 +69,6 @@ pub const ETHERNET_MTU: u32 = 1500;
 /// Out-of-order bytes held per direction while a hole may still fill: a large TCP window.
 pub const OUT_OF_ORDER_BYTES: u64 = 4 << 20;
 
-/// Out-of-order pieces held per direction.
 pub const OUT_OF_ORDER_PIECES: usize = 8 << 10;
 
 /// Maximum distance of a segment from the next expected byte, either way: the largest TCP window (RFC 7323 section 2.3).
@@ -144,7 +143,7 @@ pub const CLEAR_BYTES: usize = 64 << 20;
 /// milliseconds after their packets.
 pub const SEALED_RECORDS: usize = 16 << 10;
 
-/// Connections whose calls wait for their first packet.
+/// Connections whose calls may wait for their first packet.
 pub const EARLY_CONNECTIONS: usize = 4 << 10;
 
 /// How long calls wait if there are many; packets arrive within a fraction of a second.

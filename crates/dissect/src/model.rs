@@ -6,12 +6,10 @@
 use crate::packet::{Headers, Segment};
 use overhead_model::TcpFlags;
 
-/// Bytes that Ethernet adds to each frame (IEEE 802.3 sections 3.1.1 and 4.4.2): preamble with start delimiter, check sequence, and gap
-/// to the next frame.
+/// Bytes of a preamble with start delimiter (IEEE 802.3 section 3.1.1); with check sequence and gap, what Ethernet adds to a frame.
 pub const PREAMBLE: u64 = 8;
-/// See [`PREAMBLE`].
 pub const CHECK_SEQUENCE: u64 = 4;
-/// See [`PREAMBLE`].
+/// Bytes of the gap between frames (IEEE 802.3 section 4.4.2).
 pub const GAP: u64 = 12;
 /// Minimum frame length without check sequence; shorter frames are padded.
 const SHORTEST: u64 = 60;
@@ -31,12 +29,10 @@ pub struct Modelled {
     pub cut_frames: u64,
     /// Frames added by cutting.
     pub added_frames: u64,
-    /// Header bytes of the added frames.
     pub added_header_bytes: u64,
     /// Acknowledgments of every second cut segment, except those at the end of a captured frame. No ledger contains them: a receiver may
     /// send fewer.
     pub ack_frames: u64,
-    /// Bytes of these acknowledgments.
     pub ack_bytes: u64,
     /// Modelled padding of short frames in bytes.
     pub padding_bytes: u64,
@@ -202,7 +198,6 @@ mod tests {
             let padding = if payload_len == 0 { 6 } else { 0 };
             assert_eq!((pieces.len(), pieces[0].wire_len), (1, 54 + payload_len + 24 + padding));
         }
-        // A frame without a segment.
         model.frame(42, &mut modelled);
         assert_eq!((modelled.padding_bytes, modelled.physical_bytes, modelled.elsewhere()), (24, 96, 42));
     }

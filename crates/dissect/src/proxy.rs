@@ -12,7 +12,6 @@ pub const LONGEST: usize = FIXED + 536;
 /// The PROXY header at a connection's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
-    /// None.
     None,
     /// Possibly the start of one.
     Begun,

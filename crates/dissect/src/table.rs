@@ -73,7 +73,6 @@ pub struct Table<E> {
     /// Indices into `kept`, hashed by key.
     places: HashTable<u32>,
     kept: Vec<Option<Box<(Key, E)>>>,
-    /// Free indices in `kept`.
     free: Vec<u32>,
     near: Box<[u32; NEAR]>,
     seed: foldhash::fast::RandomState,
@@ -92,12 +91,10 @@ impl<E> Default for Table<E> {
 }
 
 impl<E> Table<E> {
-    /// Returns the number of connections.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Returns a connection's entry.
     pub fn get(&self, key: &Key) -> Option<&E> {
         let place = self.find(key)?;
         kept_at(&self.kept, place).map(|(_, entry)| entry)
@@ -111,7 +108,6 @@ impl<E> Table<E> {
         self.kept.get_mut(place as usize)?.as_deref_mut().map(|(_, entry)| entry)
     }
 
-    /// Adds the entry of a new connection.
     pub fn insert(&mut self, key: Key, entry: E) {
         let kept = Some(Box::new((key, entry)));
         let place = self.free.pop().unwrap_or(self.kept.len() as u32);
@@ -124,7 +120,6 @@ impl<E> Table<E> {
         places.insert_unique(hash(&key), place, |place| kept_at(kept, *place).map_or(0, |(of, _)| hash(of)));
     }
 
-    /// Removes and returns a connection's entry.
     pub fn remove(&mut self, key: &Key) -> Option<E> {
         let Self { places, kept, seed, .. } = self;
         let found = places.find_entry(seed.hash_one(key), |place| is_of(kept, *place, key)).ok()?;

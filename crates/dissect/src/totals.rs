@@ -1,3 +1,4 @@
+//! Totals over all frames.
 
 use crate::limits;
 use overhead_decode::{Foreign, Note};
@@ -11,7 +12,6 @@ pub struct Totals {
     pub link_types: BTreeSet<LinkType>,
     /// Earliest capture time, Unix nanoseconds; `None` without frames.
     pub first_ns: Option<u64>,
-    /// Latest capture time.
     pub last_ns: Option<u64>,
     pub frames: u64,
     /// Packets with TLS library calls, not counted as frames.
@@ -20,7 +20,6 @@ pub struct Totals {
     pub uncaptured_call_bytes: u64,
     /// Total wire length of all frames.
     pub wire_bytes: u64,
-    /// Total captured length of all frames.
     pub captured_bytes: u64,
     /// Frames captured only in part.
     pub truncated_frames: u64,
@@ -36,7 +35,6 @@ pub struct Totals {
     pub snap_bytes: u64,
     /// Packets in Wireshark's export format without a stream piece as this tool writes it.
     pub foreign_pdus: u64,
-    /// Transports of the selected connections.
     pub transports: BTreeSet<Transport>,
     /// Frame bytes outside the selected connections.
     pub other: u64,

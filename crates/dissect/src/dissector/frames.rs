@@ -9,13 +9,11 @@ use crate::totals::Totals;
 use overhead_decode::Note;
 use overhead_model::{CallPacket, Frame, LinkType, StreamPiece};
 
-/// The content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub enum Found<'a> {
     Segment(&'a Segment<'a>),
     /// A fragmented segment, at its last fragment.
     Reassembled(&'a Segment<'a>),
-    /// A TLS library call.
     Call(&'a CallPacket<'a>),
 }
 
@@ -34,9 +32,7 @@ pub struct Frames {
 
 /// A frame's kind at first sight.
 pub enum Sight<'a> {
-    /// A frame with the usual headers.
     Usual(Plain<'a>),
-    /// A second copy of a frame.
     Copy,
     /// A frame with other headers, or none.
     Other,

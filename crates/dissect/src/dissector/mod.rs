@@ -23,7 +23,6 @@ pub struct Dissector<T> {
 }
 
 impl<T: Tally> Dissector<T> {
-    /// Returns a dissector for the selected connections.
     pub fn new(selection: Selection, tally: T) -> Self {
         Self { frames: Frames::of(&selection), connections: Connections::new(selection, tally), model: None }
     }
@@ -42,7 +41,6 @@ impl<T: Tally> Dissector<T> {
         self
     }
 
-    /// Returns how many frames the memo has handled.
     pub fn memo_hits(&self) -> u64 {
         self.connections.memo_hits()
     }
@@ -54,7 +52,6 @@ impl<T: Tally> Dissector<T> {
         self
     }
 
-    /// Returns the model's additions so far.
     pub fn modelled(&self) -> Modelled {
         self.model.map(|(_, modelled)| modelled).unwrap_or_default()
     }
@@ -117,7 +114,6 @@ impl<T: Tally> Dissector<T> {
         });
     }
 
-    /// Ends all connections and returns the tally and the totals.
     pub fn finish(self) -> (T, Totals) {
         let mut totals = self.frames.finish();
         let (tally, of_connections) = self.connections.finish();

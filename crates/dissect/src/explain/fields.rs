@@ -14,9 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 pub struct RowName {
     pub protocol: Protocol,
     pub class: Class,
-    /// The operations' name.
     pub name: String,
-    /// The way of sending.
     pub via: &'static str,
     /// The statement; empty for operations without one, or beyond the limit on statements.
     pub statement: String,
@@ -29,7 +27,6 @@ pub struct FieldSums {
     paths: Paths,
     rows: Vec<(RowName, AmountsByField)>,
     numbers: HashMap<RowName, RowId>,
-    /// Sums of the operation that has just closed.
     closed: Vec<(FieldKey, u64)>,
 }
 

@@ -8,7 +8,6 @@ use overhead_model::{
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// The operation to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The one with this number.
@@ -26,10 +25,8 @@ pub enum Wanted {
     },
 }
 
-/// A kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Any operation of this class.
     Class(Class),
     /// Answered with an error.
     Error,
@@ -39,9 +36,8 @@ pub enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundOperation {
-    /// Its number, from 1.
+    /// From 1.
     pub number: u64,
-    /// Its connection's number.
     pub connection: u64,
     /// Its number on the connection; `None` for `CONNECT`.
     pub op: Option<u64>,
@@ -87,7 +83,6 @@ impl Finder {
         }
     }
 
-    /// Returns the number of operations.
     pub fn count(&self) -> u64 {
         self.numbering.count()
     }

@@ -77,7 +77,6 @@ impl Tally for &mut dyn Reading {
     }
 }
 
-/// Finds the headers of certain frames.
 #[derive(Debug)]
 pub struct FrameFinder {
     wanted: BTreeSet<u64>,
@@ -85,12 +84,10 @@ pub struct FrameFinder {
 }
 
 impl FrameFinder {
-    /// Returns a finder for the frames with these numbers.
     pub fn new(wanted: BTreeSet<u64>) -> Self {
         Self { wanted, found: BTreeMap::new() }
     }
 
-    /// Returns the frames found, by number.
     pub fn into_frames(self) -> BTreeMap<u64, FrameFacts> {
         self.found
     }

@@ -13,29 +13,25 @@ pub struct Numbering {
 
 #[derive(Debug, Default)]
 struct SeenConnection {
-    /// Whether the protocol is known.
     decoding: bool,
     /// Whether anything was posted to `CONNECT`.
     touched: bool,
     numbered: bool,
 }
 
-/// A new operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
-    /// Its number in the capture.
+    /// In the capture, from 1.
     pub number: u64,
-    /// Its number on the connection; `None` for `CONNECT`.
+    /// On the connection; `None` for `CONNECT`.
     pub op: Option<u64>,
 }
 
 impl Numbering {
-    /// Returns the number of operations so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the number of the current connection.
     pub fn connection(&self) -> u64 {
         self.turns.connection()
     }

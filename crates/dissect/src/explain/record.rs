@@ -20,7 +20,6 @@ pub struct Explained {
     /// All postings by side, including late acknowledgments and repeats.
     pub amounts: [Amounts; 2],
     pub connection: Option<ConnectionSummary>,
-    /// Payload in posting order.
     pub parts: Vec<FramePart>,
     /// Bytes other than new payload, by frame: headers, control, repeats.
     pub charges: BTreeMap<u64, (Side, Amounts)>,
@@ -34,11 +33,9 @@ pub struct FramePart {
     /// `None` for bytes in no captured frame.
     pub frame: Option<u64>,
     pub side: Side,
-    /// Items in stream order.
     pub items: Vec<Item>,
 }
 
-/// A run of payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// Number of bytes of other operations.
@@ -59,7 +56,6 @@ pub struct FieldPiece {
     pub field_len: u64,
     /// Bytes of the field before this piece.
     pub field_at: u64,
-    /// Length of this piece in bytes.
     pub len: u64,
     pub seen: Seen,
     /// The bytes, if known.
@@ -88,7 +84,6 @@ impl Explained {
         self.operation.map(|operation| operation.outcome)
     }
 
-    /// Returns the numbers of its frames.
     pub fn frames(&self) -> BTreeSet<u64> {
         self.parts.iter().filter_map(|part| part.frame).chain(self.charges.keys().copied()).collect()
     }
@@ -125,7 +120,6 @@ impl Explained {
     }
 }
 
-/// Records one operation.
 #[derive(Debug)]
 pub struct OperationRecorder {
     connection: u64,
@@ -140,7 +134,6 @@ pub struct OperationRecorder {
     explained: Explained,
 }
 
-/// One direction of the connection.
 #[derive(Debug, Default)]
 struct RecordedDirection {
     stream: UnpostedStream,
@@ -150,7 +143,6 @@ struct RecordedDirection {
     field_at: u64,
     /// The last frame with another operation's payload ahead of this one's, and the number of those bytes.
     before: (u64, u64),
-    /// Index of the current frame's part.
     part: Option<usize>,
 }
 
@@ -280,7 +272,6 @@ impl OperationRecorder {
         part.items.push(Item::Piece(piece));
     }
 
-    /// Returns the part for a frame's payload.
     fn part(&mut self, side: Side, frame: Option<u64>) -> &mut FramePart {
         let direction = &mut self.sides[side as usize];
         let parts = &mut self.explained.parts;
@@ -329,7 +320,6 @@ impl OperationRecorder {
         }
     }
 
-    /// Handles a step on the operation's connection.
     fn step(&mut self, step: Trace<'_>) {
         match step {
             Trace::Swapped => self.swap(),

@@ -6,20 +6,17 @@ use std::collections::VecDeque;
 /// How much is known of a byte's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Captured.
     Captured,
     /// Known in clear text, but encrypted on the wire.
     Decrypted,
     /// On the wire, but cut off by the snap length.
     Snapped,
-    /// In no captured frame.
     Gap,
     /// Captured, but not kept because the operation is longer than [`limits::EXPLAINED_BYTES`].
     NotKept,
 }
 
 impl Seen {
-    /// Returns whether the value is known.
     pub fn is_at_hand(self) -> bool {
         matches!(self, Self::Captured | Self::Decrypted)
     }
@@ -30,7 +27,6 @@ impl Seen {
 pub struct UnpostedStream {
     bytes: VecDeque<u8>,
     runs: VecDeque<(Seen, u64)>,
-    /// Number of bytes posted.
     pub posted: u64,
 }
 
@@ -38,7 +34,6 @@ pub struct UnpostedStream {
 #[derive(Debug)]
 pub struct DecodedRun {
     pub seen: Seen,
-    /// Number of bytes.
     pub len: u64,
     /// The bytes, if known.
     pub bytes: Vec<u8>,

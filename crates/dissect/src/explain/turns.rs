@@ -19,12 +19,10 @@ impl<C: Default> Turns<C> {
         (self.connection, self.over) = (connection, over);
     }
 
-    /// Returns the number of the current connection.
     pub fn connection(&self) -> u64 {
         self.connection
     }
 
-    /// Returns the current connection's state.
     pub fn kept(&mut self) -> &mut C {
         self.connections.entry(self.connection).or_default()
     }

@@ -55,7 +55,6 @@ pub fn ip_version(first: u8) -> Option<Layer> {
     }
 }
 
-/// Reads an Ethernet header: two addresses and a type.
 pub fn ethernet(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [.., high, low] = walk.peek::<14>()?;
     walk.at += 14;
@@ -121,7 +120,6 @@ fn ppp(bytes: &[u8]) -> Option<(usize, Layer)> {
     Some((start + len, ppp_protocol(protocol).unwrap_or(Layer::EtherType(0))))
 }
 
-/// Returns the layer for a PPP protocol number.
 fn ppp_protocol(protocol: u16) -> Option<Layer> {
     match protocol {
         0x0021 => Some(Layer::EtherType(IPV4)),

@@ -22,9 +22,7 @@ use walk::Walk;
 /// The content of a frame.
 #[derive(Debug)]
 pub enum Packet<'a> {
-    /// A TCP segment.
     Tcp(Segment<'a>),
-    /// A fragment of an IP packet.
     Fragment(Fragment<'a>),
     /// A UDP datagram outside any tunnel: source and destination port.
     Udp([u16; 2]),
@@ -46,12 +44,11 @@ pub struct Headers {
     pub link: u32,
     /// IP headers with options and extension headers, and tunnel headers.
     pub ip: u32,
-    /// TCP header with options.
+    /// The TCP header with options.
     pub tcp: u32,
 }
 
 impl Headers {
-    /// Returns their sum.
     pub fn total(self) -> u64 {
         self.accounts().map(|(_, bytes)| u64::from(bytes)).iter().sum()
     }
@@ -62,7 +59,6 @@ impl Headers {
     }
 }
 
-/// One TCP segment and its frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     /// Capture time, Unix nanoseconds; the last fragment's if fragmented.
@@ -72,9 +68,7 @@ pub struct Segment<'a> {
     /// Number of frames: 1, or the number of fragments.
     pub frames: u32,
     pub headers: Headers,
-    /// Sender.
     pub source: SocketAddr,
-    /// Receiver.
     pub destination: SocketAddr,
     /// IPv4 identification (RFC 791 section 3.1); 0 for IPv6.
     pub ip_id: u16,
@@ -83,12 +77,11 @@ pub struct Segment<'a> {
     /// Acknowledgment number; meaningless without `flags.ack`.
     pub ack: u32,
     pub flags: TcpFlags,
-    /// The window field, unscaled.
+    /// Unscaled.
     pub window: u16,
     pub options: &'a [u8],
     /// Payload length on the wire, in bytes.
     pub payload_len: u32,
-    /// The captured payload.
     pub payload: &'a [u8],
     /// The byte-stream piece it came from instead of a frame. Such a segment has no headers, sequence numbers or acknowledgments.
     pub stream: Option<&'a StreamPiece<'a>>,
@@ -105,7 +98,7 @@ pub struct Bare<'a> {
     pub headers: Headers,
     /// Sequence number of the first payload byte.
     pub seq: u32,
-    /// Acknowledgment number; meaningless for a stream piece.
+    /// Meaningless for a stream piece.
     pub ack: u32,
     pub payload: &'a [u8],
 }
@@ -126,9 +119,7 @@ impl<'a> Segment<'a> {
 /// Identifies a fragment's packet (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FragmentKey {
-    /// Sender.
     pub source: IpAddr,
-    /// Receiver.
     pub destination: IpAddr,
     pub id: u32,
     /// IPv4 protocol; 0 for IPv6, where only the first fragment reliably names it.
@@ -157,7 +148,6 @@ pub struct Fragment<'a> {
     pub more: bool,
     /// Payload bytes on the wire.
     pub len: u32,
-    /// The captured payload.
     pub bytes: &'a [u8],
     /// Headers passed so far; limits nesting of tunnels and fragments.
     pub(crate) passed: u32,
@@ -167,13 +157,11 @@ pub struct Fragment<'a> {
 #[derive(Clone, Debug)]
 pub struct Datagram {
     pub key: FragmentKey,
-    /// Payload protocol.
     pub protocol: u8,
     /// Capture time of the last fragment.
     pub time_ns: u64,
-    /// Total wire length of its frames.
+    /// Total length of its frames on the wire.
     pub wire_len: u32,
-    /// Number of frames.
     pub frames: u32,
     /// Bytes of link-layer headers and padding in all frames.
     pub link: u32,

@@ -19,7 +19,6 @@ const V6_LEN: usize = 40;
 /// The jumbo payload option of the hop-by-hop header (RFC 2675 section 2).
 const JUMBO: u8 = 0xc2;
 
-/// Reads an IPv4 header.
 pub fn v4(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let header = Ipv4HeaderSlice::from_slice(walk.rest()).map_err(|_| without_v4(walk))?;
     walk.enter_ip();

@@ -26,7 +26,6 @@ pub struct Plain<'a> {
     time_ns: u64,
     wire_len: u32,
     ip_len: u32,
-    /// TCP options.
     options: &'a [u8],
     /// The captured payload, and its length on the wire.
     payload: &'a [u8],
@@ -56,7 +55,6 @@ impl<'a> Plain<'a> {
         Some(Self { header, time_ns, wire_len, ip_len, options, payload, payload_len })
     }
 
-    /// Returns the source and destination ports.
     #[inline]
     pub fn ports(&self) -> [u16; 2] {
         [two(self.header, IP), two(self.header, IP + 2)]

@@ -10,14 +10,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 const SHORTEST_HEADER: usize = 20;
 const LONGEST_HEADER: usize = 60;
 
-/// The next header.
 #[derive(Clone, Copy, Debug)]
 pub enum Layer {
-    /// An Ethernet header.
     Ethernet,
     /// The layer named by an Ethernet type field.
     EtherType(u16),
-    /// An MPLS label.
     Mpls,
     /// The layer named by an IP header's protocol or next header field.
     Protocol(u8),
@@ -46,7 +43,7 @@ pub struct Walk<'a> {
     pub at: usize,
     /// End of the packet on the wire, as the innermost header gives it.
     end: usize,
-    /// Length on the wire.
+    /// On the wire.
     total: usize,
     /// Offset of the first IP header.
     ip_at: Option<usize>,
@@ -111,7 +108,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks to the innermost packet.
     pub fn run(mut self, mut layer: Layer) -> Packet<'a> {
         while self.passed < limits::HEADERS {
             self.passed += 1;
@@ -139,7 +135,6 @@ impl<'a> Walk<'a> {
         Packet::Other
     }
 
-    /// Returns the captured bytes from here on.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
@@ -156,7 +151,6 @@ impl<'a> Walk<'a> {
         if self.bytes.len() < end.min(self.total) && end <= self.end { Stop::Snapped(end) } else { Stop::Malformed }
     }
 
-    /// Notes that an IP header begins here.
     pub fn enter_ip(&mut self) {
         self.ip_at.get_or_insert(self.at);
     }
