@@ -53,7 +53,7 @@ pub struct Copies {
     only_interface: Option<u32>,
     /// Whether there is more than one place.
     several: bool,
-    /// Frames until all those remembered by headers are forgotten.
+    /// Number of frames until all those remembered by their headers are forgotten.
     by_header: usize,
 }
 

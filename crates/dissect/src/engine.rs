@@ -6,7 +6,7 @@ use overhead_model::Side;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// Feeds one connection's bytes to its decoder, through TLS where the connection uses it.
+/// Feeds one connection's bytes to its decoder, through TLS if the connection uses it.
 #[derive(Debug)]
 pub struct Engine<D>(overhead_decode::Engine<Layered<D>>);
 

@@ -100,7 +100,7 @@ impl<E> Table<E> {
         kept_at(&self.kept, place).map(|(_, entry)| entry)
     }
 
-    /// Returns a connection's entry for changes, and remembers its place.
+    /// Returns a connection's entry mutably, and remembers its place.
     #[inline(always)]
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut E> {
         let near = *self.near.get(key.near())?;
@@ -133,7 +133,7 @@ impl<E> Table<E> {
         self.kept.iter().flatten().map(|of| (&of.0, &of.1))
     }
 
-    /// Returns all entries for changes, in no order.
+    /// Returns all entries mutably, in no order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
         self.kept.iter_mut().flatten().map(|of| &mut of.1)
     }

@@ -3,8 +3,8 @@
 use super::turns::Turns;
 use overhead_model::Trace;
 
-/// Numbers operations of all classes from 1, in the order in which their first bytes are decoded. A connection's `CONNECT` gets its number
-/// at the first frame without payload.
+/// Numbers operations of all classes from 1, ordered by when their first byte is decoded. A connection's `CONNECT` gets its number at the
+/// first frame without payload.
 #[derive(Debug, Default)]
 pub struct Numbering {
     count: u64,

@@ -122,7 +122,7 @@ pub struct FragmentKey {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub id: u32,
-    /// IPv4 protocol; 0 for IPv6, where only the first fragment reliably names it.
+    /// IPv4 protocol; 0 for IPv6, since only the first fragment reliably names it.
     pub protocol: u8,
 }
 

@@ -43,7 +43,7 @@ pub struct Walk<'a> {
     pub at: usize,
     /// End of the packet on the wire, as the innermost header gives it.
     end: usize,
-    /// On the wire.
+    /// Length on the wire.
     total: usize,
     /// Offset of the first IP header.
     ip_at: Option<usize>,
@@ -51,7 +51,7 @@ pub struct Walk<'a> {
     pub addresses: (IpAddr, IpAddr),
     pub ip_id: u16,
     pub v6: bool,
-    /// Whether the jumbo payload option is still to give the IPv6 packet's length.
+    /// Whether the IPv6 packet's length is still to come, in its jumbo payload option.
     pub jumbo: bool,
     passed: u32,
     time_ns: u64,
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
     /// Returns why a header of `len` bytes here, longer than the captured rest, cannot be read.
     pub fn short(&self, len: usize) -> Stop {
         let end = self.at.saturating_add(len);
-        // Fully captured bytes, or a packet that ends early on the wire too, are broken.
+        // A header is broken if the frame was fully captured, or if the packet ends before it on the wire too.
         if self.bytes.len() < end.min(self.total) && end <= self.end { Stop::Snapped(end) } else { Stop::Malformed }
     }
 
