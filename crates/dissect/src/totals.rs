@@ -29,7 +29,7 @@ pub struct Totals {
     pub malformed_frames: u64,
     /// Frames with headers cut off by the snap length.
     pub header_snapped_frames: u64,
-    /// Minimum capture length that includes the headers of all these frames.
+    /// Capture length that the headers of all these frames need at least, in bytes.
     pub header_bytes: u32,
     /// Longest captured length of a truncated frame, which suggests the snap length; 0 without any.
     pub snap_bytes: u64,

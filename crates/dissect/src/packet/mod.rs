@@ -32,7 +32,7 @@ pub enum Packet<'a> {
     Malformed,
     /// Headers cut off by the snap length.
     Snapped {
-        /// Minimum capture length, in bytes, that includes them.
+        /// Capture length that they need at least, in bytes.
         need: u32,
     },
 }
