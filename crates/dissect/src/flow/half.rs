@@ -1,4 +1,4 @@
-//! One direction of a TCP connection: sequence numbers to stream offsets, and bytes put in order (RFC 9293 section 3.4).
+//! One direction of a TCP connection: maps sequence numbers to stream offsets and puts bytes in order (RFC 9293 section 3.4).
 
 use super::recent::Recent;
 use crate::ledger::Arrival;
@@ -6,14 +6,14 @@ use crate::limits;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Offset of the first byte of every stream. Not 0, so that bytes before a start that was guessed have an offset too.
+/// Offset of the first byte of every stream. Above 0, so that bytes before a guessed start have an offset too.
 pub const ORIGIN: u64 = 1 << 40;
 
-/// Bytes that came before bytes they follow.
+/// Bytes that arrived before the bytes they follow.
 #[derive(Debug)]
 pub struct Early {
     pub frame: Arrival,
-    /// Captured bytes; the rest up to `len` was snapped.
+    /// Captured bytes; the rest, up to `len`, was snapped.
     pub bytes: Vec<u8>,
     pub len: u64,
 }
@@ -21,7 +21,7 @@ pub struct Early {
 /// Reassembly of one direction. Offsets count payload bytes from [`ORIGIN`].
 #[derive(Debug, Default)]
 pub struct Half {
-    /// Sequence number of the byte at `next`; `None` until a segment was seen.
+    /// Sequence number of the byte at `next`; `None` before the first segment.
     next_seq: Option<u32>,
     /// Offset of the next byte to deliver.
     next: u64,
@@ -29,36 +29,36 @@ pub struct Half {
     low: u64,
     /// Highest end of payload seen.
     high: u64,
-    /// Of a stream that was in no frames, where nothing is acknowledged: what came before the byte at [`ORIGIN`].
+    /// Bytes before [`ORIGIN`], for a stream that no frames carried: it has no acknowledgments.
     base: Option<u64>,
-    /// The initial sequence number.
+    /// Initial sequence number.
     isn: Option<u32>,
     /// The SYN has not been acknowledged.
     syn_open: bool,
     fin: bool,
-    /// Highest offset that the receiver has acknowledged.
+    /// Highest offset acknowledged by the receiver.
     acked: u64,
-    /// The receiver has no room: its window is 0.
+    /// The receiver's window is 0.
     closed: bool,
     recent: Recent,
-    /// Absent where each segment followed on the one before, as in most connections.
+    /// Absent if segments arrived in sequence, as on most connections.
     disorder: Option<Box<Disorder>>,
 }
 
-/// What did not follow on what came before it.
+/// Payload that arrived out of sequence.
 #[derive(Debug, Default)]
 struct Disorder {
     early: BTreeMap<u64, Early>,
     early_bytes: u64,
-    /// Holes that were given up, from start to end.
+    /// Abandoned holes, by start, with their ends.
     holes: BTreeMap<u64, u64>,
     hole_bytes: u64,
-    /// End of the last segment that lay outside the window.
+    /// End of the last segment outside the window.
     astray: Option<u32>,
 }
 
 impl Disorder {
-    /// Returns the parts of `range` that lie in holes, lowest first.
+    /// Returns the parts of `range` inside holes, lowest first.
     fn holes_in(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let (from, to) = (range.start, range.end);
         let first = self.holes.range(..=from).next_back().map_or(from, |(&start, _)| start);
@@ -74,25 +74,23 @@ impl Disorder {
     }
 }
 
-/// There is none.
+/// Stands in for an absent [`Disorder`].
 static ORDER: Disorder =
     Disorder { early: BTreeMap::new(), early_bytes: 0, holes: BTreeMap::new(), hole_bytes: 0, astray: None };
 
-/// Where a segment's payload lies.
+/// Position of a segment's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// At this offset.
     At(u64),
-    /// Behind this hole, which is larger than any window: as much of the stream was not captured, or more.
+    /// After this hole, which exceeds any window: the capture lacks at least this much of the stream.
     Behind(Range<u64>),
-    /// Further ahead, or further behind, than any window allows.
+    /// Further ahead or back than any window allows.
     Astray,
 }
 
-/// What an acknowledgment is the first to acknowledge.
+/// What an acknowledgment newly acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acked {
-    /// Nothing.
     Nothing,
     /// A SYN, and no payload.
     Handshake,
@@ -101,12 +99,11 @@ pub enum Acked {
 }
 
 impl Half {
-    /// Returns a direction of a stream that is in no frames.
+    /// Returns one direction of a stream that no frames carried.
     pub fn of_stream() -> Self {
         Self { base: Some(0), ..Self::default() }
     }
 
-    /// Takes in a SYN.
     pub fn syn(&mut self, seq: u32) {
         if self.isn.is_none() && self.next_seq.is_none() {
             self.start(seq.wrapping_add(1));
@@ -115,7 +112,7 @@ impl Half {
         self.isn.get_or_insert(seq);
     }
 
-    /// Returns whether this SYN opens another connection than the current one.
+    /// Returns whether this SYN opens a different connection.
     pub fn is_other_connection(&self, seq: u32) -> bool {
         match self.isn {
             Some(isn) => isn != seq,
@@ -156,25 +153,25 @@ impl Half {
         self.acked
     }
 
-    /// Returns whether bytes were acknowledged that are yet to come in the capture.
+    /// Returns whether acknowledged bytes are still to come in the capture.
     #[inline]
     pub fn is_ahead(&self) -> bool {
         self.acked > self.next
     }
 
-    /// Returns up to which offset the stream is acknowledged, of what was seen of it.
+    /// Returns the highest acknowledged offset within the payload seen.
     #[inline]
     pub fn acked_seen(&self) -> u64 {
         self.acked.min(self.high)
     }
 
-    /// Returns how many bytes of the stream that are.
+    /// Returns the number of acknowledged bytes among those seen.
     #[inline]
     pub fn acked_bytes(&self) -> u64 {
         self.acked_seen().saturating_sub(ORIGIN)
     }
 
-    /// Bytes in holes that were given up and never filled.
+    /// Returns the bytes in abandoned holes that were never filled.
     pub fn hole_bytes(&self) -> u64 {
         self.disorder().hole_bytes
     }
@@ -185,13 +182,12 @@ impl Half {
         Some(self.next.wrapping_add_signed(i64::from(distance)))
     }
 
-    /// Returns the place in the stream, from 0, of the byte with this number; `None` before the first segment, and of what comes
+    /// Returns the position in the stream, from 0, of the byte with this sequence number; `None` before the first segment, and for bytes
     /// before the stream.
     pub fn stream_offset(&self, seq: u32) -> Option<u64> {
         self.offset(seq)?.checked_sub(ORIGIN)
     }
 
-    /// Places a segment with payload.
     #[inline]
     pub fn place(&mut self, seq: u32, len: u64) -> Place {
         if self.next_seq.is_none() {
@@ -209,14 +205,14 @@ impl Half {
         let end = seq.wrapping_add(len as u32);
         let disorder = self.disorder.get_or_insert_default();
         if disorder.astray.replace(end) == Some(seq) && disorder.early.is_empty() {
-            // Two neighbours that agree: the stream goes on here.
+            // Two consecutive segments agree: the stream continues here.
             let behind = self.next_seq.map_or(0, |next| seq.wrapping_sub(next));
             return Place::Behind(self.next..self.next + u64::from(behind));
         }
         Place::Astray
     }
 
-    /// Takes in an acknowledgment number; what it has acknowledged for the first time.
+    /// Takes in an acknowledgment number and returns what it newly acknowledges.
     #[inline]
     pub fn acknowledge(&mut self, ack: u32) -> Acked {
         if self.base.is_some() {
@@ -231,8 +227,8 @@ impl Half {
         if handshake { Acked::Handshake } else { Acked::Nothing }
     }
 
-    /// Places a piece of a stream by what comes before it: of the whole stream where that is known to `begin` with the
-    /// connection, else of what there is from the first piece on.
+    /// Returns the offset of a stream piece from the number of bytes before it. If the stream `begins` with the connection, offsets count
+    /// from its start, otherwise from the first piece.
     pub fn place_piece(&mut self, offset: u64, begins: bool) -> u64 {
         if self.next_seq.is_none() {
             let base = if begins { 0 } else { offset };
@@ -242,12 +238,12 @@ impl Half {
         ORIGIN.wrapping_add(offset.wrapping_sub(self.base.unwrap_or_default()))
     }
 
-    /// Lowers the start of a stream whose beginning was not captured.
+    /// Lowers the start of a stream that the capture joined late.
     pub fn lower(&mut self, offset: u64) {
         self.low = self.low.min(offset);
     }
 
-    /// Returns whether payload that begins at `offset` only goes on: nothing is held or was given up, and it is no probe.
+    /// Returns whether payload at `offset` simply continues the stream: nothing is held or was given up, and it is no probe.
     #[inline]
     pub fn is_next(&self, offset: u64) -> bool {
         offset == self.next && self.is_orderly()
@@ -260,19 +256,19 @@ impl Half {
         !self.closed && self.disorder.as_deref().is_none_or(orderly)
     }
 
-    /// Returns whether `seq` is the number of the next byte to be delivered.
+    /// Returns whether `seq` numbers the next byte to deliver.
     #[inline]
     pub fn is_next_seq(&self, seq: u32) -> bool {
         self.next_seq == Some(seq)
     }
 
-    /// Returns whether a segment with this number acknowledges all that was delivered, and some of it for the first time.
+    /// Returns whether `ack` acknowledges everything delivered, and some of it for the first time.
     #[inline]
     pub fn is_acknowledged_by(&self, ack: u32) -> bool {
         self.is_next_seq(ack) && self.acked < self.next
     }
 
-    /// The parts of `range` that were never seen, lowest first, appended to `new`.
+    /// Appends the parts of `range` never seen before to `new`, lowest first.
     pub fn unseen(&self, range: Range<u64>, new: &mut Vec<Range<u64>>) {
         let mut keep = |part: Range<u64>| {
             if part.start < part.end {
@@ -297,7 +293,7 @@ impl Half {
         new.sort_unstable_by_key(|part| part.start);
     }
 
-    /// Takes a part of a given-up hole that was filled after all off the holes.
+    /// Removes a part that was filled after all from the abandoned holes.
     pub fn fill(&mut self, part: &Range<u64>) {
         let Some(disorder) = &mut self.disorder else { return };
         let cuts: Vec<Range<u64>> = disorder.holes_in(part).collect();
@@ -312,23 +308,23 @@ impl Half {
             }
             disorder.hole_bytes -= cut.end - cut.start;
         }
-        // What fills the middle of a hole makes two of it.
+        // Filling the middle of a hole splits it in two.
         while disorder.holes.len() > limits::PARTS_OF_HOLES {
             disorder.holes.pop_first();
         }
     }
 
-    /// The receiver announced this window.
+    /// Records the receiver's announced window.
     pub fn window(&mut self, window: u16) {
         self.closed = window == 0;
     }
 
-    /// Returns whether `len` bytes at `offset` probe a window of 0: the next byte, which the receiver has no room for.
+    /// Returns whether `len` bytes at `offset` probe a zero window: the next byte, which the receiver has no room for.
     pub fn is_probe(&self, offset: u64, len: u32) -> bool {
         self.closed && len == 1 && offset == self.next && self.acked <= offset && self.disorder().early.is_empty()
     }
 
-    /// Returns whether `bytes` at `offset` differ from what was there before, as far as that is still known.
+    /// Returns whether `bytes` at `offset` differ from the earlier ones, as far as those are still known.
     pub fn contradicts(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = offset.saturating_add(bytes.len() as u64);
         let held = self.disorder().early.range(..end).rev().take_while(|&(&start, early)| start + early.len > offset);
@@ -340,17 +336,17 @@ impl Half {
         held.into_iter().any(differs) || self.recent.contradicts(offset, bytes)
     }
 
-    /// `len` bytes at `next` are being delivered, of which these were captured.
+    /// Delivers `len` bytes at `next`, and remembers `bytes` if all of them were captured.
     #[inline(always)]
     pub fn deliver_bytes(&mut self, bytes: &[u8], len: u64) {
-        // What was in no frames is not sent again.
+        // Bytes that no frame carried are never retransmitted.
         if bytes.len() as u64 == len && self.base.is_none() {
             self.recent.remember(self.next, bytes);
         }
         self.deliver(len);
     }
 
-    /// `len` bytes at `next` are being delivered.
+    /// Delivers `len` bytes at `next`.
     #[inline]
     pub fn deliver(&mut self, len: u64) {
         self.next += len;
@@ -358,7 +354,6 @@ impl Half {
         self.high = self.high.max(self.next);
     }
 
-    /// Keeps a piece for later.
     pub fn hold(&mut self, offset: u64, early: Early) {
         self.high = self.high.max(offset + early.len);
         let disorder = self.disorder.get_or_insert_default();
@@ -366,7 +361,7 @@ impl Half {
         disorder.early.insert(offset, early);
     }
 
-    /// Returns the held piece that begins at `next`.
+    /// Removes and returns the held piece at `next`.
     pub fn take_next(&mut self) -> Option<Early> {
         let disorder = self.disorder.as_mut()?;
         let early = disorder.early.remove(&self.next)?;
@@ -374,25 +369,25 @@ impl Half {
         Some(early)
     }
 
-    /// The hole before the first held piece, if there is one.
+    /// Returns the hole before the first held piece, if any.
     pub fn hole(&self) -> Option<Range<u64>> {
         let (&first, _) = self.disorder().early.first_key_value()?;
         Some(self.next..first)
     }
 
-    /// More is held than the limits allow.
+    /// Returns whether more is held than the limits allow.
     pub fn overfull(&self) -> bool {
         let Disorder { early, early_bytes, .. } = self.disorder();
         *early_bytes > limits::OUT_OF_ORDER_BYTES || early.len() > limits::OUT_OF_ORDER_PIECES
     }
 
-    /// Returns how many bytes of memory are held for pieces that wait, roughly.
+    /// Returns the approximate memory taken by held pieces, in bytes.
     #[inline]
     pub fn held(&self) -> usize {
         self.disorder.as_deref().map_or(0, Disorder::held)
     }
 
-    /// Gives a hole up, and remembers it.
+    /// Abandons a hole and remembers it.
     pub fn give_up(&mut self, hole: &Range<u64>) {
         let disorder = self.disorder.get_or_insert_default();
         disorder.hole_bytes += hole.end - hole.start;

@@ -1,9 +1,9 @@
-//! Content of records from the calls of the library that has sealed or opened them.
+//! Content of TLS records, taken from the calls of the library that sealed or opened them.
 //!
-//! A call says what bytes it has moved, and which part of the TCP stream carried them: what went through the socket for it. So
-//! records wait until a call says which of them hold its bytes. What lies between two calls, and what does not fit into the bytes of
-//! one, is TLS's own: the rest of the handshake, tickets, updates of keys, alerts. Of TLS 1.2 the types of records tell that, too.
-//! Where calls and records do not agree, nothing more of the direction is taken from calls: its content is unknown, and never guessed.
+//! A call gives the bytes it moved and the part of the TCP stream that went through the socket meanwhile. Records wait until a call shows
+//! which of them hold its bytes. Everything between two calls, or too large for one call, belongs to TLS: the rest of the handshake,
+//! tickets, key updates, alerts. TLS 1.2 record types show this too. If calls and records disagree, the direction ignores further
+//! calls: its content is unknown, never guessed.
 
 use super::records::{ALERT, APPLICATION_DATA, HANDSHAKE};
 use super::session::Opened;
@@ -11,57 +11,53 @@ use crate::limits;
 use overhead_model::Side;
 use std::collections::VecDeque;
 
-/// A part of what one call has moved.
+/// Part of the bytes that one call moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClearPart {
-    /// Whose bytes.
+    /// Sender of the bytes.
     pub side: Side,
-    /// The sender's library was called; the receiver's otherwise.
+    /// Whether this is a call of the sender's library, not the receiver's.
     pub sent: bool,
-    /// Offsets in the TCP stream: what was sent or received for the call.
+    /// Start of the part of the TCP stream that was sent or received for the call.
     pub from: u64,
-    /// The end of that.
     pub to: u64,
-    /// Place of the call's first byte in what the library has moved.
+    /// Position of the call's first byte among all bytes the library has moved.
     pub call_start: u64,
-    /// Bytes of the call.
     pub call_len: u64,
-    /// Bytes of the call before these.
+    /// Bytes of the call before this part.
     pub before: u64,
-    /// Bytes here.
+    /// Bytes in this part.
     pub len: u64,
-    /// The same, or none where they could not be had.
+    /// Those bytes; empty if they were unavailable.
     pub bytes: Vec<u8>,
 }
 
-/// A protected record whose content nobody has told yet.
+/// A protected record whose content is not known yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    /// Where it ends in the TCP stream, and its type on the wire.
+    /// Its end in the TCP stream, and its type on the wire.
     pub end: u64,
     pub kind: u8,
-    /// How it is laid out, if it holds application data.
+    /// Its layout if it holds application data.
     pub layout: Opened,
-    /// The other end had sent protected records before.
+    /// Whether the other end had already sent protected records.
     pub is_late: bool,
-    /// How many records of both directions had come with it.
+    /// Records of both directions so far, including this one.
     pub number: u64,
 }
 
-/// What is known of one record, in the order of the stream.
+/// What is known about one record, in stream order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// Application data.
     Data(Opened),
-    /// TLS's own; of the handshake, or after it.
+    /// A TLS record without application data, during the handshake or after it.
     ///
-    /// `is_overtaken` where application data of the other end that came later was told before.
+    /// `is_overtaken`: later application data of the other end was reported first.
     Own { layout: Opened, is_session: bool, is_overtaken: bool },
-    /// Not known.
     Sealed(Opened, u8),
 }
 
-/// Why nothing more is taken from calls.
 const DISAGREEMENT: &str = "what the TLS library was called with is not what lies in the records";
 const TOO_MANY: &str = "records that no call of the TLS library has told the content of";
 const TOO_MUCH: &str = "calls of the TLS library whose records were not captured";
@@ -69,73 +65,71 @@ const TOO_MUCH: &str = "calls of the TLS library whose records were not captured
 /// The calls about one connection, and the records that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// In the order in which they returned.
+    /// In the order of their return.
     parts: VecDeque<ClearPart>,
     part_bytes: usize,
     directions: [CallDirection; 2],
-    /// Records that have come.
     records: u64,
-    /// Keys tell the content.
+    /// Keys give the content, so calls are not needed.
     is_ignored: bool,
 }
 
 #[derive(Debug, Default)]
 struct CallDirection {
     waiting: VecDeque<Waiting>,
-    /// Bytes of the TCP stream that were captured or given up so far.
+    /// Bytes of the TCP stream captured or given up so far.
     heard: u64,
-    /// End of the last record that came.
+    /// End of the last record.
     laid: u64,
-    /// Whose calls tell: the sender's or the receiver's, whichever came first.
+    /// Whose calls are used, the sender's (`true`) or the receiver's: whichever came first.
     source: Option<bool>,
-    /// Place up to which records were told, in what the library has moved.
+    /// End of the records assigned to calls, as a position among the bytes the library moved.
     told: u64,
-    /// Place up to which content was handed on.
+    /// End of the content handed on, likewise.
     handed: u64,
-    /// Some application data was told.
+    /// Some application data was found.
     has_data: bool,
-    /// The last record of it, by its number.
+    /// Number of the last record of application data.
     last_data: u64,
     given_up: bool,
 }
 
-/// What is to be done next.
+/// An instruction for the TLS layer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// This is known of the next record.
+    /// Post the next record as this.
     Record(Told),
-    /// The next content of records told.
+    /// Decode the next content of posted records.
     Content(Vec<u8>),
-    /// The same, and its bytes are not known.
+    /// Skip so many bytes of content, which are not known.
     Missing(u64),
-    /// Nothing more is taken from calls, for this reason.
+    /// Calls no longer count, for this reason.
     GivenUp(&'static str),
 }
 
 impl Calls {
-    /// Returns how many bytes of memory it holds, roughly.
+    /// Returns the approximate memory held, in bytes.
     pub fn held(&self) -> usize {
         let records = self.directions.iter().map(|direction| direction.waiting.capacity() * size_of::<Waiting>());
         self.parts.capacity() * size_of::<ClearPart>() + self.part_bytes + records.sum::<usize>()
     }
 
-    /// So many bytes of the stream have come, or are given up.
+    /// Counts bytes of the stream that arrived or were given up.
     pub fn hear(&mut self, side: Side, len: u64) {
         self.directions[side as usize].heard += len;
     }
 
-    /// Returns where the record begins from which on `available` bytes have come.
+    /// Returns the start of the record that `available` bytes have arrived for.
     pub fn position(&self, side: Side, available: u64) -> u64 {
         self.directions[side as usize].heard.saturating_sub(available)
     }
 
-    /// Keys tell the content: calls are not needed.
+    /// Drops all calls, because keys give the content.
     pub fn ignore(&mut self) {
         self.is_ignored = true;
         (self.parts, self.part_bytes) = (VecDeque::new(), 0);
     }
 
-    /// Takes in a part of a call.
     pub fn add(&mut self, part: ClearPart) {
         if self.is_ignored {
             return;
@@ -150,7 +144,7 @@ impl Calls {
         }
     }
 
-    /// A protected record has come.
+    /// Queues a protected record.
     pub fn lay(&mut self, side: Side, mut record: Waiting) {
         record.is_late = !self.directions[side.other() as usize].is_untouched();
         self.records += 1;
@@ -165,8 +159,8 @@ impl Calls {
         !self.directions[side as usize].waiting.is_empty()
     }
 
-    /// Returns where the last record that waits and may begin an operation ends in the TCP stream: one of the client, or the server's first
-    /// one behind it, which may be a ticket.
+    /// Returns the end, in the TCP stream, of the last waiting record that may begin an operation: one from the client, or the server's
+    /// first one after it, which may be a ticket.
     pub fn awaited(&self) -> Option<(Side, u64)> {
         let [request, response] = &self.directions;
         let last = request.waiting.back().map_or(request.last_data, |record| record.number);
@@ -175,7 +169,7 @@ impl Calls {
         ticket.or_else(|| Some((Side::Request, request.waiting.back()?.end)))
     }
 
-    /// Says what the parts so far tell, in their order.
+    /// Reports everything the parts so far show, in order.
     pub fn tell(&mut self, out: &mut Vec<(Side, Event)>) {
         while let Some(part) = self.parts.front() {
             let side = part.side;
@@ -206,7 +200,7 @@ impl Calls {
         Some(part)
     }
 
-    /// Takes nothing more of a direction from calls.
+    /// Stops using calls for a direction.
     fn give_up(&mut self, side: Side, reason: &'static str, out: &mut Vec<(Side, Event)>) {
         let direction = &mut self.directions[side as usize];
         if !std::mem::replace(&mut direction.given_up, true) {
@@ -215,8 +209,8 @@ impl Calls {
         }
     }
 
-    /// The connection is over: what waits will not be told any more. A last record of two bytes that no call has moved is the alert
-    /// that ends most connections.
+    /// Ends the connection: records still waiting stay unknown. A last record of two bytes that no call moved is the alert that ends most
+    /// connections.
     pub fn end(&mut self, out: &mut Vec<(Side, Event)>) {
         self.tell(out);
         for side in Side::BOTH {
@@ -233,7 +227,7 @@ impl Calls {
         }
     }
 
-    /// What waits will not be told any more.
+    /// Reports waiting records as sealed, and content not handed on as missing.
     pub fn seal(&mut self, side: Side, out: &mut Vec<(Side, Event)>) {
         let direction = &mut self.directions[side as usize];
         let missing = direction.told - direction.handed;
@@ -245,19 +239,19 @@ impl Calls {
         out.extend(waiting.into_iter().map(|record| (side, Event::Record(record.sealed()))));
     }
 
-    /// Returns whether nothing is taken from calls any more.
+    /// Returns whether the direction no longer uses calls.
     pub fn is_given_up(&self, side: Side) -> bool {
         self.directions[side as usize].given_up
     }
 }
 
 impl Waiting {
-    /// How it is posted where nobody tells what is in it.
+    /// Returns it as a record with unknown content.
     fn sealed(&self) -> Told {
         Told::Sealed(self.layout, self.kind)
     }
 
-    /// Returns it as TLS's own, where the other end's data was told up to the record of this number.
+    /// Returns it as a record without application data. `others` is the number of the other end's last record of application data.
     fn own(&self, is_session: bool, others: u64) -> Told {
         // An alert has two bytes; no message of a handshake has fewer than four.
         let kind = match (self.kind, self.layout.content) {
@@ -272,12 +266,12 @@ impl Waiting {
         self.kind == APPLICATION_DATA && self.layout.content > 0
     }
 
-    /// Its type on the wire is that of its content (before TLS 1.3).
+    /// Returns whether the type on the wire is the content type (before TLS 1.3).
     fn says_its_type(&self) -> bool {
         self.kind != APPLICATION_DATA || self.layout.type_bytes == 0
     }
 
-    /// It may be an alert or an update of keys, and nothing longer.
+    /// Returns whether it is too short for anything but an alert or a key update, unless it cannot hold application data.
     fn is_short(&self) -> bool {
         !self.may_be_data() || matches!(self.layout.content, 2 | 5)
     }
@@ -292,16 +286,16 @@ impl CallDirection {
         self.waiting.is_empty() && !self.has_data && !self.given_up
     }
 
-    /// The records of this part's call have not all come. A FIN behind the last one may have been counted as a byte.
+    /// Returns whether records of this part's call are still to come. A FIN after the last one may have been counted as a byte.
     fn awaits(&self, part: &ClearPart) -> bool {
         part.call_start + part.call_len > self.told && self.laid + 1 < part.to
     }
 
-    /// Takes in a part, where the other end's data was told up to the record of a number; `None` where calls and records do not agree.
+    /// Takes in a part; `None` if calls and records disagree. `others` is as in [`Waiting::own`].
     fn part(&mut self, part: ClearPart, (side, others): (Side, u64), out: &mut Vec<(Side, Event)>) -> Option<()> {
         let (start, end) = (part.call_start + part.before, part.call_start + part.call_len);
         if end > self.told {
-            // Bytes of calls before this one may have been lost: their records are here all the same.
+            // Earlier calls may have been lost, but their records are here.
             let wanted = end - self.told;
             let reached = self.waiting.iter().take_while(|record| record.end <= part.to).count();
             let first = self.first_of_data(wanted, reached, part.sent)?;
@@ -320,14 +314,13 @@ impl CallDirection {
         Some(())
     }
 
-    /// Returns which of the first `reached` records is the first with application data, where a call has moved `wanted` bytes of
-    /// it.
+    /// Returns the index, among the first `reached` records, of the first with application data, for a call that moved `wanted` bytes.
     fn first_of_data(&self, wanted: u64, reached: usize, sent: bool) -> Option<usize> {
         let reached = || self.waiting.iter().take(reached);
         if reached().all(Waiting::says_its_type) {
             return Some(0);
         }
-        // A call ends with the record that has its last bytes: what does not fit before it is TLS's own.
+        // A call ends with the record that has its last bytes: earlier records that do not fit belong to TLS.
         let mut sum = 0;
         let backwards = reached().enumerate().rev();
         let (first, _) = backwards.map(|(index, record)| (index, record.content())).find(|(_, content)| {
@@ -339,7 +332,7 @@ impl CallDirection {
         Some(if is_ahead { 0 } else { first })
     }
 
-    /// Tells the records before the `first` one with data, and from there on as many of those `reached` as hold `wanted` bytes.
+    /// Reports the records before `first`, which hold no data, then as many of those `reached` as hold `wanted` bytes.
     fn tell_records(
         &mut self,
         (first, reached): (usize, usize),
@@ -358,7 +351,7 @@ impl CallDirection {
                 self.told += record.content();
                 Told::Data(record.layout)
             } else {
-                // A server of TLS 1.3 sends its tickets once the client has finished the handshake, and before data.
+                // A TLS 1.3 server sends its tickets after the client finishes the handshake and before any data.
                 let is_ticket = side == Side::Response && record.is_late && !record.says_its_type();
                 record.own(had_data || is_ticket, others)
             };
@@ -391,7 +384,7 @@ mod tests {
         }
     }
 
-    /// Lays records of these contents one after the other.
+    /// Queues consecutive records with these content lengths.
     fn laid(contents: &[usize]) -> (Calls, Vec<u64>) {
         let (mut calls, mut ends, mut end) = (Calls::default(), Vec::new(), 0);
         for content in contents {

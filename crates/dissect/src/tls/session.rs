@@ -1,8 +1,8 @@
-//! The cryptographic state of one connection: which epoch each direction is in, and what its records hold.
+//! The cryptographic state of one connection: the epoch of each direction, and the content of its records.
 //!
-//! A record is numbered by its place in its epoch, and the number is not on the wire. Records whose header was seen are
-//! counted even where they cannot be read; after a gap, in which records may lie, the next numbers are tried
-//! ([`limits::RECORDS_LOST`]). A record that none of them opens ends the decryption of its direction.
+//! A record's number is its position in its epoch, and is not on the wire. Every record with a visible header counts, even an unreadable
+//! one. A gap may hide records, so the next numbers are tried after it ([`limits::RECORDS_LOST`]). If none of them opens a record,
+//! decryption of its direction ends.
 
 use super::crypt::{Opener, next_secret};
 use super::hello::{HandshakeMessage, Scanner, ServerHello};
@@ -13,35 +13,31 @@ use crate::limits;
 use overhead_model::Side;
 use std::sync::Arc;
 
-/// What a record turned out to be.
+/// Outcome for one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// As it lies: not protected, or not to be opened.
+    /// Unprotected, or not readable.
     Closed,
-    /// As [`Content::Closed`], laid out like this if it holds application data.
+    /// As [`Content::Closed`], with this layout if it holds application data.
     Sealed(Opened),
-    /// As [`Content::Closed`], for a reason that ends the decryption of this direction.
+    /// As [`Content::Closed`], for a reason that ends decryption of this direction.
     Failed(&'static str),
-    /// Decrypted.
     Opened(Opened),
-    /// Not captured as a whole, but the length of what is in it is known.
+    /// Not captured completely, but with content of known length.
     Unread(Opened),
 }
 
-/// How a protected record is laid out.
+/// Layout of a protected record; lengths in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// Its content type.
+    /// Content type.
     pub kind: u8,
-    /// Bytes of the nonce before the content.
+    /// The part of the nonce before the content.
     pub explicit: usize,
-    /// Bytes of the content.
     pub content: usize,
-    /// Bytes of the content type behind it (TLS 1.3).
+    /// The content type after the content (TLS 1.3).
     pub type_bytes: usize,
-    /// Bytes of padding.
     pub padding: usize,
-    /// Bytes of the tag.
     pub tag: usize,
 }
 
@@ -49,7 +45,7 @@ pub(super) struct Opened {
 #[derive(Debug)]
 pub(super) struct TlsSession {
     keys: Option<Arc<KeyLog>>,
-    /// Calls of the library may tell what is not decrypted.
+    /// Library calls may reveal content that is not decrypted.
     has_calls: bool,
     client_random: Option<Random>,
     server: Option<ServerHello>,
@@ -64,20 +60,20 @@ struct CipherDirection {
     sequence: u64,
     /// Records may be missing before the next one.
     lost: bool,
-    /// Records of TLS 1.3 that could not be read before the end of the handshake was seen.
+    /// TLS 1.3 records that could not be read before the end of the handshake was seen.
     unread: u64,
-    /// Some of them because their keys were not known then.
+    /// The keys for some of them were not known in time.
     is_late: bool,
-    /// What opens the records of TLS 1.2, or of the handshake of TLS 1.3, once the secret is known.
+    /// Opens TLS 1.2 records, or those of the TLS 1.3 handshake, once the secret is known.
     opener: Option<Opener>,
-    /// What opens the application data of TLS 1.3, likewise.
+    /// Opens TLS 1.3 application data, likewise.
     traffic: Option<Traffic>,
-    /// The generation of the key log that was looked into.
+    /// Generation of the key log at the last lookup.
     looked: Option<u64>,
     finished: bool,
 }
 
-/// Keys of TLS 1.3's application data.
+/// Keys for TLS 1.3 application data.
 #[derive(Debug)]
 struct Traffic {
     suite: Suite,
@@ -85,28 +81,28 @@ struct Traffic {
     opener: Opener,
 }
 
-/// Which keys a direction uses.
+/// The keys a direction uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Epoch {
     /// None yet.
     #[default]
     Clear,
-    /// Those of TLS 1.2.
+    /// Keys of TLS 1.2.
     Protected,
-    /// Those of the handshake of TLS 1.3.
+    /// Keys of the TLS 1.3 handshake.
     Handshake,
-    /// Those of its application data.
+    /// Keys of TLS 1.3 application data.
     Application,
-    /// Whatever they are, they do not matter any more.
+    /// Unknown, and no longer needed.
     GivenUp,
 }
 
-/// A record as it lies on the wire.
+/// A record as on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a> {
     pub header: [u8; 5],
     pub fragment: &'a [u8],
-    /// Bytes of the fragment on the wire.
+    /// Length of the fragment on the wire.
     pub length: usize,
 }
 
@@ -132,12 +128,12 @@ impl TlsSession {
         }
     }
 
-    /// Both ends have finished their handshake, in records that were read.
+    /// Returns whether both ends finished their handshake in readable records.
     pub fn is_established(&self) -> bool {
         self.directions.iter().all(|direction| direction.finished)
     }
 
-    /// Says what the next record of `side` holds, and puts the content of an opened one into `text`.
+    /// Returns what the next record of `side` holds, and puts the content of an opened one into `text`.
     pub fn record(&mut self, side: Side, record: Record<'_>, text: &mut Vec<u8>) -> Content {
         text.clear();
         if self.keys.is_none() && !self.has_calls {
@@ -170,7 +166,7 @@ impl TlsSession {
         content
     }
 
-    /// Says how a record that is not opened is laid out, where it is protected.
+    /// Returns the layout of a protected record that was not opened.
     fn sealed(&self, epoch: Epoch, record: Record<'_>) -> Content {
         let is_tls13 = matches!(epoch, Epoch::Handshake | Epoch::Application);
         if matches!(epoch, Epoch::Clear | Epoch::GivenUp) {
@@ -192,7 +188,7 @@ impl TlsSession {
         }
     }
 
-    /// Bytes of `side` are missing.
+    /// Notes that bytes of `side` are missing.
     pub fn lost(&mut self, side: Side) {
         let direction = &mut self.directions[side as usize];
         direction.lost = true;
@@ -205,7 +201,7 @@ impl TlsSession {
             CipherDirection { epoch: Epoch::GivenUp, finished: direction.finished, ..CipherDirection::default() };
     }
 
-    /// A record without protection.
+    /// Takes in an unprotected record.
     fn clear(&mut self, side: Side, record: Record<'_>) -> Content {
         match record.kind() {
             HANDSHAKE => self.handshake(side, record.fragment),
@@ -215,7 +211,7 @@ impl TlsSession {
         Content::Closed
     }
 
-    /// What follows uses the keys of the latest hellos. In TLS 1.3 the record means nothing.
+    /// Switches to the keys of the latest hellos. In TLS 1.3 the record means nothing.
     fn change_cipher(&mut self, side: Side) {
         if self.server.is_some_and(|server| !server.is_tls13) {
             let direction = &mut self.directions[side as usize];
@@ -224,7 +220,7 @@ impl TlsSession {
         }
     }
 
-    /// A session begins. Asking for its secrets now makes it known that they are wanted.
+    /// Begins a session. Asking for its secrets now signals that they are wanted.
     fn begin(&mut self, random: Random) {
         self.client_random = Some(random);
         if let Some(keys) = &self.keys {
@@ -232,7 +228,6 @@ impl TlsSession {
         }
     }
 
-    /// Takes in handshake messages.
     fn handshake(&mut self, side: Side, mut bytes: &[u8]) {
         let mut rekeyed = None;
         while let Some(message) = self.directions[side as usize].scanner.next(&mut bytes) {
@@ -255,13 +250,13 @@ impl TlsSession {
         }
     }
 
-    /// Returns what keys are derived for.
+    /// Returns the inputs of key derivation.
     fn suite(&self) -> Option<(Suite, ServerHello, Random)> {
         let server = self.server?;
         Some((Suite::numbered(server.suite)?, server, self.client_random?))
     }
 
-    /// Looks for the secrets that `side` needs, once for each state of the log.
+    /// Looks up the secrets that `side` needs, once per generation of the log.
     fn look(&mut self, side: Side) {
         let (Some(keys), Some((suite, server, random))) = (&self.keys, self.suite()) else {
             return;
@@ -293,7 +288,7 @@ impl TlsSession {
         }
     }
 
-    /// A record of TLS 1.2 after `ChangeCipherSpec`.
+    /// Opens a TLS 1.2 record after `ChangeCipherSpec`.
     fn protected(&mut self, side: Side, record: Record<'_>, text: &mut Vec<u8>) -> Content {
         self.look(side);
         let direction = &mut self.directions[side as usize];
@@ -321,7 +316,7 @@ impl TlsSession {
         Content::Opened(opened)
     }
 
-    /// A protected record of TLS 1.3.
+    /// Opens a protected TLS 1.3 record.
     fn tls13(&mut self, side: Side, record: Record<'_>, text: &mut Vec<u8>) -> Content {
         self.look(side);
         let direction = &mut self.directions[side as usize];
@@ -333,7 +328,7 @@ impl TlsSession {
         }
         let tag = direction.current().map_or(0, Opener::tag);
         let inner = text.len();
-        // RFC 8446 section 5.4: the type is the last byte that is not 0.
+        // RFC 8446 section 5.4: the type is the last nonzero byte.
         let end = text.iter().rposition(|byte| *byte != 0);
         let kind = end.and_then(|end| text.get(end).copied()).unwrap_or(0);
         let content = end.unwrap_or(0);
@@ -347,7 +342,6 @@ impl TlsSession {
     }
 }
 
-/// Why a record could not be opened.
 const WRONG: &str = "a record that the logged keys do not open";
 
 impl Traffic {
@@ -357,7 +351,7 @@ impl Traffic {
 }
 
 impl CipherDirection {
-    /// Opens a record with the epoch's keys: the next one, or one of those after a gap.
+    /// Opens a record with the epoch's keys: the next one or, after a gap, one of several.
     fn open(&mut self, record: Record<'_>, text: &mut Vec<u8>) -> bool {
         let Some(opener) = self.current() else {
             return false;
@@ -378,14 +372,13 @@ impl CipherDirection {
         }
     }
 
-    /// Opens a record of TLS 1.3 as application data although the end of the handshake was not seen: its keys were not
-    /// logged in time, or it is in a gap.
+    /// Opens a TLS 1.3 record as application data before the end of the handshake was seen: its keys came too late, or it is in a gap.
     fn open_early(&mut self, record: Record<'_>, text: &mut Vec<u8>) -> bool {
         let is_possible = self.opener.is_none() || self.lost || self.is_late;
         if self.epoch != Epoch::Handshake || !is_possible {
             return false;
         }
-        // Of the records that were not read, some are of the handshake; a gap may hold more.
+        // Some of the unread records belong to the handshake; a gap may hold more.
         let numbers = if self.lost {
             0..limits::RECORDS_LOST
         } else {
@@ -400,13 +393,13 @@ impl CipherDirection {
         true
     }
 
-    /// The handshake of TLS 1.3 is over: its keys give way to those of the application data.
+    /// Ends the TLS 1.3 handshake: its keys give way to those for application data.
     fn enter_application(&mut self) {
         (self.epoch, self.sequence) = (Epoch::Application, 0);
         (self.opener, self.unread, self.is_late) = (None, 0, false);
     }
 
-    /// A `KeyUpdate` was sent.
+    /// Moves to the next keys after a `KeyUpdate`.
     fn update(&mut self) {
         let next = self.traffic.as_ref().and_then(|traffic| {
             let secret = next_secret(traffic.suite, &traffic.secret)?;
@@ -416,17 +409,16 @@ impl CipherDirection {
         self.enter_application();
     }
 
-    /// A record of TLS 1.3 that was not captured as a whole. What it holds is not known, for its type is encrypted.
+    /// Skips a TLS 1.3 record that was not captured completely. Its type is encrypted, so its content is unknown.
     fn skip_unread(&mut self) -> Content {
         self.sequence += 1;
-        // It may have been the end of the handshake.
+        // It may have ended the handshake.
         self.lost |= self.epoch == Epoch::Handshake;
         self.unread += 1;
         Content::Closed
     }
 
-    /// A record of TLS 1.3 that the known keys do not open. During the handshake that may be early data, or keys that
-    /// were not logged in time.
+    /// Skips a TLS 1.3 record that the known keys do not open. During the handshake it may be early data, or its keys were logged too late.
     fn skip_sealed(&mut self) -> Content {
         self.unread += 1;
         let waiting = self.opener.is_none() && self.traffic.is_none();
