@@ -1,9 +1,9 @@
-//! What turns came to, to be taken for those that follow.
+//! Results of earlier turns, reused for later ones like them.
 //!
-//! A *turn* is what passes between two moments at which a connection is quiet: nothing is open, incomplete, held back or
-//! waited for. A turn that the general path took in is kept as the frames that it is made of, each with a mask of the bytes
-//! that may differ, and with what it came to. Frames that match are then counted instead of decoded. They are kept until
-//! their turn is complete, so that one that goes on otherwise can still go the general way.
+//! A *turn* is the traffic between two quiet moments of a connection, when nothing is open, incomplete, held back or waited for. After
+//! the general path handles a turn, the connection keeps its frames, each with a mask of the bytes that may differ, and its result.
+//! Later frames that match are counted instead of decoded. They are kept until their turn is complete, so that a turn that continues
+//! differently can still take the general path.
 
 use super::counts::Counts;
 use super::half::ORIGIN;
@@ -14,37 +14,35 @@ use crate::packet::Bare;
 use overhead_model::{Side, Tally};
 use std::sync::Arc;
 
-/// Frames with payload before anything is kept of a connection: what is shorter has nothing to repeat, and many together would
-/// take room.
+/// Frames with payload before a connection keeps turns: shorter connections have nothing to repeat, and many of them would take memory.
 pub const LEARN_AFTER: u64 = 8;
-/// Turns kept of a connection.
+/// Most turns kept per connection.
 const TURNS: usize = 8;
-/// Frames of a turn.
+/// Most frames in a turn.
 const FRAMES: usize = 6;
-/// Payload of a turn.
+/// Most payload in a turn, in bytes.
 const BYTES: usize = 16 << 10;
 /// Whether a connection is quiet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quiet {
-    /// That has to be found out.
+    /// Not checked yet.
     Unknown,
     No,
-    /// Its decoder is in this version.
+    /// Quiet, with the decoder in this version.
     In(u64),
 }
 
-/// A turn that a connection has learnt.
 #[derive(Debug)]
 struct Known {
     turn: Arc<Turn>,
-    /// The decoder's version before and after it: see [`overhead_decode::Decoder::quiet`].
+    /// The decoder's version before and after the turn: see [`overhead_decode::Decoder::quiet`].
     version: u64,
-    /// How often it came again since that was told.
+    /// Repetitions not yet reported to the tally.
     count: u64,
 }
 
 impl Known {
-    /// Returns what it comes to that a frame matches which so many came before.
+    /// Returns the result for a matching frame that `before` frames of the turn precede.
     #[inline]
     fn with_next(&self, before: usize) -> Match {
         if self.turn.len() == before + 1 { Match::Whole } else { Match::Part }
@@ -58,42 +56,41 @@ impl Known {
     }
 }
 
-/// What is kept of a connection's turns.
+/// The turns of a connection.
 #[derive(Debug)]
 pub struct Memo {
-    /// The one that came last is the first.
+    /// Latest first.
     turns: Vec<Known>,
-    /// What other connections have learnt, too.
+    /// Turns shared with other connections.
     shared: Turns,
-    /// The frames of the turn under way that matched so far, or of one that is being learnt.
+    /// Frames of the turn under way that matched so far, or of the turn being learnt.
     pub under_way: Frames,
-    /// The turn being learnt began with the decoder in this version.
+    /// The decoder's version at the start of the turn being learnt.
     learning: Option<u64>,
     pub quiet: Quiet,
-    /// How often the first turn came again since the books took it in.
+    /// Repetitions of the first turn that the books have not taken in.
     due: u64,
-    /// Up to which offset each direction was acknowledged when its last payload came, and at the end of the last turn.
+    /// Acknowledged offset of each direction at its last payload, and at the end of the last turn.
     acked_before: [u64; 2],
     acked: [u64; 2],
-    /// Lengths and directions of the frames that turns began with that were not learnt, the latest first.
+    /// Lengths and directions of the first frames of turns that were not learnt, latest first.
     seen: [u32; TURNS],
-    /// The decoder's state in a version, where connections have such in common.
+    /// The decoder's state in a version; the inner `None` if it cannot be shared.
     state: Option<(u64, Option<State>)>,
 }
 
-/// What became of a frame.
+/// How a frame matches the known turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// It matches no turn.
     None,
-    /// It matches one that goes on.
+    /// It matches a turn that has more frames.
     Part,
-    /// It is the last one of a turn.
+    /// It completes a turn.
     Whole,
 }
 
 impl Memo {
-    /// Returns one without turns. What it learns, it shares.
+    /// Returns one without turns. It shares the turns it learns.
     pub fn new(shared: Turns) -> Self {
         Self {
             turns: Vec::new(),
@@ -109,7 +106,7 @@ impl Memo {
         }
     }
 
-    /// Returns what it shares its turns with.
+    /// Returns the shared turns.
     pub fn shared(&self) -> Turns {
         self.shared.clone()
     }
@@ -124,7 +121,7 @@ impl Memo {
         self.learning.is_some()
     }
 
-    /// Looks for a turn that goes on, or begins, with this frame. What matches is to be added to the frames under way.
+    /// Looks for a turn that this frame continues or begins. The caller adds a matching frame to those under way.
     #[inline(always)]
     pub fn find(&mut self, side: Side, bare: &Bare<'_>, version: u64, book: &mut Book) -> Match {
         match self.turns.first() {
@@ -144,8 +141,7 @@ impl Memo {
         self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
     }
 
-    /// Looks for such a turn among those of other connections whose decoders are in the state that `feed` tells, and has it from
-    /// then on.
+    /// Looks for such a turn of other connections whose decoders are in the state that `feed` returns, and keeps it.
     pub fn find_shared<T: Tally>(
         &mut self,
         (side, bare): (Side, &Bare<'_>),
@@ -161,7 +157,7 @@ impl Memo {
         self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
     }
 
-    /// Keeps a turn as the one that came last.
+    /// Keeps a turn as the latest one.
     fn insert<T: Tally>(&mut self, known: Known, counts: &mut Counts, tally: &mut T) {
         if self.turns.len() >= TURNS
             && let Some(mut last) = self.turns.pop()
@@ -173,14 +169,14 @@ impl Memo {
         self.turns.insert(0, known);
     }
 
-    /// Payload of a direction came again, when it was acknowledged up to this offset.
+    /// Notes the acknowledged offset of a direction when its payload came again.
     #[inline]
     pub fn came(&mut self, side: Side, acked: u64) {
         self.acked_before[side as usize] = acked;
     }
 
-    /// The turn under way is whole with this frame, and both directions are acknowledged up to these offsets: it is counted, and the
-    /// tally takes its latencies in.
+    /// Counts the turn that this frame completes, with both directions acknowledged up to these offsets, and adds its latencies to the
+    /// tally.
     #[inline]
     pub fn complete<T: Tally>(&mut self, last: &Bare<'_>, acked: [u64; 2], tally: &mut T) {
         let Some(known) = self.turns.first_mut() else { return };
@@ -189,7 +185,7 @@ impl Memo {
         known.count += 1;
         for &Latency { row, from, to, times } in &known.turn.latencies {
             let time_of = |index: usize| self.under_way.taken.get(index).map_or(last_ns, |frame| frame.time_ns);
-            // None where the clock was set back meanwhile.
+            // None if the clock was set back meanwhile.
             if let Some(latency_ns) = time_of(to).checked_sub(time_of(from)) {
                 tally.latency(row, latency_ns, times);
             }
@@ -200,7 +196,7 @@ impl Memo {
         self.under_way.clear();
     }
 
-    /// The books take in what came again of the first turn: to be called before anything else is done to them.
+    /// Enters repetitions of the first turn in the books. Call this before any other change to them.
     pub fn catch_up(&mut self, book: &mut Book) {
         let due = std::mem::take(&mut self.due);
         let Some(Known { turn, .. }) = self.turns.first().filter(|_| due > 0) else { return };
@@ -213,13 +209,13 @@ impl Memo {
         book.repeat_counts(&turn.repeat, due);
     }
 
-    /// Takes the frames under way out, to go the general way.
+    /// Takes out the frames under way, for the general path.
     pub fn take_under_way(&mut self) -> Frames {
         std::mem::take(&mut self.under_way)
     }
 
-    /// Returns whether to learn the turn that begins with a frame, and begins if so. A turn whose first frame has a length and
-    /// direction not seen lately is not learnt: it may never come again.
+    /// Begins to learn the turn that starts with this frame, and returns true, if a first frame of its length and direction was seen lately.
+    /// Any other turn may never come again.
     pub fn begin_learning(&mut self, version: u64, side: Side, payload_len: usize) -> bool {
         let looks = looks(side, payload_len);
         let is_known = self.seen.contains(&looks);
@@ -232,7 +228,7 @@ impl Memo {
         is_known
     }
 
-    /// Adds a frame to the turn being learnt; false where it becomes too long.
+    /// Adds a frame to the turn being learnt. Returns false if the turn becomes too long.
     pub fn learn(&mut self, frame: Taken, payload: &[u8]) -> bool {
         let fits = self.under_way.taken.len() < FRAMES && self.under_way.bytes.len() + payload.len() <= BYTES;
         if fits {
@@ -241,14 +237,12 @@ impl Memo {
         fits
     }
 
-    /// Gives up learning the turn under way.
     pub fn stop_learning(&mut self) {
         self.learning = None;
         self.under_way.clear();
     }
 
-    /// The turn being learnt is whole, and the decoder in this version, of which `feed` tells the state: keeps it, where it can come
-    /// again.
+    /// Keeps the completed turn being learnt, if it can come again. `after` is the decoder's version now; `feed` returns its state.
     pub fn keep<T: Tally>(
         &mut self,
         (after, feed): (u64, impl FnOnce(&Turns) -> Option<State>),
@@ -269,17 +263,17 @@ impl Memo {
         self.under_way = Frames::default();
     }
 
-    /// Tells the tally of all turns that came again, and adds them to the counts.
+    /// Reports all repeated turns to the tally, and adds them to the counts.
     pub fn tell<T: Tally>(&mut self, counts: &mut Counts, tally: &mut T) {
         self.turns.iter_mut().for_each(|known| known.tell(counts, tally));
     }
 
-    /// Returns how many frames came in turns that came again, and are not told of.
+    /// Returns the number of frames in repeated turns that were not reported yet.
     pub fn hits(&self) -> u64 {
         self.turns.iter().map(|known| known.count * known.turn.counts.frames).sum()
     }
 
-    /// Returns how many bytes of memory it holds, roughly, without what is shared.
+    /// Returns the approximate memory held, in bytes, without shared turns.
     pub fn held(&self) -> usize {
         size_of::<Self>()
             + self.under_way.bytes.capacity()
@@ -288,7 +282,7 @@ impl Memo {
     }
 }
 
-/// Returns the decoder's state in a version, which `feed` tells where it is not `known`.
+/// Returns the decoder's state in a version, from `feed` if it is not `known`.
 fn state_in(
     known: &mut Option<(u64, Option<State>)>,
     version: u64,

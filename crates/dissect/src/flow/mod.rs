@@ -1,4 +1,4 @@
-//! One TCP connection: segments in, ordered bytes to the decoder, every frame to the ledger.
+//! One TCP connection: takes segments in, passes ordered bytes to the decoder and every frame to the ledger.
 
 mod counts;
 mod half;
@@ -37,40 +37,39 @@ use std::ops::Range;
 use std::sync::Arc;
 pub use turns::Turns;
 
-/// State of one connection.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact by itself, and any may hold with any other")]
 pub struct Flow {
-    /// By [`Side`] of their sender: client, server.
+    /// By [`Side`] of the sender: client, server.
     ends: [SocketAddr; 2],
-    /// The client's is not the greater.
+    /// Whether the client's address is not the greater one.
     is_client_lesser: bool,
     halves: [Half; 2],
     book: Book,
     stage: Stage,
     decided_by: DecidedBy,
     mid_stream: bool,
-    /// Absent where each answer is known to be to its request.
+    /// Absent if each answer certainly belongs to its request.
     midst: Option<Midst>,
     first_ns: u64,
     counts: Counts,
-    /// By side, a byte sent into a window of 0 whose fate is open. Few connections have any.
+    /// By side, a byte sent into a zero window whose fate is open. Few connections have any.
     probes: [Option<Box<Probe>>; 2],
-    /// The selected or well-known port, where one end has it.
+    /// The selected or well-known port, if one end has it.
     server_port: Option<u16>,
-    /// By [`Side`], whether any frame of it was seen.
+    /// By [`Side`], whether any of its frames was seen.
     seen: [bool; 2],
-    /// Of a port of one protocol, and no bytes have shown yet that they are of it.
+    /// The port names one protocol, and no bytes have confirmed it yet.
     unproven: bool,
     memory: Memory,
-    /// After the last segment that went the general way, and so until the next: nothing is held or was given up, no byte probes
-    /// a window, both ends have room, all that is acknowledged was seen, and neither has said that it is done.
+    /// As of the last segment on the general path: nothing is held or was given up, no byte probes a window, both ends have room, all
+    /// acknowledged bytes were seen, and neither end has sent a FIN.
     is_settled: bool,
-    /// Of a stream that was in no frames.
+    /// Set for a stream that no frames carried.
     stream: Option<Box<Stream>>,
 }
 
-/// What is known of a stream that was in no frames.
+/// A stream that no frames carried.
 #[derive(Debug)]
 struct Stream {
     id: u64,
@@ -86,24 +85,24 @@ impl Stream {
     }
 }
 
-/// What a finished flow leaves behind.
+/// The result of a finished flow.
 #[derive(Debug, Default)]
 pub struct Finished {
-    /// Transport totals, where the connection was selected.
+    /// Transport totals, if the connection was selected.
     pub tcp: Option<TcpTotals>,
-    /// What carried it, where it was selected.
+    /// Its transport, if it was selected.
     pub transport: Option<Transport>,
-    /// Bytes of its frames, where it was not.
+    /// Bytes of its frames, if it was not selected.
     pub other: u64,
-    /// Warnings that came up on it, and how often.
+    /// Warnings, with their counts.
     pub notes: BTreeMap<Note, u64>,
-    /// Frames that were taken in by memory.
+    /// Frames counted from memory.
     pub hits: u64,
 }
 
 impl Flow {
-    /// Returns a connection whose first segment is `segment`; where there is room for turns, those like
-    /// earlier ones are counted, not decoded.
+    /// Returns a connection whose first segment is `segment`. If there is room for turns, it counts turns like earlier ones instead of
+    /// decoding them.
     pub fn new(
         segment: &Segment<'_>,
         verdict: &Verdict,
@@ -161,27 +160,26 @@ impl Flow {
         flow
     }
 
-    /// Returns which connection it is, with this number.
+    /// Returns the ends of the connection, under this number.
     pub fn ends(&self, number: u64) -> Ends {
         Ends { number, client: self.ends[0], server: self.ends[1], first_ns: self.first_ns }
     }
 
-    /// Returns how the ends are called where their addresses only stand for them, client first.
+    /// Returns the names of the ends if their addresses are only stand-ins, client first.
     pub fn names(&self) -> Option<&[String; 2]> {
         self.stream.as_ref().map(|stream| &stream.names)
     }
 
-    /// Returns whether both ends have sent something.
     pub fn is_answered(&self) -> bool {
         self.seen == [true; 2]
     }
 
-    /// Rows of the tally have other numbers from here on.
+    /// Replaces row ids after the tally renumbered its rows.
     pub fn renumber(&mut self, number: impl Fn(RowId) -> RowId) {
         self.book.renumber(&number);
     }
 
-    /// Returns how many bytes of memory it holds, roughly; 0 as long as no payload was seen.
+    /// Returns the approximate memory held, in bytes; 0 before any payload.
     #[inline]
     pub fn held(&self) -> usize {
         if self.counts.payload_frames == 0 {
@@ -207,12 +205,12 @@ impl Flow {
         segment.flags.syn && self.halves[self.side_of(segment) as usize].is_other_connection(segment.seq)
     }
 
-    /// Returns whether both ends have said that they are done.
+    /// Returns whether both ends have sent a FIN.
     pub fn is_closed(&self) -> bool {
         self.halves.iter().all(Half::fin_seen)
     }
 
-    /// Room is short, or the connection has closed: keeps nothing that can be done without.
+    /// Drops everything dispensable, when room is short or the connection has closed.
     pub fn shrink<T: Tally>(&mut self, tally: &mut T) {
         self.forget_turns(tally);
         self.book.shrink();
@@ -225,7 +223,7 @@ impl Flow {
         if segment.source == self.ends[0] { Side::Request } else { Side::Response }
     }
 
-    /// Client and server were taken for each other.
+    /// Exchanges client and server.
     fn swap_sides<T: Tally>(&mut self, tally: &mut T) {
         self.ends.swap(0, 1);
         self.is_client_lesser = self.ends[0] <= self.ends[1];
@@ -240,7 +238,7 @@ impl Flow {
         tally.trace(Trace::Swapped);
     }
 
-    /// Where both ends open the connection at once (RFC 9293 section 3.5), the port says which is the server.
+    /// Lets the port decide which end is the server if both open the connection at once (RFC 9293 section 3.5).
     fn settle_sides<T: Tally>(&mut self, segment: &Segment<'_>, tally: &mut T) {
         let answers = segment.flags.syn && !segment.flags.ack && segment.source != self.ends[0];
         let untouched = self.halves.iter().all(|half| half.high() <= ORIGIN);
@@ -250,7 +248,7 @@ impl Flow {
         }
     }
 
-    /// Takes in one segment, which came in the frame of this number, the general way.
+    /// Takes in one segment of the frame with this number, on the general path.
     pub fn segment<T: Tally>(&mut self, segment: &Segment<'_>, number: u64, tally: &mut T) {
         if self.counts.frames == 0
             && let Stage::Decoding(Decoding { protocol, .. }) = &self.stage
@@ -297,19 +295,19 @@ impl Flow {
             self.halves.iter().all(is_settled) && self.probes.iter().all(Option::is_none),
         );
         if self.is_settled && !was_settled {
-            // What came meanwhile may have been acknowledged before it came.
+            // The new bytes may have been acknowledged before they came.
             for side in Side::BOTH {
                 self.book.acknowledged(side, self.halves[side as usize].acked_bytes());
             }
         }
-        // Not before the segment is done with: client and server may turn out to be the other way round.
+        // Only after the segment is handled: client and server may turn out to be swapped.
         self.decide(tally);
         if self.counts.payload_frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
             self.decide_at_last(tally);
         }
     }
 
-    /// Calls of TLS libraries are to be expected.
+    /// Prepares for calls of TLS libraries.
     pub fn expect_calls(&mut self) {
         match &mut self.stage {
             Stage::Decoding(decoding) => decoding.engine.expect_calls(),
@@ -318,7 +316,7 @@ impl Flow {
         }
     }
 
-    /// Takes in a part of what a TLS library was called with; false where it is too early for that.
+    /// Takes in a part of a TLS library's call. Returns false if it is too early.
     pub fn call<T: Tally>(&mut self, part: &EarlyPart, tally: &mut T) -> bool {
         let side = if part.sender == self.ends[0] { Side::Request } else { Side::Response };
         let half = &self.halves[side as usize];
@@ -336,7 +334,7 @@ impl Flow {
         true
     }
 
-    /// Closes requests that wait, where they are many and no frame of the server was captured.
+    /// Closes waiting requests if they are many and no frame of the server was captured.
     fn abandon<T: Tally>(&mut self, tally: &mut T) {
         if let Stage::Decoding(Decoding { protocol, engine }) = &mut self.stage
             && self.book.outstanding() > limits::OUTSTANDING_ONE_WAY
@@ -346,7 +344,7 @@ impl Flow {
         }
     }
 
-    /// Keeps of other connections only what tells a successor.
+    /// Keeps just enough of an undecoded connection to recognize its successor.
     fn track_other(&mut self, segment: &Segment<'_>) {
         let half = &mut self.halves[usize::from(segment.source != self.ends[0])];
         if segment.flags.syn {
@@ -360,7 +358,7 @@ impl Flow {
         }
     }
 
-    /// Takes in the acknowledgment; gives whom it concerns, where it acknowledges anything new.
+    /// Takes in the acknowledgment. Returns the owner it concerns, if it acknowledges anything new.
     fn acknowledge<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, tally: &mut T) -> Option<Owner> {
         if !segment.flags.ack {
             return None;
@@ -380,7 +378,7 @@ impl Flow {
         let half = &self.halves[of as usize];
         let now = half.acked_seen();
         self.book.acknowledged(of, half.acked_bytes());
-        // The receiver has bytes that follow a hole: what is in the hole was lost by the capture, not by the network.
+        // The receiver has bytes that follow a hole, so the capture lost the hole, not the network.
         while let Some(hole) = self.halves[of as usize].hole() {
             if self.halves[of as usize].acked() <= hole.end {
                 break;
@@ -391,7 +389,7 @@ impl Flow {
     }
 
     fn control<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, acked: Option<Owner>, tally: &mut T) {
-        // What ends a stream is in no frame, and there is nothing to charge.
+        // No frame carries the end of a stream, so there is nothing to charge.
         if segment.stream.is_some() {
             return;
         }
@@ -408,8 +406,8 @@ impl Flow {
         self.book.charge(side, owner, Account::Control, u64::from(segment.wire_len), tally);
     }
 
-    /// Whom a frame concerns that has to do with no byte: the latest operation. Where calls of a TLS library are yet to tell what is in
-    /// the latest records, that is the operation of the last one.
+    /// Returns the owner of a frame that concerns no byte: the latest operation. If the latest TLS records still wait for a library's call,
+    /// this is the operation of the last one.
     fn latest(&self) -> Owner {
         let awaited = match &self.stage {
             Stage::Decoding(Decoding { engine, .. }) => engine.awaited(),
@@ -430,7 +428,7 @@ impl Flow {
             None => half.place(seq, len),
         };
         let start = match place {
-            // Pieces of a stream come in order: what is missing before one was lost.
+            // Pieces of a stream come in order: bytes missing before one were lost.
             Place::At(start) if segment.stream.is_some() => {
                 let hole = half.next()..start;
                 self.skip_hole(side, &hole, tally);
@@ -438,7 +436,7 @@ impl Flow {
             }
             Place::At(start) => start,
             Place::Behind(hole) => {
-                // The stream goes on behind it: a byte that probed a window of 0 was taken.
+                // The stream continues after it, so a byte that probed a zero window was taken.
                 self.accept_probe(side, tally);
                 let hole = self.halves[side as usize].next()..hole.end;
                 self.skip_hole(side, &hole, tally);
@@ -481,7 +479,7 @@ impl Flow {
         }
     }
 
-    /// The payload begins at the next byte and nothing is held back: the rule.
+    /// Delivers payload that begins at the next byte while nothing is held back: the usual case.
     #[inline]
     fn next_bytes<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) {
         let frame = self.book.arrival(segment.time_ns, segment.headers, len);
@@ -490,7 +488,7 @@ impl Flow {
         self.decode(side, segment.payload, len - segment.payload.len() as u64, tally);
     }
 
-    /// Charges what a frame repeats: all of it where it brings nothing new.
+    /// Charges the repeated part of a frame, or all of it if nothing is new.
     fn repeated<T: Tally>(
         &mut self,
         side: Side,
@@ -553,7 +551,7 @@ impl Flow {
             Ordering::Greater => {
                 let hopeless = half.acked() >= part.end && half.hole().is_some();
                 half.hold(part.start, Early { frame, bytes: bytes.to_vec(), len });
-                // Acknowledged before it was captured, and not what an earlier piece waits for: that is not going to come.
+                // Acknowledged before its capture, and no earlier piece waits for it: the hole will not be filled.
                 if hopeless && let Some(hole) = self.halves[side as usize].hole() {
                     self.give_up(side, &hole, tally);
                 }
@@ -561,7 +559,7 @@ impl Flow {
         }
     }
 
-    /// `len` new bytes of a frame lie outside the ordered stream. They wait as well until it is known whose they are.
+    /// Posts `len` new bytes outside the ordered stream. They wait too until the protocol is known.
     fn stray<T: Tally>(&mut self, side: Side, bytes: &[u8], frame: Arrival, len: u64, tally: &mut T) {
         match &mut self.stage {
             Stage::Decoding(Decoding { protocol, .. }) => {
@@ -573,7 +571,7 @@ impl Flow {
         }
     }
 
-    /// Delivers what was held and is next, and gives holes up where too much is held.
+    /// Delivers held bytes that are next, and gives up holes if too much is held.
     fn drain<T: Tally>(&mut self, side: Side, tally: &mut T) {
         loop {
             while let Some(early) = self.halves[side as usize].take_next() {
@@ -602,7 +600,7 @@ impl Flow {
         }
     }
 
-    /// Hands ordered bytes on: `bytes`, then `opaque` more that cannot be read.
+    /// Hands on ordered bytes: `bytes`, then `opaque` more that cannot be read.
     fn decode<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
         match &mut self.stage {
             Stage::Decoding(_) if self.unproven => self.prove(side, bytes, opaque, tally),
@@ -626,7 +624,7 @@ impl Flow {
         }
     }
 
-    /// Ends the connection: open holes are given up, open operations closed.
+    /// Ends the connection: gives up open holes and closes open operations.
     pub fn finish<T: Tally>(mut self, tally: &mut T) -> Finished {
         self.fall_back(None, tally);
         self.tell(tally);

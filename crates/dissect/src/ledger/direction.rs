@@ -1,5 +1,5 @@
-//! One direction in the books: a queue of the frames whose bytes are to be posted, and a list of runs of bytes that went to
-//! one operation each. Where they meet, a frame is shared out.
+//! One direction in the books: a queue of frames with bytes still to post, and a list of byte runs, each owned by one operation. A frame
+//! is shared out between the runs it overlaps.
 
 use super::ops::Closed;
 use crate::limits;
@@ -12,15 +12,13 @@ use std::collections::{BTreeMap, VecDeque};
 /// A frame with new payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its number in the capture; of fragments, the last one's.
+    /// Number in the capture; for fragments, the last one's.
     pub number: u64,
-    /// Frames that it stands for: 1, or the number of fragments.
+    /// Frames it stands for: 1, or the number of fragments.
     pub frames: u32,
     /// Capture time, Unix nanoseconds.
     pub time_ns: u64,
-    /// Lengths of its headers.
     pub headers: Headers,
-    /// Bytes of its new payload.
     pub len: u64,
 }
 
@@ -31,21 +29,21 @@ struct Slice {
     frame: Option<Arrival>,
 }
 
-/// Bytes that went to one operation. They end where those behind them begin; the last ones end where posting has come to.
+/// Bytes owned by one operation. They end at the start of the next run; the last run ends at `posted`.
 #[derive(Clone, Copy, Debug)]
 struct OwnerRun {
     start: u64,
     op: OpId,
 }
 
-/// What one operation has of a frame.
+/// One operation's part of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub op: OpId,
     pub bytes: u64,
-    /// In so many runs.
+    /// Runs that contain these bytes.
     pub runs: u32,
-    /// Its place among the open operations, once looked up.
+    /// Index among the open operations, once looked up.
     pub place: Option<u32>,
 }
 
@@ -55,31 +53,31 @@ impl Share {
     }
 }
 
-/// A frame to be charged to the owner of a byte that is not posted yet.
+/// A frame to charge to the owner of a byte that is not posted yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deferred {
     /// Offset of that byte in this direction.
     pub offset: u64,
-    /// Direction in which the frame itself went.
+    /// Direction of the frame.
     pub side: Side,
     pub account: Account,
-    /// Number of the frame in the capture.
+    /// Number in the capture.
     pub frame: u64,
     pub bytes: u64,
 }
 
-/// A frame whose new payload lies in several places, and who has what of it so far.
+/// A frame with new payload in several places, and its owners so far.
 #[derive(Debug)]
 pub(super) struct Scattered {
     pub headers: Headers,
-    /// Bytes that are not posted yet.
+    /// Bytes not posted yet.
     pub left: u64,
     /// Payload by operation, each once.
     pub shares: Vec<(OpId, u64)>,
 }
 
 impl Scattered {
-    /// Notes that `len` bytes went to `op`; true where they are the first.
+    /// Notes that `len` bytes went to `op`. Returns whether they are its first.
     pub fn add(&mut self, op: OpId, len: u64) -> bool {
         self.left = self.left.saturating_sub(len);
         if let Some((_, bytes)) = self.shares.iter_mut().find(|(of, _)| *of == op) {
@@ -91,10 +89,10 @@ impl Scattered {
     }
 }
 
-/// What few connections have any of.
+/// Entries that few connections need.
 #[derive(Debug, Default)]
 struct RareCharges {
-    /// By offset, and in order of arrival.
+    /// By offset, then in order of arrival.
     deferred: BTreeMap<(u64, u64), Deferred>,
     deferred_ever: u64,
     /// By number in the capture.
@@ -104,29 +102,29 @@ struct RareCharges {
 /// The books of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
-    /// Offset up to which bytes have been posted.
+    /// End of the posted bytes, as an offset.
     pub posted: u64,
-    /// As long as posting stays below this offset, it ends no slice, and nobody waits for it.
+    /// Posting below this offset neither ends a slice nor reaches a deferred charge.
     limit: u64,
-    /// Where the first slice begins: the frames before are shared out.
+    /// Start of the first slice: earlier frames are shared out.
     begun: u64,
-    /// Offset up to which bytes have been announced.
+    /// End of the announced bytes.
     end: u64,
-    /// Offset up to which the receiver has acknowledged.
+    /// End of the bytes the receiver has acknowledged.
     pub acked: u64,
-    /// The first slice, and those behind it.
+    /// The first slice, followed by the later ones.
     slice: Option<Slice>,
     later: VecDeque<Slice>,
-    /// The last run, and those before it.
+    /// The last run, preceded by the earlier ones.
     run: Option<OwnerRun>,
     runs: VecDeque<OwnerRun>,
-    /// Operations that the runs are of.
+    /// Number of operations in the runs.
     remembered: u32,
     rare: Option<Box<RareCharges>>,
 }
 
 impl Direction {
-    /// The next `len` bytes came in `frame`, or in no captured one.
+    /// Announces that the next `len` bytes came in `frame`, or in no captured one.
     #[inline]
     pub fn announce(&mut self, frame: Option<Arrival>, len: u64) {
         self.end += len;
@@ -139,7 +137,7 @@ impl Direction {
         }
     }
 
-    /// Finds out how far posting can go before it has to be looked at.
+    /// Sets the offset at which posting must next stop for a check.
     #[inline]
     fn set_limit(&mut self) {
         let end = self.slice.as_ref().map_or(self.posted, |slice| slice.end);
@@ -147,25 +145,25 @@ impl Direction {
         self.limit = first.map_or(end, |(&(offset, _), _)| end.min(offset + 1));
     }
 
-    /// Returns how many bytes can be posted before it has to be looked at where that has come to; 0 where none were announced.
+    /// Returns how many bytes can be posted before the next check; 0 if none were announced.
     #[inline]
     pub fn room(&self) -> u64 {
         self.limit - self.posted
     }
 
-    /// Returns the frame that the next byte came in, where it came in one.
+    /// Returns the frame that carried the next byte, if any.
     #[inline]
     pub fn frame(&self) -> Option<&Arrival> {
         self.slice.as_ref()?.frame.as_ref()
     }
 
-    /// Returns whether all that was announced is posted, and nobody waits for more.
+    /// Returns whether all announced bytes are posted, and no charge or frame waits for more.
     pub fn is_quiet(&self) -> bool {
         self.slice.is_none()
             && self.rare.as_ref().is_none_or(|rare| rare.deferred.is_empty() && rare.scattered.is_empty())
     }
 
-    /// The next `len` bytes go to so many operations of a row that have closed. Nothing else was announced.
+    /// Gives the next `len` bytes to `count` closed operations of a row. Nothing else may be announced.
     pub fn repeat(&mut self, len: u64, row: RowId, count: u64) {
         let count = count.min(Closed::MOST.into()) as u32;
         let start = self.posted;
@@ -174,7 +172,7 @@ impl Direction {
         if let Some(last) = &mut self.run
             && let Some(before) = Closed::of(last.op).filter(|before| before.row == row)
         {
-            // To whoever asks for an owner, they are the same.
+            // As owners, they are interchangeable.
             let closed = Closed { row, count: (before.count + count).min(Closed::MOST) };
             self.remembered += closed.count - before.count;
             last.op = closed.op();
@@ -184,14 +182,14 @@ impl Direction {
         self.push_run(OwnerRun { start, op: closed.op() }, closed.count);
     }
 
-    /// Rows have other numbers from here on.
+    /// Replaces row ids after the tally renumbered its rows.
     pub fn renumber(&mut self, number: &impl Fn(RowId) -> RowId) {
         for run in self.runs.iter_mut().chain(&mut self.run) {
             run.op = Closed::renumbered(run.op, number);
         }
     }
 
-    /// Begins a run, which counts as so many.
+    /// Begins a run that counts as `count` operations.
     #[inline]
     fn push_run(&mut self, run: OwnerRun, count: u32) {
         if let Some(last) = self.run.replace(run) {
@@ -200,7 +198,7 @@ impl Direction {
         self.remembered += count;
     }
 
-    /// What follows goes to `op`; true where that begins a run.
+    /// Assigns the following bytes to `op`. Returns whether that begins a run.
     #[inline]
     pub fn begin_run(&mut self, op: OpId) -> bool {
         let is_new = self.run.is_none_or(|last| last.op != op);
@@ -210,20 +208,20 @@ impl Direction {
         is_new
     }
 
-    /// Returns whether posting has come to where a slice begins.
+    /// Returns whether posting is at the start of a slice.
     #[inline]
     pub fn is_at_start(&self) -> bool {
         self.posted == self.begun
     }
 
-    /// Returns where the first slice begins, and its frame, if all of it is posted.
+    /// Returns the start of the first slice and its frame, if all of it is posted.
     #[inline]
     pub fn posted_slice(&self) -> Option<(u64, &Option<Arrival>)> {
         let slice = self.slice.as_ref().filter(|slice| slice.end == self.posted)?;
         Some((self.begun, &slice.frame))
     }
 
-    /// Goes on to the next slice: the first one is posted.
+    /// Moves on to the next slice, once the first one is posted.
     #[inline]
     pub fn next_slice(&mut self) {
         self.begun = self.posted;
@@ -231,13 +229,13 @@ impl Direction {
         self.set_limit();
     }
 
-    /// Returns whether all bytes from `start` on are of the last run.
+    /// Returns whether the last run owns all bytes from `start` on.
     #[inline]
     pub fn is_last_run(&self, start: u64) -> bool {
         self.run.is_some_and(|run| run.start <= start)
     }
 
-    /// Who has how many of the bytes from `start` to where posting has come to, each once, in order of opening.
+    /// Puts the owners of the posted bytes from `start` on into `shares`, each once, in order of opening.
     pub fn owners(&self, start: u64, shares: &mut Vec<Share>) {
         shares.clear();
         let first = self.runs.partition_point(|run| run.start <= start).saturating_sub(1);
@@ -261,13 +259,13 @@ impl Direction {
         }
     }
 
-    /// Returns the frame of this arrival, which has bytes in several places.
+    /// Returns the entry for a frame with bytes in several places.
     pub fn scattered(&mut self, frame: &Arrival) -> &mut Scattered {
         let fresh = || Scattered { headers: frame.headers, left: frame.len, shares: Vec::new() };
         self.rare.get_or_insert_default().scattered.entry(frame.number).or_insert_with(fresh)
     }
 
-    /// Takes such a frame out, once all of it is posted.
+    /// Removes and returns such a frame once all of it is posted.
     pub fn take_scattered(&mut self, number: u64) -> Option<Scattered> {
         let scattered = &mut self.rare.as_mut()?.scattered;
         if scattered.get(&number)?.left > 0 { None } else { scattered.remove(&number) }
@@ -280,7 +278,7 @@ impl Direction {
         run.map(|run| run.op)
     }
 
-    /// Drops one run that nothing can refer to any more.
+    /// Drops one run that nothing can refer to any more, and returns its operation.
     #[inline]
     pub fn forget_run(&mut self) -> Option<OpId> {
         if self.remembered as usize <= limits::OWNERS_AFTER_ACK {
@@ -299,7 +297,7 @@ impl Direction {
         }
     }
 
-    /// Returns how many bytes of memory it holds, roughly, beyond its own size.
+    /// Returns the approximate memory held, in bytes, excluding its own size.
     #[inline]
     pub fn held(&self) -> usize {
         let rare = self.rare.as_ref().map_or(0, |rare| {
@@ -312,14 +310,14 @@ impl Direction {
         self.runs.capacity() * size_of::<OwnerRun>() + self.later.capacity() * size_of::<Slice>() + rare
     }
 
-    /// Gives back room that nothing is in.
+    /// Frees unused memory.
     pub fn shrink(&mut self) {
         self.runs.shrink_to_fit();
         self.later.shrink_to_fit();
         self.rare.take_if(|rare| rare.deferred.is_empty() && rare.scattered.is_empty());
     }
 
-    /// Keeps a charge until its byte has an owner; false where too many are kept.
+    /// Keeps a charge until its byte has an owner. Returns false if too many are kept.
     pub fn defer(&mut self, deferred: Deferred) -> bool {
         let rare = self.rare.get_or_insert_default();
         if rare.deferred.len() >= limits::DEFERRED {
@@ -331,13 +329,13 @@ impl Direction {
         true
     }
 
-    /// Returns whether it has anything that few directions have.
+    /// Returns whether it has had deferred charges or scattered frames since it was last shrunk.
     #[inline]
     pub fn is_special(&self) -> bool {
         self.rare.is_some()
     }
 
-    /// A deferred charge whose byte has an owner now.
+    /// Removes and returns a deferred charge whose byte now has an owner.
     #[inline(never)]
     pub fn next_due(&mut self) -> Option<Deferred> {
         let deferred = &mut self.rare.as_mut()?.deferred;
@@ -353,7 +351,7 @@ impl Direction {
         deferred.unwrap_or_default().into_values()
     }
 
-    /// Client and server are exchanged: so are the directions of the frames to be charged.
+    /// Exchanges client and server in the deferred charges.
     pub fn swap_deferred(&mut self) {
         for deferred in self.rare.iter_mut().flat_map(|rare| rare.deferred.values_mut()) {
             deferred.side = deferred.side.other();

@@ -1,8 +1,8 @@
-//! The ledger of one connection: every byte of every frame, posted once, to an account of an operation.
+//! The ledger of one connection: posts every byte of every frame once, to an account of an operation.
 //!
-//! Payload is posted by the decoder in stream order. The headers of a frame are shared between the operations whose new
-//! payload it carries, once all of that payload has been posted; a frame without new payload is posted whole, to the operation
-//! that it acknowledges or repeats. What concerns payload that is not decoded yet is deferred until it is.
+//! The decoder posts payload in stream order. Once all new payload of a frame is posted, the operations with that payload share the
+//! frame's headers. A frame without new payload goes whole to the operation it acknowledges or repeats. Charges that depend on payload
+//! not decoded yet are deferred.
 
 #![expect(clippy::inline_always, reason = "each has one or two callers, which run for every operation in a frame")]
 
@@ -30,39 +30,38 @@ use std::collections::BTreeMap;
 /// The books of one connection.
 #[derive(Debug)]
 pub struct Book {
-    /// Number in the capture of the current frame, and how many frames it stands for.
+    /// Number of the current frame in the capture, and the frames it stands for.
     number: u64,
     frames: u32,
     ops: Ops,
     directions: [Direction; 2],
     connect: Connect,
     latest: Option<OpId>,
-    /// Absent where nothing was said.
+    /// Absent if the connection has neither software names nor warnings.
     said: Option<Box<Said>>,
     operations: u64,
-    /// Operations without a counterpart that closed.
+    /// Closed operations without a counterpart.
     unmatched: u64,
-    /// Of the current turn, if it is to be repeated.
+    /// Records the current turn, if it is to be repeated.
     recording: Option<Box<Recording>>,
-    /// Absent until a frame is shared between operations.
     scratch: Option<Box<Scratch>>,
 }
 
-/// What was said of a connection besides its operations.
+/// Software names and warnings of a connection.
 #[derive(Debug, Default)]
 struct Said {
     software: [Option<String>; 2],
     notes: BTreeMap<Note, u64>,
 }
 
-/// Kept for its memory.
+/// Buffers kept to avoid allocation.
 #[derive(Debug, Default)]
 struct Scratch {
     shares: Vec<Share>,
     split: Split,
 }
 
-/// Whom a frame is charged to.
+/// The recipient of a frame's charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The connection itself.
@@ -74,7 +73,7 @@ pub enum Owner {
 }
 
 impl Book {
-    /// Empty books.
+    /// Returns empty books.
     pub fn new() -> Self {
         Self {
             number: 0,
@@ -91,93 +90,91 @@ impl Book {
         }
     }
 
-    /// Exchanges client and server. Only before anything was decoded.
+    /// Exchanges client and server. Call this only before anything was decoded.
     pub fn swap_sides(&mut self) {
         self.directions.swap(0, 1);
         self.connect.swap_sides();
         self.directions.iter_mut().for_each(Direction::swap_deferred);
     }
 
-    /// Gives back room that nothing is in.
+    /// Frees unused memory.
     pub fn shrink(&mut self) {
         self.directions.iter_mut().for_each(Direction::shrink);
         self.ops.shrink();
         self.scratch = None;
     }
 
-    /// Returns how many operations have not ended.
+    /// Returns the number of operations that have not ended.
     pub fn outstanding(&self) -> usize {
         self.ops.outstanding()
     }
 
-    /// Returns how many bytes of memory it holds, roughly, beyond its own size.
+    /// Returns the approximate memory held, in bytes, excluding its own size.
     #[inline]
     pub fn held(&self) -> usize {
         self.ops.held() + self.directions.iter().map(Direction::held).sum::<usize>()
     }
 
-    /// Returns what an end said it is, by the side that sends it.
+    /// Returns the software that the end sending on `side` named.
     pub fn software(&self, side: Side) -> Option<&str> {
         self.said.as_ref()?.software[side as usize].as_deref()
     }
 
-    /// Returns whether there was this warning.
     pub fn is_noted(&self, note: Note) -> bool {
         self.said.as_ref().is_some_and(|said| said.notes.contains_key(&note))
     }
 
-    /// Counts a warning.
     pub fn note(&mut self, note: Note) {
         self.spoil();
         *self.said.get_or_insert_default().notes.entry(note).or_default() += 1;
     }
 
-    /// Counts a warning that tells nothing more the second time.
+    /// Counts a warning unless it was counted before.
     pub fn note_once(&mut self, note: Note) {
         if !self.is_noted(note) {
             self.note(note);
         }
     }
 
-    /// Takes the warnings out, and how often they occurred.
+    /// Removes and returns the warnings, with their counts.
     pub fn take_notes(&mut self) -> BTreeMap<Note, u64> {
         self.said.as_mut().map(|said| std::mem::take(&mut said.notes)).unwrap_or_default()
     }
 
-    /// Returns how many operations closed without a counterpart.
+    /// Returns the number of operations that closed without a counterpart.
     pub fn unmatched(&self) -> u64 {
         self.unmatched
     }
 
-    /// Returns how many operations closed, `unmatched` and `CONNECT` left out.
+    /// Returns the number of closed operations, without `unmatched` and `CONNECT`.
     pub fn operations(&self) -> u64 {
         self.operations
     }
 
-    /// What follows comes of the frame with this number in the capture, the last of so many where they are fragments.
-    /// Returns what was said before.
+    /// Sets the current frame: its number in the capture (for fragments, the last one's) and the frames it stands for. Returns the previous
+    /// values.
     pub fn at(&mut self, number: u64, frames: u32) -> (u64, u32) {
         (std::mem::replace(&mut self.number, number), std::mem::replace(&mut self.frames, frames))
     }
 
-    /// Returns the current frame, with `len` bytes of new payload.
+    /// Returns the current frame with `len` bytes of new payload.
     #[inline]
     pub fn arrival(&self, time_ns: u64, headers: Headers, len: u64) -> Arrival {
         Arrival { number: self.number, frames: self.frames, time_ns, headers, len }
     }
 
-    /// The next `len` bytes of `side` came in `frame`. Announced before they are decoded.
+    /// Announces, before decoding, that the next `len` bytes of `side` came in `frame`.
     #[inline]
     pub fn slice(&mut self, side: Side, frame: Arrival, len: u64) {
         self.directions[side as usize].announce(Some(frame), len);
     }
 
-    /// The next `len` bytes of `side` are in no captured frame: they will be decoded as unreadable, and posted nowhere.
+    /// Announces that no captured frame has the next `len` bytes of `side`: they are decoded as unreadable, and posted nowhere.
     pub fn gap(&mut self, side: Side, len: u64) {
         self.directions[side as usize].announce(None, len);
     }
 
-    /// `len` new bytes of `frame` that lie outside the decoded stream: an unmatched stretch of its own.
+    /// Posts `len` new bytes of `frame` outside the decoded stream, as a separate unmatched operation.
     pub fn stray<T: Tally>(&mut self, protocol: Protocol, side: Side, frame: Arrival, len: u64, tally: &mut T) {
         let op = self.ops.open(0);
         tally.trace(Trace::Opened { op: op.0 });
@@ -194,7 +191,7 @@ impl Book {
         self.scratch = Some(scratch);
     }
 
-    /// Charges a frame without new payload, or the repeated part of one, to its owner.
+    /// Charges a frame without new payload, or the repeated part of a frame, to its owner.
     pub fn charge<T: Tally>(&mut self, side: Side, owner: Owner, account: Account, bytes: u64, tally: &mut T) {
         let op = match owner {
             Owner::Connect => None,
@@ -211,19 +208,19 @@ impl Book {
         self.post_frame(op, side, account, (self.number, bytes), tally);
     }
 
-    /// Notes that all bytes of `side` before `offset` have been acknowledged.
+    /// Notes that the receiver acknowledged all bytes of `side` before `offset`.
     pub fn acknowledged(&mut self, side: Side, offset: u64) {
         self.directions[side as usize].acked = offset;
     }
 
-    /// Rows of the tally have other numbers from here on. Nothing is recorded.
+    /// Replaces row ids after the tally renumbered its rows. No recording may be in progress.
     pub fn renumber(&mut self, number: &impl Fn(RowId) -> RowId) {
         self.ops.renumber(number);
         self.directions.iter_mut().for_each(|direction| direction.renumber(number));
         self.latest = self.latest.map(|op| Closed::renumbered(op, number));
     }
 
-    /// Ends the connection: open operations close as unanswered, or as unmatched where their request was never complete.
+    /// Ends the connection: open operations close as unanswered, or as unmatched if their request was never complete.
     pub fn finish<T: Tally>(&mut self, protocol: Protocol, tally: &mut T) {
         for side in Side::BOTH {
             let direction = &mut self.directions[side as usize];
@@ -252,7 +249,7 @@ impl Book {
         }
     }
 
-    /// Posts `bytes` of a frame, given by its number, that are not new payload.
+    /// Posts `bytes` of a frame, given by its number, other than new payload.
     fn post_frame<T: Tally>(
         &mut self,
         op: Option<OpId>,
@@ -281,8 +278,8 @@ impl Book {
         }
     }
 
-    /// The bytes of a frame from `start` on are posted, to several operations, or they are not all of its new payload: shares
-    /// the headers, where all of that is posted.
+    /// Settles a frame whose bytes from `start` on are posted, if several operations have them or they are only part of its new payload.
+    /// Shares the headers once all of its new payload is posted.
     fn settle<T: Tally>(&mut self, side: Side, start: u64, frame: &Arrival, tally: &mut T) {
         let mut scratch = self.scratch.take().unwrap_or_default();
         let direction = &self.directions[side as usize];
@@ -309,7 +306,7 @@ impl Book {
         self.scratch = Some(scratch);
     }
 
-    /// Notes whose some bytes are of a frame that has bytes in several places.
+    /// Notes the operation of some bytes of a frame with payload in several places.
     fn scatter(&mut self, side: Side, frame: &Arrival, (op, len): (OpId, u64), in_order: bool) {
         let is_first = self.directions[side as usize].scattered(frame).add(op, len);
         let frames = if is_first { frame.frames } else { 0 };
@@ -323,7 +320,7 @@ impl Book {
         }
     }
 
-    /// Shares the headers of a frame with bytes in several places, if they are all posted.
+    /// Shares the headers of a frame with payload in several places, once all of it is posted.
     fn settle_scattered<T: Tally>(&mut self, side: Side, number: u64, scratch: &mut Scratch, tally: &mut T) {
         let Some(Scattered { headers, mut shares, .. }) = self.directions[side as usize].take_scattered(number) else {
             return;
@@ -367,14 +364,14 @@ impl Book {
         }
     }
 
-    /// Posts bytes whose operation is not open. Not reached by a decoder that keeps the rules; the bytes still balance.
+    /// Posts bytes of an operation that is not open. A correct decoder never gets here; the bytes still balance.
     #[cold]
     fn add_to_connection(&mut self, side: Side, account: Account, bytes: u64) {
         self.spoil();
         *self.connect.amount(side, account) += bytes;
     }
 
-    /// The operation as the tally is told of it: `None` where its bytes go to the connection.
+    /// Returns the operation's id for the tally; `None` if its bytes go to the connection.
     fn known(&self, op: OpId) -> Option<u64> {
         self.ops.get(op).map(|_| op.0)
     }
@@ -398,7 +395,7 @@ impl Book {
         self.release(op, tally);
     }
 
-    /// Emits an operation that is over, if all frames that it has payload in are shared out.
+    /// Emits an operation that is over, once all frames with its payload are shared out.
     #[inline]
     fn release<T: Tally>(&mut self, op: OpId, tally: &mut T) {
         let Some((row, open)) = self.ops.close(op) else { return };
@@ -414,12 +411,12 @@ impl Book {
         tally.operation(row, operation);
         tally.each(row, operation, first_ns.or(*last_ns));
         if is_unmatched {
-            // What it says of the pairing is not the same on all connections.
+            // Its evidence about the pairing differs between connections.
             self.spoil();
         }
     }
 
-    /// Opens an operation, the latest one.
+    /// Opens an operation and makes it the latest one.
     fn open<T: Tally>(&mut self, tally: &mut T) -> OpId {
         if let Some(before) = self.latest.take() {
             self.ops.forget(before);
@@ -430,7 +427,7 @@ impl Book {
         op
     }
 
-    /// Opens an operation that began before the latest one, which stays that; the latest one where there is none.
+    /// Opens an operation that began before the latest one, which stays the latest. Without a latest one, the new one becomes it.
     fn open_earlier<T: Tally>(&mut self, tally: &mut T) -> OpId {
         if self.latest.is_none() {
             return self.open(tally);
@@ -440,8 +437,8 @@ impl Book {
         op
     }
 
-    /// What follows in a direction goes to `op`: returns whose the bytes are in the books, and how many of them can be added up
-    /// before they are to be entered.
+    /// Assigns the following bytes of a direction to `op`. Returns their owner in the books, and how many of them can be summed before
+    /// they must be entered.
     #[inline(always)]
     fn begin(&mut self, side: Side, op: OpId) -> (Whose, u64) {
         let direction = &mut self.directions[side as usize];
@@ -462,7 +459,7 @@ impl Book {
         (whose, room)
     }
 
-    /// Enters `len` bytes that were added up, `amounts` of each account.
+    /// Enters `len` summed bytes, split by account in `amounts`.
     #[inline(always)]
     fn enter(&mut self, side: Side, whose: Whose, len: u64, amounts: &PayloadAmounts) {
         self.directions[side as usize].posted += len;
@@ -479,14 +476,14 @@ impl Book {
         }
     }
 
-    /// Tells the tally of bytes that are added up.
+    /// Traces posted bytes that are summed but not yet entered.
     #[inline]
     fn trace_posted<T: Tally>(&self, side: Side, op: OpId, (account, len): (Account, u64), tally: &mut T) {
         let frame = self.directions[side as usize].frame().map(|frame| frame.number);
         tally.trace(Trace::Posted { side, op: self.known(op), account, frame, len, in_order: true });
     }
 
-    /// Posting has come to where a slice ends, with bytes of that operation, or to where somebody waits for it.
+    /// Handles the end of a slice, posted with bytes of that operation, or an offset that a deferred charge waits for.
     #[inline]
     fn reach<T: Tally>(&mut self, side: Side, (op, whose): (OpId, Whose), tally: &mut T) {
         let direction = &self.directions[side as usize];
@@ -495,7 +492,7 @@ impl Book {
                 (Some(frame), Whose::Open(place))
                     if direction.posted - start == frame.len && direction.is_last_run(start) =>
                 {
-                    // It has all of the frame's new payload, and so the headers.
+                    // It has all of the frame's new payload, and so gets the headers.
                     let open = self.ops.at(place);
                     open.touch(side, frame.frames, frame.time_ns);
                     open.unshared -= 1;
@@ -519,7 +516,7 @@ impl Book {
         }
     }
 
-    /// Posts what was deferred until its bytes had an owner.
+    /// Posts deferred charges whose bytes now have an owner.
     fn catch_up<T: Tally>(&mut self, side: Side, tally: &mut T) {
         while let Some(deferred) = self.directions[side as usize].next_due() {
             let op = self.directions[side as usize].owner(deferred.offset);
@@ -536,7 +533,7 @@ impl Book {
     }
 }
 
-/// Returns the row of what is no operation of `protocol`.
+/// Returns the row for bytes outside the operations of `protocol`.
 fn unmatched(protocol: Protocol, name: &str) -> RowKey<'_> {
     RowKey { protocol, class: Class::Unmatched, name, via: "", statement: "" }
 }

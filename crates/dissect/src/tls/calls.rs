@@ -119,7 +119,7 @@ impl Calls {
         self.directions[side as usize].heard += len;
     }
 
-    /// Returns the start of the record that `available` bytes have arrived for.
+    /// Returns the start of the record that the last `available` bytes begin.
     pub fn position(&self, side: Side, available: u64) -> u64 {
         self.directions[side as usize].heard.saturating_sub(available)
     }
@@ -271,7 +271,7 @@ impl Waiting {
         self.kind != APPLICATION_DATA || self.layout.type_bytes == 0
     }
 
-    /// Returns whether it is too short for anything but an alert or a key update, unless it cannot hold application data.
+    /// Returns whether it cannot hold application data, or is as short as an alert or a key update.
     fn is_short(&self) -> bool {
         !self.may_be_data() || matches!(self.layout.content, 2 | 5)
     }
