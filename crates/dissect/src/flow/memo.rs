@@ -214,8 +214,8 @@ impl Memo {
         std::mem::take(&mut self.under_way)
     }
 
-    /// Begins to learn the turn that starts with this frame, and returns true, if a first frame of its length and direction was seen lately.
-    /// Any other turn may never come again.
+    /// Begins to learn the turn that starts with this frame, and returns true, if a first frame of its length and direction was seen
+    /// lately. Any other turn may never come again.
     pub fn begin_learning(&mut self, version: u64, side: Side, payload_len: usize) -> bool {
         let looks = looks(side, payload_len);
         let is_known = self.seen.contains(&looks);

@@ -1,4 +1,4 @@
-//! Which protocol a connection is of, told by its first bytes.
+//! Detects a connection's protocol from its first bytes.
 
 use super::Flow;
 use super::midst::Midst;
@@ -14,51 +14,50 @@ use overhead_protocols::{
 };
 use std::sync::Arc;
 
-/// What is known of the protocol.
+/// What is known about the protocol.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// It is known.
     Decoding(Decoding),
-    /// To be told by content.
+    /// Detection is under way.
     Sniffing(Box<Sniffing>),
-    /// Of no selected protocol.
+    /// None of the selected protocols.
     Other,
 }
 
-/// A protocol, and what decodes it.
+/// A protocol and its decoder.
 #[derive(Debug)]
 pub(super) struct Decoding {
     pub protocol: Protocol,
     pub engine: Box<Engine<AnyDecoder>>,
 }
 
-/// What waits for the verdict on the protocol.
+/// Data that waits for the verdict on the protocol.
 #[derive(Debug)]
 pub(super) struct Sniffing {
     question: OpenQuestion,
     /// The captured start of each direction.
     pieces: Vec<(Side, Piece)>,
-    /// Bytes of these.
+    /// Bytes in these pieces.
     held: usize,
-    /// Calls of TLS libraries are to be expected.
+    /// Calls of TLS libraries are expected.
     expects_calls: bool,
 }
 
-/// What the content is to tell.
+/// The question that the content decides.
 #[derive(Debug)]
 enum OpenQuestion {
-    /// Which of several protocols it is; with the secrets that TLS is to be decrypted with, and what connections share.
+    /// Which of several protocols it is; with the secrets for TLS, and the context that connections share.
     Which { candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext },
-    /// Whether it is the protocol of the port.
+    /// Whether it is the port's protocol.
     Whether(Decoding),
 }
 
-/// Ordered bytes that wait for the verdict on the protocol.
+/// A piece of payload that waits for the verdict on the protocol.
 #[derive(Debug)]
 pub(super) enum Piece {
     Bytes(Vec<u8>),
     Opaque(u64),
-    /// Bytes outside the stream, the captured ones of `len`.
+    /// Bytes outside the stream: `len` of them, as far as captured.
     Stray {
         bytes: Vec<u8>,
         frame: Arrival,
@@ -67,15 +66,15 @@ pub(super) enum Piece {
 }
 
 impl Flow {
-    /// The first bytes of a connection on a port of one protocol: are they of it?
+    /// Checks whether the first bytes on a port of one protocol belong to that protocol.
     #[cold]
     pub(super) fn prove<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
         let Stage::Decoding(Decoding { protocol, .. }) = self.stage else { return };
         let start = proxy::Header::behind(bytes);
         let judged = match start.get(..limits::SNIFF).unwrap_or(start) {
-            // A proxy has spoken, and no more.
+            // Only a proxy has spoken.
             [] if !bytes.is_empty() => SniffVerdict::Open,
-            // There will be no more to judge by.
+            // No more bytes to judge by will come.
             [] => SniffVerdict::Expected,
             // Both sides are needed to contradict the port.
             start if self.is_by_port_alone() && speaks(protocol, start, side.other()) => SniffVerdict::Open,
@@ -94,7 +93,7 @@ impl Flow {
         self.decode(side, bytes, opaque, tally);
     }
 
-    /// The connection is not of the protocol that its port is of.
+    /// Gives up decoding: the connection does not use its port's protocol.
     fn refuse(&mut self, look: Look) {
         let decoding = match &mut self.stage {
             Stage::Decoding(decoding) => decoding,
@@ -110,7 +109,7 @@ impl Flow {
         self.book.note(Note::Foreign(Foreign { port, look, expected }));
     }
 
-    /// The connection has a part of another one's payload: nothing in it is a message.
+    /// Gives up decoding a connection that carries part of another one's payload, and so no whole messages.
     pub(super) fn leave_subflow(&mut self) {
         self.unproven = false;
         if let Stage::Decoding(_) = self.stage {
@@ -122,7 +121,7 @@ impl Flow {
         }
     }
 
-    /// Tries to tell whether the pieces so far are of the protocol that the port is of. `is_last` where there will be no more.
+    /// Tries to decide whether the pieces so far belong to the port's protocol. `is_last` means that no more will come.
     fn decide_expected<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
         let Stage::Sniffing(sniffing) = &self.stage else { return };
         let OpenQuestion::Whether(Decoding { protocol, .. }) = sniffing.question else { return };
@@ -140,7 +139,7 @@ impl Flow {
         let judge = if is_all { judge } else { judge_so_far };
         let of_sides = Side::BOTH.map(|side| judge(protocol, side, &starts[side as usize], self.mid_stream));
         let server_first = !self.mid_stream && sniffing.pieces.first().is_some_and(|(side, _)| *side == Side::Response);
-        // In the midst of a connection, the first bytes may be the midst of a message.
+        // On a connection joined midway, the first bytes may be the middle of a message.
         let is_vague = self.mid_stream && starts.iter().all(|start| !start.is_empty());
         let judged = match of_sides {
             [SniffVerdict::Expected, _] | [_, SniffVerdict::Expected] => SniffVerdict::Expected,
@@ -156,7 +155,7 @@ impl Flow {
         self.begin(protocol, Side::Request, tally);
     }
 
-    /// The protocol was not told, and will not be.
+    /// Decides without further bytes.
     pub(super) fn decide_at_last<T: Tally>(&mut self, tally: &mut T) {
         match &self.stage {
             Stage::Sniffing(sniffing) if matches!(sniffing.question, OpenQuestion::Whether(_)) => {
@@ -173,18 +172,18 @@ impl Flow {
         }
     }
 
-    /// Returns whether only a port says which side is the server's: of a connection met in its midst the content may contradict it.
+    /// Returns whether only a port identifies the server. On a connection joined midway, the content may contradict it.
     fn is_by_port_alone(&self) -> bool {
         self.mid_stream && self.decided_by == DecidedBy::Port
     }
 
-    /// Returns whether what the port says is the server begins with a request, and the other side with a response.
+    /// Returns whether the server by port begins with a request, and the other side with a response.
     fn is_reversed(&self, protocol: Protocol, starts: &[Vec<u8>; 2]) -> bool {
         self.is_by_port_alone()
             && Side::BOTH.into_iter().all(|side| speaks(protocol, &starts[side as usize], side.other()))
     }
 
-    /// The connection is over: a protocol that was named is believed, any other has had all the bytes to be told by.
+    /// Decides at the end of the connection: a named protocol is believed; for any other, no more bytes will come.
     pub(super) fn decide_at_end<T: Tally>(&mut self, tally: &mut T) {
         self.decide(tally);
         if let Stage::Sniffing(sniffing) = &self.stage
@@ -196,7 +195,7 @@ impl Flow {
         self.decide_at_last(tally);
     }
 
-    /// Of no protocol that is decoded: says what else it looks like.
+    /// Stops decoding, and notes what else the bytes look like.
     fn leave(&mut self, starts: &[Vec<u8>; 2]) {
         let looks = |side: Side| {
             look(&starts[side as usize])
@@ -209,7 +208,7 @@ impl Flow {
         self.stage = Stage::Other;
     }
 
-    /// Tries to tell the protocol from the pieces so far.
+    /// Tries to detect the protocol from the pieces so far.
     pub(super) fn decide<T: Tally>(&mut self, tally: &mut T) {
         let Stage::Sniffing(sniffing) = &self.stage else { return };
         let Sniffing { question, pieces, .. } = &**sniffing;
@@ -222,7 +221,7 @@ impl Flow {
         }
     }
 
-    /// Tries to tell which of several protocols the pieces so far are of. `is_last` if there will be no more.
+    /// Tries to detect which of several protocols the pieces so far belong to. `is_last` means that no more will come.
     fn decide_which<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
         let Stage::Sniffing(sniffing) = &self.stage else { return };
         let Sniffing { question: OpenQuestion::Which { candidates, .. }, pieces, .. } = &**sniffing else { return };
@@ -248,7 +247,7 @@ impl Flow {
         }
     }
 
-    /// Begins to decode; what waited is decoded first.
+    /// Begins to decode, with the waiting pieces first.
     fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
         let stage = std::mem::replace(&mut self.stage, Stage::Other);
         let Stage::Sniffing(sniffing) = stage else { return };
@@ -282,7 +281,7 @@ impl Flow {
 }
 
 impl Sniffing {
-    /// Returns what asks which of `candidates` a connection is of.
+    /// Returns the state that detects one of `candidates`.
     pub fn among(candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext) -> Self {
         Self::new(OpenQuestion::Which { candidates, keys, shared })
     }
@@ -291,7 +290,7 @@ impl Sniffing {
         Self { question, pieces: Vec::new(), held: 0, expects_calls: false }
     }
 
-    /// Calls of TLS libraries are to be expected.
+    /// Prepares for calls of TLS libraries.
     pub fn expect_calls(&mut self) {
         match &mut self.question {
             OpenQuestion::Whether(decoding) => decoding.engine.expect_calls(),
@@ -299,19 +298,18 @@ impl Sniffing {
         }
     }
 
-    /// Returns how many bytes wait.
+    /// Returns the number of waiting bytes.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Exchanges client and server.
     pub fn swap_sides(&mut self) {
         for (side, _) in &mut self.pieces {
             *side = side.other();
         }
     }
 
-    /// Takes in what comes next of `side`.
+    /// Takes in the next piece of `side`.
     pub fn push(&mut self, side: Side, piece: Piece) {
         if let Piece::Bytes(bytes) | Piece::Stray { bytes, .. } = &piece {
             self.held += bytes.len();
@@ -321,14 +319,14 @@ impl Sniffing {
 }
 
 impl Decoding {
-    /// Returns what decodes a new connection; `mid_stream` where its handshake was not captured.
+    /// Returns the decoding of a new connection; `mid_stream` if its handshake was not captured.
     pub fn new(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, shared: &SharedContext) -> Self {
         let decoder = AnyDecoder::new(protocol, mid_stream, shared);
         Self { protocol, engine: Box::new(Engine::with_keys(decoder, mid_stream, keys)) }
     }
 }
 
-/// Returns whether bytes look like what this side sends.
+/// Returns whether bytes look like those this side sends.
 fn speaks(protocol: Protocol, bytes: &[u8], side: Side) -> bool {
     match sniff(protocol, bytes) {
         Sniff::Request => side == Side::Request,
@@ -338,20 +336,20 @@ fn speaks(protocol: Protocol, bytes: &[u8], side: Side) -> bool {
     }
 }
 
-/// What the first bytes of both directions tell.
+/// The verdict from the first bytes of both directions.
 #[derive(Clone, Copy, Debug)]
 enum ToldProtocol {
-    /// They are of this protocol; its client sends on this side.
+    /// This protocol, with the client on this side.
     Of(Protocol, Side),
-    /// More bytes may tell.
+    /// More bytes may decide.
     Open,
-    /// They are of none of the protocols in question.
+    /// None of the candidates.
     Foreign,
 }
 
-/// Tells which of `candidates` the `starts` are of, by side; the side that spoke `first`, where that was captured.
+/// Returns which of `candidates` the `starts` of both sides belong to. `first` is the side that spoke first, if that was captured.
 fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> ToldProtocol {
-    // Some messages of one protocol could be of another, which does not have its mark.
+    // Some messages with one protocol's mark also fit another protocol, which lacks that mark.
     let is_other = |look: Look| matches!(look, Look::Ours(marked) if !candidates.contains(&marked));
     if starts.iter().any(|start| look(start).is_some_and(|(look, _)| is_other(look))) {
         return ToldProtocol::Foreign;
@@ -371,7 +369,7 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
             Sniff::Perhaps(of) => {
                 let client = if of == Side::Request { side } else { side.other() };
                 is_open |= other.len() < limits::SNIFF;
-                // No server of a protocol that may look like others speaks first.
+                // Servers of protocols that resemble others never speak first.
                 if first != Some(client.other()) && sniff(protocol, other) == Sniff::Perhaps(of.other()) {
                     found = found.or(Some((protocol, client)));
                 }
@@ -381,13 +379,13 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
     match (found, candidates) {
         (Some((protocol, client)), _) => ToldProtocol::Of(protocol, client),
         (None, _) if is_open => ToldProtocol::Open,
-        // A named protocol on a named port is decoded all the same; its decoder says what is wrong.
+        // A named protocol on a named port is decoded anyway; its decoder reports errors.
         (None, &[protocol]) => ToldProtocol::Of(protocol, Side::Request),
         (None, _) => ToldProtocol::Foreign,
     }
 }
 
-/// Returns the first captured bytes of a direction, behind what a proxy says before them.
+/// Returns the first captured bytes of a direction, after any proxy header.
 fn start_of(pieces: &[(Side, Piece)], side: Side) -> Vec<u8> {
     const MOST: usize = limits::SNIFF + proxy::LONGEST;
     let mut start = Vec::with_capacity(limits::SNIFF);

@@ -1,4 +1,4 @@
-//! A turn: the frames that it is made of, each with a mask of the bytes that may differ, and what it came to.
+//! A turn: its frames, each with a mask of the bytes that may differ, and its result.
 
 use super::counts::Counts;
 use super::mask::Pattern;
@@ -15,10 +15,10 @@ pub struct Taken {
     pub number: u64,
     pub time_ns: u64,
     pub headers: Headers,
-    /// Where its payload begins in the bytes of the turn, and how long it is; 0 for an acknowledgment.
+    /// Start of its payload in the bytes of the turn, and its length; 0 for an acknowledgment.
     pub start: usize,
     pub len: usize,
-    /// How far it acknowledges the other direction, where that is further than before.
+    /// Offset it acknowledges in the other direction, if that advances.
     pub acked: Option<u64>,
 }
 
@@ -35,7 +35,6 @@ impl Frames {
         self.bytes.clear();
     }
 
-    /// Adds a frame behind the others.
     #[inline(always)]
     pub fn push(&mut self, frame: Taken, payload: &[u8]) {
         if self.taken.capacity() == 0 {
@@ -57,7 +56,7 @@ impl Frames {
     }
 }
 
-/// Bytes that are to equal those of an earlier frame.
+/// Bytes that must equal those of an earlier frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Echo {
     at: usize,
@@ -66,18 +65,18 @@ struct Echo {
     of_at: usize,
 }
 
-/// What a frame of a turn is to be.
+/// The pattern for a frame of a turn.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Step {
     side: Side,
     headers: Headers,
     len: usize,
     pattern: Pattern,
-    /// What else there is to its payload, where there is anything.
+    /// Further rules for its payload, if any.
     rules: Option<Box<Rules>>,
 }
 
-/// What of a frame tells whether it is like another.
+/// The parts of a frame that are compared with another.
 #[derive(Clone, Copy, Debug)]
 struct Sent<'a> {
     side: Side,
@@ -92,16 +91,16 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// What bytes are to be that may differ.
+/// Rules for bytes that may differ.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 struct Rules {
     echoes: Box<[Echo]>,
-    /// Where ids are, and how long.
+    /// Start and length of each id.
     ids: Box<[(usize, usize)]>,
 }
 
 impl Step {
-    /// Returns whether a frame behind those before is like it.
+    /// Returns whether a frame that follows those in `before` matches.
     #[inline(always)]
     fn fits(&self, sent: Sent<'_>, before: &Frames) -> bool {
         sent.side == self.side
@@ -135,34 +134,34 @@ impl Echo {
     }
 }
 
-/// Latencies of a turn: of so many operations of a row, from the time of one frame to that of another.
+/// Latencies of a turn: for several operations of a row, from the time of one frame to the time of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     pub row: RowId,
-    /// Which frames, from 0.
+    /// Index of each frame, from 0.
     pub from: usize,
     pub to: usize,
     pub times: u64,
 }
 
-/// An operation of a turn, by itself.
+/// One operation of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Each {
-    /// Which one of the turn's operations is like it.
+    /// Index of the equal operation in [`Turn::operations`].
     kind: u32,
-    /// The frame with which it began, from 0; `None` where that is not known.
+    /// Index of its first frame; `None` if unknown.
     start: Option<u8>,
-    /// The frame with the last byte of its response, where it has a latency.
+    /// Index of the frame with the last byte of its response, if it has a latency.
     end: Option<u8>,
 }
 
-/// A turn that may come again, on any connection whose decoder is in the same state.
+/// A turn that may come again on any connection with its decoder in the same state.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Turn {
     steps: Vec<Step>,
-    /// Operations, latencies apart, and how many of each.
+    /// Operations without latencies, and the number of each.
     operations: Vec<(RowId, Operation, u64)>,
-    /// All operations in the order of their closing; none where nobody wants to hear of them.
+    /// All operations in order of closing; empty if nobody wants them one by one.
     each: Box<[Each]>,
     pub latencies: Vec<Latency>,
     pub repeat: Repeat,
@@ -170,29 +169,29 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Returns how many frames it has.
+    /// Returns the number of frames.
     #[inline]
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Returns the direction of its first frame, and the length of its payload.
+    /// Returns the direction and payload length of its first frame.
     pub fn start(&self) -> Option<(Side, usize)> {
         self.steps.first().map(|step| (step.side, step.len))
     }
 
-    /// Returns whether a segment from `side` is like its next frame, if those before are like its first ones.
+    /// Returns whether a segment from `side` matches the next frame, given that those in `before` match.
     #[inline(always)]
     pub fn goes_on(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> bool {
         self.steps.get(before.taken.len()).is_some_and(|step| step.fits(Sent::of(side, bare), before))
     }
 
-    /// Returns whether these frames, and then a segment from `side`, are like its first ones.
+    /// Returns whether these frames, followed by a segment from `side`, match its first ones.
     pub fn begins_with(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> bool {
         self.goes_on(before, side, bare) && before.sent().zip(&self.steps).all(|(sent, step)| step.fits(sent, before))
     }
 
-    /// Tells the tally that it came so many times again, once at least, and adds that to the counts.
+    /// Reports `times` repetitions, at least one, to the tally and adds them to the counts.
     pub fn tell<T: Tally>(&self, times: u64, counts: &mut Counts, tally: &mut T) {
         for (row, operation, of_each) in &self.operations {
             tally.operations(*row, operation, of_each * times);
@@ -200,7 +199,7 @@ impl Turn {
         counts.add_turns(&self.counts, times);
     }
 
-    /// Tells the tally of each operation, of a turn made up of these frames and a last one of this time.
+    /// Reports each operation of a turn with these frames and a last one at `last_ns`.
     pub fn tell_each<T: Tally>(&self, under_way: &Frames, last_ns: u64, tally: &mut T) {
         let time_of = |index: u8| under_way.taken.get(usize::from(index)).map_or(last_ns, |frame| frame.time_ns);
         for each in &self.each {
@@ -212,7 +211,7 @@ impl Turn {
     }
 }
 
-/// Takes in what tells it from most others.
+/// Hashes the parts that distinguish it from most others.
 impl Hash for Turn {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.steps.hash(state);
@@ -220,7 +219,7 @@ impl Hash for Turn {
     }
 }
 
-/// Returns what is to be kept of a turn; `None` where it cannot be told again, by each of its operations if `wants_each`.
+/// Returns the turn to keep; `None` if it cannot be reported again, operation by operation if `wants_each`.
 pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Option<Turn> {
     let repeat = recording.repeat()?;
     let frames = &under_way.taken;
@@ -234,7 +233,7 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
     };
     let (mut operations, mut latencies, mut each) = (Vec::new(), Vec::<Latency>::new(), Vec::new());
     for Recorded { row, operation, first_ns, last_ns, .. } in &recording.operations {
-        // The clock was set back meanwhile: this one has no latency, and those like it have.
+        // The clock was set back: this one has no latency, but others like it have.
         if last_ns.is_some() && last_ns < first_ns {
             return None;
         }
@@ -262,7 +261,7 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
     }
     let step = |index| step(index, under_way, recording);
     let steps: Vec<Step> = (0..frames.len()).map(step).collect::<Option<_>>()?;
-    // Ids are told apart within a frame.
+    // Ids are compared only within a frame.
     if steps.iter().filter(|step| step.rules.as_ref().is_some_and(|rules| !rules.ids.is_empty())).count() > 1 {
         return None;
     }
@@ -275,7 +274,7 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
     Some(Turn { steps, operations, each: each.into(), latencies, repeat, counts })
 }
 
-/// Returns what a frame of a turn is to be; `None` where it does not itself keep the rules that its like are held against.
+/// Returns the pattern for a frame of a turn; `None` if the frame breaks its own rules.
 fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step> {
     let frame = under_way.taken.get(index)?;
     let payload = under_way.payload(frame);
@@ -294,8 +293,8 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
                 }
             }
             Free::Id(_) if to <= from => {}
-            // As it is said of an id that it may be any other one, all of them are to be known. One that two frames share, or an
-            // answer's that no request of the turn has, could be that of a request of the next turn.
+            // An id may have any value that is not in use, so all ids must be known. An id that two frames share, or an answer's id that no
+            // request of the turn has, could belong to a request of the next turn.
             Free::Id(_) if !is_whole => return None,
             Free::Id(bits) => {
                 match frame.side {
@@ -318,13 +317,13 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
     step.fits(Sent { side, headers, payload }, under_way).then_some(step)
 }
 
-/// Returns where a frame of `side` begins, which comes behind these, in what was recorded of that side.
+/// Returns the start, in the recording of `side`, of a frame that follows these.
 fn start_of(side: Side, before: &[Taken]) -> u64 {
     before.iter().filter(|frame| frame.side == side).map(|frame| frame.len as u64).sum()
 }
 
-/// Returns which bytes of a frame before an answer's id, which begins `at` in its own, are to equal; `None` where none of them has
-/// the id of its request.
+/// Returns the bytes of an earlier frame that an answer's id, at `at` in its own frame, must equal; `None` if no earlier frame has the
+/// id of its request.
 fn echo(id: &FreeBytes, at: usize, before: &[Taken], recording: &Recording) -> Option<Echo> {
     let is_asked = |asked: &&FreeBytes| {
         (asked.side, asked.op, asked.len) == (Side::Request, id.op, id.len) && matches!(asked.free, Free::Id(_))

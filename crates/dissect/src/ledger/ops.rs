@@ -3,16 +3,16 @@
 use overhead_decode::OpId;
 use overhead_model::{Class, Operation, Outcome, RowId, Side, SideTotals};
 
-/// An operation that is not emitted yet.
+/// An operation that was not emitted yet.
 #[derive(Clone, Debug)]
 pub(super) struct Open {
-    /// What it comes to; its outcome is what it would be if it ended now.
+    /// Its result, with the outcome it would have if it ended now.
     pub operation: Operation,
     pub row: Option<RowId>,
     pub class: Class,
     /// The decoder has closed it.
     pub is_over: bool,
-    /// Runs of its bytes in frames that are not shared out yet, and frames in several places with some of its bytes.
+    /// Runs of its bytes in frames not shared out yet, plus scattered frames with some of its bytes.
     pub unshared: u32,
     pub first_ns: Option<u64>,
     pub last_ns: Option<u64>,
@@ -33,7 +33,7 @@ impl Open {
         last_ns: None,
     };
 
-    /// The same as [`Open::NEW`], in place.
+    /// Resets it to [`Open::NEW`] in place.
     #[inline]
     fn renew(&mut self) {
         let Self { operation, row, class, is_over, unshared, first_ns, last_ns } = self;
@@ -43,7 +43,7 @@ impl Open {
         (*first_ns, *last_ns) = (None, None);
     }
 
-    /// It has payload in so many frames, the last one of this time.
+    /// Counts frames with its payload, the last one at `time_ns`.
     #[inline]
     pub fn touch(&mut self, side: Side, frames: u32, time_ns: u64) {
         self.operation.sides[side as usize].frames += u64::from(frames);
@@ -54,7 +54,7 @@ impl Open {
     }
 }
 
-/// Where an operation stands.
+/// The state of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Open; index for [`Ops::at`].
@@ -65,13 +65,13 @@ pub(super) enum State {
     Gone,
 }
 
-/// Small record of an operation, kept as long as anything refers to it.
+/// Small record of an operation, kept while anything refers to it.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Serial number of the operation, so that a reused slot is not taken for it.
+    /// Serial number of the operation, which exposes a reused slot.
     serial: u64,
     state: State,
-    /// Runs of bytes that name it as their owner, and the connection's note of its latest operation.
+    /// Runs of bytes owned by it, plus the connection's note of its latest operation.
     references: u32,
 }
 
@@ -87,16 +87,16 @@ pub(super) struct Ops {
 
 const SLOT_BITS: u32 = 24;
 
-/// Operations of a row that have closed, and are known by nothing else. They have an [`OpId`] that no operation has.
+/// Closed operations of a row without individual records. Their [`OpId`] belongs to no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Closed {
     pub row: RowId,
-    /// How many, or [`Closed::MOST`] where they are more.
+    /// Their number, at most [`Closed::MOST`].
     pub count: u32,
 }
 
 impl Closed {
-    /// More than are told apart.
+    /// Largest number distinguished.
     pub const MOST: u32 = (1 << 15) - 1;
     const TAG: u64 = 1 << 63;
     const ROW_BITS: u32 = 48;
@@ -107,12 +107,12 @@ impl Closed {
         OpId(Self::TAG | u64::from(self.count) << Self::ROW_BITS | self.row.0)
     }
 
-    /// Returns the id with the number that its row has from here on, if it is no operation's, and otherwise as it is.
+    /// Returns the id with its row's new number if it stands for closed operations; otherwise the id itself.
     pub fn renumbered(op: OpId, number: &impl Fn(RowId) -> RowId) -> OpId {
         Self::of(op).map_or(op, |closed| Self { row: number(closed.row), ..closed }.op())
     }
 
-    /// Returns what the id stands for, if it is no operation's.
+    /// Returns the closed operations that the id stands for, if any.
     #[inline]
     pub fn of(op: OpId) -> Option<Self> {
         let row = RowId(op.0 & ((1 << Self::ROW_BITS) - 1));
@@ -120,7 +120,7 @@ impl Closed {
     }
 }
 
-/// Adds an item, and doubles the capacity if there is no room: from one on, as most connections have one operation at a time.
+/// Adds an item, doubling a full capacity from 1 on, as most connections have one operation at a time.
 fn push_doubling<T>(items: &mut Vec<T>, item: T) {
     if items.len() == items.capacity() {
         items.reserve_exact(items.len().max(1));
@@ -133,7 +133,7 @@ fn slot_of(op: OpId) -> usize {
 }
 
 impl Ops {
-    /// Opens an operation that something refers to so many times, whether it is open or not.
+    /// Opens an operation with this many references besides its being open.
     pub fn open(&mut self, references: u32) -> OpId {
         let index = if let Some(index) = self.free_open.pop() {
             if let Some(open) = self.open.get_mut(index as usize) {
@@ -158,19 +158,19 @@ impl Ops {
         OpId(fresh.serial << SLOT_BITS | u64::from(slot))
     }
 
-    /// Returns how many operations are open.
+    /// Returns the number of open operations.
     pub fn outstanding(&self) -> usize {
         self.open.len() - self.free_open.len()
     }
 
-    /// Returns how many bytes of memory they take.
+    /// Returns the memory they take, in bytes.
     #[inline]
     pub fn held(&self) -> usize {
         self.open.capacity() * (size_of::<Open>() + size_of::<u32>())
             + self.slots.capacity() * (size_of::<Slot>() + size_of::<u32>())
     }
 
-    /// Rows have other numbers from here on.
+    /// Replaces row ids after the tally renumbered its rows.
     pub fn renumber(&mut self, number: &impl Fn(RowId) -> RowId) {
         self.open.iter_mut().filter_map(|open| open.row.as_mut()).for_each(|row| *row = number(*row));
         for slot in &mut self.slots {
@@ -180,7 +180,7 @@ impl Ops {
         }
     }
 
-    /// Gives back room that no operation is in.
+    /// Frees unused memory.
     pub fn shrink(&mut self) {
         if self.free_open.len() == self.open.len() {
             (self.open, self.free_open) = (Vec::new(), Vec::new());
@@ -192,7 +192,7 @@ impl Ops {
         self.slots.get_mut(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS)
     }
 
-    /// Returns where the operation stands.
+    /// Returns the operation's state.
     #[inline]
     pub fn state(&self, op: OpId) -> State {
         let slot = self.slots.get(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS);
@@ -231,8 +231,7 @@ impl Ops {
         ids
     }
 
-    /// Something more refers to the operation, so many times. Returns its place among the open ones, for [`Ops::at`]; `None` where
-    /// it is not open.
+    /// Adds `times` references to the operation. Returns its index for [`Ops::at`]; `None` if it is not open.
     #[inline]
     pub fn hold(&mut self, op: OpId, times: u32) -> Option<u32> {
         let slot = self.slot(op)?;
@@ -240,7 +239,7 @@ impl Ops {
         if let State::Open(index) = slot.state { Some(index) } else { None }
     }
 
-    /// One reference fewer.
+    /// Removes one reference.
     pub fn forget(&mut self, op: OpId) {
         if let Some(slot) = self.slot(op) {
             slot.references = slot.references.saturating_sub(1);
@@ -251,7 +250,7 @@ impl Ops {
         }
     }
 
-    /// Takes an operation that is over, and shared out, out of the open ones.
+    /// Removes an operation from the open ones once it is over and shared out.
     #[inline]
     pub fn close(&mut self, op: OpId) -> Option<(RowId, &Open)> {
         let slot = self.slots.get_mut(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS)?;
@@ -266,7 +265,7 @@ impl Ops {
         }
         let answered = matches!(open.operation.outcome, Outcome::Ok | Outcome::Error);
         open.operation.latency_ns = match (open.first_ns, open.last_ns) {
-            // None where the clock was set back meanwhile.
+            // None if the clock was set back meanwhile.
             (Some(first), Some(last)) if answered => last.checked_sub(first),
             _ => None,
         };

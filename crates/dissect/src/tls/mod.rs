@@ -1,13 +1,11 @@
-//! TLS below a protocol: its records, and, where the keys are known, the protocol within them.
+//! TLS below a protocol: its records and, if the keys are known, the protocol within them.
 //!
-//! [`Layered`] is a decoder around a protocol's decoder. It passes everything on until the connection turns to TLS, and
-//! takes records from then on. A record that can be decrypted gives its content to an engine of its own, with the same
-//! protocol decoder; what that posts is woven into the postings of the records ([`weave`]). Records that cannot be
-//! decrypted are counted ([`records`]). Where the calls of the library that has sealed or opened them are known, those give the
-//! content in place of keys ([`calls`]).
+//! [`Layered`] is a decoder around a protocol's decoder. It passes everything on until the connection turns to TLS, and takes records
+//! from then on. A decrypted record passes its content to a separate engine with the same protocol decoder, and that engine's postings
+//! are woven into those of the records ([`weave`]). Records that cannot be decrypted are counted ([`records`]). Known calls of the
+//! library that sealed or opened the records give the content in place of keys ([`calls`]).
 //!
-//! Supported are TLS 1.2 and 1.3 with the suites in [`suite`], with secrets from a [`KeyLog`]. Early data of TLS 1.3 is
-//! not decrypted.
+//! Supports TLS 1.2 and 1.3 with the suites in [`suite`] and secrets from a [`KeyLog`]. Early data of TLS 1.3 is not decrypted.
 
 mod calls;
 mod crypt;
@@ -37,18 +35,18 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use weave::{OwnContent, Weave};
 
-/// A protocol's decoder, with TLS around it or not.
+/// A protocol's decoder, with or without TLS around it.
 #[derive(Debug)]
 pub(crate) struct Layered<D> {
-    /// Stepped directly without TLS.
+    /// Stepped directly if there is no TLS.
     decoder: D,
     keys: Option<Arc<KeyLog>>,
     secured: Option<Box<Secured>>,
-    /// What a TLS library was called with; absent where no calls are to be expected.
+    /// Calls of a TLS library; absent if none are expected.
     calls: Option<Box<Calls>>,
-    /// Nothing was decoded yet: the client may begin with TLS.
+    /// Nothing was decoded yet, so the client may begin with TLS.
     is_fresh: bool,
-    /// A proxy's header came before it.
+    /// A proxy header came first.
     is_proxied: bool,
 }
 
@@ -56,23 +54,23 @@ pub(crate) struct Layered<D> {
 #[derive(Debug)]
 struct Secured {
     tls: TlsLayer,
-    /// Of the content.
+    /// Streams of the content.
     streams: Streams,
 }
 
-/// The records, and what is held back of their content.
+/// The records, and their content that is held back.
 #[derive(Debug)]
 struct TlsLayer {
     session: TlsSession,
     records: Records,
     weaves: [Weave; 2],
-    /// Operations that are over but for postings that are held back.
+    /// Operations that are over except for postings held back.
     closing: VecDeque<Closing>,
     /// Content of the current record.
     text: Vec<u8>,
 }
 
-/// An operation to be closed when this many records of each direction are posted.
+/// An operation to close once this many records of each direction are posted.
 #[derive(Clone, Copy, Debug)]
 struct Closing {
     op: OpId,
@@ -85,18 +83,17 @@ impl<D: Decoder> Layered<D> {
         Self { decoder, keys, secured: None, calls: None, is_fresh: !mid_stream, is_proxied: false }
     }
 
-    /// Returns where the last record ends that may begin an operation, and whose content a call of a TLS library is yet to tell, counted as
-    /// [`Self::hear`] counts.
+    /// Returns the end of the last record that may begin an operation and still waits for a TLS library's call, as [`Self::hear`] counts.
     pub(crate) fn awaited(&self) -> Option<(Side, u64)> {
         self.calls.as_ref()?.awaited()
     }
 
-    /// Calls of a TLS library are to be expected: from here on, its records wait for them.
+    /// Makes records wait for calls of a TLS library from now on.
     pub(crate) fn expect_calls(&mut self) {
         self.calls.get_or_insert_default();
     }
 
-    /// So many bytes of `side` are about to come.
+    /// Counts bytes of `side` that are about to come.
     #[inline]
     pub(crate) fn hear(&mut self, side: Side, len: u64) {
         if let Some(calls) = &mut self.calls {
@@ -104,7 +101,7 @@ impl<D: Decoder> Layered<D> {
         }
     }
 
-    /// Takes in a part of what a call has moved.
+    /// Takes in part of the bytes that a call moved.
     pub(crate) fn call<R: Reader>(&mut self, part: ClearPart, reader: &mut R) {
         let Some(calls) = &mut self.calls else { return };
         let side = part.side;
@@ -114,7 +111,7 @@ impl<D: Decoder> Layered<D> {
         }
     }
 
-    /// The connection is over: posts what is held back.
+    /// Posts everything held back, at the end of the connection.
     pub(crate) fn settle_all<R: Reader>(&mut self, reader: &mut R) {
         let Some(Secured { tls, streams }) = self.secured.as_deref_mut() else { return };
         let mut inner = Driver::new(&mut self.decoder, streams);
@@ -133,7 +130,7 @@ impl<D: Decoder> Layered<D> {
         }
     }
 
-    /// Gives back room that nothing is in.
+    /// Frees unused memory.
     pub(crate) fn shrink(&mut self) {
         if let Some(Secured { tls, streams }) = self.secured.as_deref_mut() {
             streams.shrink();
@@ -141,7 +138,7 @@ impl<D: Decoder> Layered<D> {
         }
     }
 
-    /// Takes in the header of a proxy, an operation of its own that nothing answers; `None` where there is none.
+    /// Takes in a proxy header as an unanswered operation; `None` if there is none.
     #[cold]
     fn proxy<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Option<Step> {
         let len = match proxy::Header::of(input.bytes) {
@@ -258,17 +255,17 @@ impl<D: Decoder> Decoder for Layered<D> {
     }
 }
 
-/// When an operation began, beside the others.
+/// The start of an operation relative to the open ones.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// After all that are open.
+    /// After all of them.
     Latest,
-    /// Before some that are open: it is known of late.
+    /// Before some of them, because it became known late.
     Earlier,
 }
 
 impl Secured {
-    /// Returns how many bytes of memory it holds, roughly.
+    /// Returns the approximate memory held, in bytes.
     fn held(&self) -> usize {
         let TlsLayer { weaves, closing, text, .. } = &self.tls;
         size_of::<Self>()
@@ -278,7 +275,7 @@ impl Secured {
             + weaves.iter().map(Weave::held_bytes).sum::<usize>()
     }
 
-    /// One record.
+    /// Takes in one record.
     fn step<D: Decoder, R: Reader>(
         &mut self,
         (decoder, calls): (&mut D, Option<&mut Calls>),
@@ -291,7 +288,7 @@ impl Secured {
 }
 
 impl TlsLayer {
-    /// One record.
+    /// Takes in one record.
     fn step<D: Decoder, R: Reader>(
         &mut self,
         (inner, calls): (&mut Driver<'_, D>, Option<&mut Calls>),
@@ -321,7 +318,7 @@ impl TlsLayer {
                 calls.ignore();
             }
             if calls.is_waiting(side) {
-                // Keys that came late open what follows.
+                // Late keys open the following records.
                 let mut events = Vec::new();
                 calls.seal(side, &mut events);
                 self.apply(inner, events, out);
@@ -360,7 +357,7 @@ impl TlsLayer {
         Ok(Step::Progress)
     }
 
-    /// Takes in what the calls so far tell.
+    /// Applies everything the calls so far show.
     fn tell<D: Decoder, R: Reader>(&mut self, inner: &mut Driver<'_, D>, calls: &mut Calls, out: &mut Out<'_, R>) {
         let mut events = Vec::new();
         calls.tell(&mut events);
@@ -408,7 +405,7 @@ impl TlsLayer {
         }
     }
 
-    /// A record whose content nobody tells.
+    /// Pushes a record with unknown content.
     fn sealed<R: Reader>(&mut self, side: Side, layout: Opened, kind: u8, out: &mut Out<'_, R>) {
         if (side, kind) == (Side::Response, APPLICATION_DATA)
             && let Some(op) = self.records.end_handshake()
@@ -421,13 +418,12 @@ impl TlsLayer {
         weave.play(out);
     }
 
-    /// Some content of `side` was decoded.
+    /// Returns whether `side` has any decoded content.
     fn is_decrypting(&self, side: Side) -> bool {
         self.weaves[side as usize].end() > 0
     }
 
-    /// A record of application data, whose content `decode` decodes. The server's says that the handshake is over, if
-    /// nothing did so far.
+    /// Pushes a record of application data, whose content `decode` decodes. The server's first one ends the handshake unless it has ended.
     fn data<R: Reader>(
         &mut self,
         side: Side,
@@ -439,7 +435,7 @@ impl TlsLayer {
         self.feed(side, out, decode);
     }
 
-    /// A record of application data, whose content is yet to be decoded.
+    /// Pushes a record of application data whose content is decoded later.
     fn begin_data<R: Reader>(&mut self, side: Side, layout: Opened, out: &mut Out<'_, R>) {
         if side == Side::Response
             && let Some(op) = self.records.end_handshake()
@@ -449,7 +445,7 @@ impl TlsLayer {
         self.weaves[side as usize].push(layout, None);
     }
 
-    /// A record that is TLS's own: of the handshake, or, where it is of the `session`, an operation that is not counted.
+    /// Pushes a record without application data: part of the handshake or, with a `session`, an operation that does not count.
     fn own<R: Reader>(&mut self, side: Side, layout: Opened, session: Option<Order>, out: &mut Out<'_, R>) {
         let field = records::content_name(layout.kind);
         if let Some(order) = session {
@@ -481,7 +477,7 @@ impl TlsLayer {
         weave.play(out);
     }
 
-    /// Lets `decode` put content on the tape of `side`, and posts as much as is complete.
+    /// Lets `decode` put content on the tape of `side`, and posts all complete records.
     fn feed<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>, decode: impl FnOnce(&mut Recorder<'_, '_, R>)) {
         let weave = &mut self.weaves[side as usize];
         decode(&mut Recorder::append(out, &mut weave.tape));
@@ -500,7 +496,7 @@ impl TlsLayer {
         self.settle(OUTSTANDING, out);
     }
 
-    /// Closes what is over and posted, and the earliest of more than `limit` that are not.
+    /// Closes operations that are over and posted, and the earliest of the others if there are more than `limit`.
     fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
         while let Some(&Closing { op, outcome, after }) = self.closing.front() {
             let is_posted = Side::BOTH.iter().all(|&side| after[side as usize] <= self.weaves[side as usize].posted());
@@ -512,7 +508,7 @@ impl TlsLayer {
         }
     }
 
-    /// What follows in `side` does not continue the content before it.
+    /// Notes that the next content of `side` does not continue the earlier content.
     fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut Driver<'_, D>, side: Side, out: &mut Out<'_, R>) {
         self.feed(side, out, |recorder| inner.interrupt(side, recorder));
     }

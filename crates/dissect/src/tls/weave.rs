@@ -1,9 +1,8 @@
-//! Where the content of records lies among their headers, nonces and tags.
+//! Weaves the content of records between their headers, nonces and tags.
 //!
-//! The content of a direction is a stream of its own, decoded by an engine of its own, and what that posts runs on from
-//! record to record. On the wire a header, a nonce, a tag lie in between. So the postings are held on a tape until those
-//! for the whole content of a record are there, and then everything is posted in the order of the wire. What surrounds
-//! the content is shared by the operations in the record, as frame headers are.
+//! The content of a direction is a separate stream with a separate engine, whose postings continue across records. On the wire,
+//! headers, nonces and tags interrupt it. So a tape holds the postings until they cover a record's whole content; then everything is
+//! posted in wire order. The operations in a record share the bytes around the content, as they share frame headers.
 
 use super::records::{APPLICATION_DATA, content_name};
 use super::session::Opened;
@@ -12,15 +11,14 @@ use overhead_decode::{OpId, Out, Reader, Shares};
 use overhead_model::Account;
 use std::collections::VecDeque;
 
-/// A record between the engine of the content and the reader.
 #[derive(Clone, Copy, Debug)]
 struct Laid {
     layout: Opened,
-    /// A content that is not on the tape.
+    /// Content that is not on the tape.
     own: Option<OwnContent>,
 }
 
-/// A content that is posted as a whole, to one operation.
+/// Content posted whole, to one operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnContent {
     op: OpId,
@@ -29,12 +27,12 @@ pub(super) struct OwnContent {
 }
 
 impl OwnContent {
-    /// A handshake message or an alert, with its name.
+    /// Returns a handshake message or an alert, with its name.
     pub fn of_tls((op, field): (OpId, &'static str)) -> Self {
         Self { op, account: Account::Tls, field }
     }
 
-    /// What cannot be read, of a record of this type.
+    /// Returns the unreadable content of a record of this type.
     pub fn sealed(op: OpId, kind: u8) -> Self {
         if kind == APPLICATION_DATA {
             Self { op, account: Account::Unknown, field: "ciphertext" }
@@ -44,20 +42,19 @@ impl OwnContent {
     }
 }
 
-/// One direction.
 #[derive(Debug, Default)]
 pub(super) struct Weave {
     pub tape: Tape,
     records: VecDeque<Laid>,
-    /// Bytes of the records that wait.
+    /// Bytes of the waiting records.
     held: u64,
     /// Records posted.
     posted: u64,
     /// Bytes of the tape posted.
     played: u64,
-    /// Bytes of content that calls have told, or left out.
+    /// Bytes of content that calls have covered or left out.
     told: u64,
-    /// What [`Out`] is to know between two calls: whom it charges, and how many groups are open.
+    /// State of [`Out`] between two calls: the operation it charges, and the number of open groups.
     current: Option<OpId>,
     depth: u32,
     owners: Vec<(OpId, u64)>,
@@ -65,30 +62,29 @@ pub(super) struct Weave {
 }
 
 impl Weave {
-    /// Everything that came in is posted.
+    /// Returns whether everything is posted.
     pub fn is_idle(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Returns how many bytes of memory it holds, roughly.
+    /// Returns the approximate memory held, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.tape.held_bytes() + self.records.capacity() * size_of::<Laid>()
     }
 
-    /// The next record, whose content is put on the tape now or later, or which is posted to an operation of its own.
+    /// Adds the next record. Its content goes on the tape now or later, or is posted to one operation, `own`.
     pub fn push(&mut self, layout: Opened, own: Option<OwnContent>) {
         self.held += layout.total();
         self.records.push_back(Laid { layout, own });
     }
 
-    /// Bytes between the next one to be posted and the content of a record that is pushed next.
+    /// Returns the distance from the next byte to post to the content of a record pushed next.
     pub fn ahead(&self, layout: Opened) -> u64 {
         let (before, _) = surroundings(layout);
         self.held + before.iter().map(|(_, len)| len).sum::<u64>()
     }
 
-    /// The next `len` bytes of content are told: gives where they lie, in bytes ahead of the next one to be posted, and how many
-    /// lie there.
+    /// Locates the next `len` bytes of content in the records: returns pairs of distance from the next byte to post, and length.
     pub fn tell(&mut self, len: u64) -> Vec<(u64, u64)> {
         let (from, to) = (self.told, self.told + len);
         self.told = to;
@@ -111,23 +107,22 @@ impl Weave {
         spans
     }
 
-    /// Number of the record up to which all must be posted before everything pushed so far is.
+    /// Returns the number of records that must be posted before everything pushed so far is.
     pub fn end(&self) -> u64 {
         self.posted + self.records.len() as u64
     }
 
-    /// Number of the record up to which all must be posted before everything on the tape is, once it was played as far
-    /// as possible: what is left of it lies in one record.
+    /// Returns the number of records that must be posted before the whole tape is. The tape was played as far as possible, so its rest lies
+    /// in one record.
     pub fn end_of_tape(&self) -> u64 {
         self.posted + u64::from(self.tape.recorded() > self.played)
     }
 
-    /// Records posted so far.
     pub fn posted(&self) -> u64 {
         self.posted
     }
 
-    /// Posts the records whose content is decoded.
+    /// Posts the records with decoded content.
     pub fn play<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let mut aside = out.aside(self.current, self.depth);
         while let Some(&record) = self.records.front() {
@@ -143,7 +138,7 @@ impl Weave {
         (self.current, self.depth) = (aside.current(), aside.depth());
     }
 
-    /// Posts a record with what is on the tape for it.
+    /// Posts a record with its content from the tape.
     fn post_shared<R: Reader>(&mut self, layout: Opened, out: &mut Out<'_, R>) {
         let mut player = self.tape.play();
         let content = layout.content as u64;
@@ -165,13 +160,13 @@ impl Weave {
 }
 
 impl Opened {
-    /// Returns how the record is laid out where nothing of its fragment can be told apart.
+    /// Returns the layout of a record whose fragment cannot be divided.
     pub fn closed(self) -> Self {
         let content = self.explicit + self.content + self.type_bytes + self.padding + self.tag;
         Self { kind: self.kind, explicit: 0, content, type_bytes: 0, padding: 0, tag: 0 }
     }
 
-    /// Bytes of the record on the wire.
+    /// Returns the length of the record on the wire.
     fn total(self) -> u64 {
         let (before, after) = surroundings(self);
         self.content as u64 + before.iter().chain(&after).map(|(_, len)| len).sum::<u64>()
@@ -192,7 +187,7 @@ fn post_own<R: Reader>(own: OwnContent, layout: Opened, out: &mut Out<'_, R>) {
 
 type Fields<const N: usize> = [(&'static str, u64); N];
 
-/// Fields before and after the content.
+/// Returns the fields before and after the content.
 fn surroundings(layout: Opened) -> (Fields<4>, Fields<3>) {
     let before =
         [("record type", 1), ("record version", 2), ("record length", 2), ("explicit nonce", layout.explicit as u64)];
