@@ -1,26 +1,26 @@
-//! What a connection's frames come to, whomever their bytes are for.
+//! Totals of a connection's frames, whatever operations they belong to.
 
 use crate::limits;
 use crate::packet::Headers;
 use overhead_model::record::TcpTotals;
 
-/// Counts of frames and of what is in them.
+/// Counts of frames and their content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub frames: u64,
-    /// Of them, those of turns that came again.
+    /// Frames of repeated turns among them.
     pub recalled: u64,
     pub wire_bytes: u64,
-    /// Frames with payload, and without.
+    /// Frames with payload and without.
     pub payload_frames: u64,
     control_frames: u64,
-    /// Payload, repeats included.
+    /// Payload bytes, including repeats.
     payload_bytes: u64,
-    /// Absent where there is nothing of the kind, as in most connections.
+    /// Absent without any, as on most connections.
     rare: Option<Box<Rare>>,
 }
 
-/// What few connections have any of; see [`TcpTotals`].
+/// Counts that few connections need; see [`TcpTotals`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rare {
     pub retransmitted_bytes: u64,
@@ -32,7 +32,7 @@ pub struct Rare {
 }
 
 impl Counts {
-    /// Counts a frame with a whole segment, of these lengths.
+    /// Counts a frame with a whole segment of these lengths.
     #[inline]
     pub fn frame(&mut self, headers: Headers, payload_len: usize) {
         self.frames += 1;
@@ -40,7 +40,7 @@ impl Counts {
         self.segment(headers, payload_len as u32, 1);
     }
 
-    /// Counts the payload of a segment that came in so many frames, or that it has none.
+    /// Counts the payload of a segment, if any, that came in this many frames.
     #[inline]
     pub fn segment(&mut self, headers: Headers, payload_len: u32, frames: u32) {
         if payload_len > 0 {
@@ -49,18 +49,18 @@ impl Counts {
         } else {
             self.control_frames += 1;
         }
-        // A packet of several fragments was cut to size already, and a stream in no packets is not.
+        // A fragmented packet was already cut to size, and a stream without packets needs no cutting.
         if headers.ip > 0 && headers.ip + headers.tcp + payload_len > limits::ETHERNET_MTU && frames == 1 {
             self.oversize(headers, payload_len);
         }
     }
 
-    /// Returns how many bytes of payload were on the wire and not captured.
+    /// Returns the payload bytes that were on the wire but not captured.
     pub fn snapped_bytes(&self) -> u64 {
         self.rare.as_ref().map_or(0, |rare| rare.snapped_bytes)
     }
 
-    /// Counts a frame that no Ethernet carries in one piece, and the headers of the further pieces.
+    /// Counts a frame too long for one Ethernet frame, and the headers of its further pieces.
     #[cold]
     fn oversize(&mut self, Headers { link, ip, tcp }: Headers, payload_len: u32) {
         let room = limits::ETHERNET_MTU.saturating_sub(ip + tcp);
@@ -74,13 +74,12 @@ impl Counts {
         rare.oversize_longest_bytes = rare.oversize_longest_bytes.max(u64::from(ip + tcp + payload_len));
     }
 
-    /// Returns the counts of what few connections have any of, to be added to.
+    /// Returns the rare counts, to be added to.
     pub fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
 
-    /// Adds what a turn comes to that came so many times again, once at least. Of what is rare, only frames that are too long
-    /// are in turns.
+    /// Adds `times` repetitions of a turn, at least one. The only rare counts in turns are those of oversize frames.
     pub fn add_turns(&mut self, part: &Self, times: u64) {
         self.frames += part.frames * times;
         self.recalled += part.frames * times;
@@ -96,7 +95,6 @@ impl Counts {
         }
     }
 
-    /// Returns the totals of one connection.
     pub fn totals(&self) -> TcpTotals {
         let rare = self.rare.as_deref().copied().unwrap_or_default();
         TcpTotals {

@@ -1,20 +1,20 @@
-//! What a payload is to be that is like another one of its length: its mask.
+//! Masks: patterns for payloads of the same length.
 
-/// What a payload of a certain length is to be, in words of sixteen bytes of which bits may be free to differ.
+/// A pattern for payloads of one length, in words of sixteen bytes with bits that may differ.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// Where no bit is fixed, there is none; those that are there may overlap.
+    /// Words without fixed bits are left out; the others may overlap.
     words: Box<[Word]>,
 }
 
-/// What a word is to be, and the bits in which it is to be it. In halves, which vector instructions take together.
+/// A word's value and its fixed bits, in halves that vector instructions take together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Word {
     value: [u64; 2],
     mask: [u64; 2],
-    /// The low halves of bytes that are to be digits. Their high halves are in the mask.
+    /// The low halves of bytes that must be digits. The mask covers their high halves.
     digits: [u64; 2],
-    /// Where it begins.
+    /// Its start.
     at: usize,
 }
 
@@ -22,7 +22,7 @@ struct Word {
 const WORD: usize = 16;
 
 impl Pattern {
-    /// Of this payload, with these bits fixed, and the low halves of digits.
+    /// Returns the pattern of this payload, with these fixed bits, and the low halves of digits.
     pub fn new(payload: &[u8], mask: &[u8], digits: &[u8]) -> Self {
         let at_place = |at: usize| {
             let [value, mask, digits] = [payload, mask, digits].map(|bytes| halves(bytes, at).unwrap_or(short(bytes)));
@@ -37,11 +37,11 @@ impl Pattern {
         Self { words: words.into() }
     }
 
-    /// Returns whether a payload of the same length is like it.
+    /// Returns whether a payload of the same length matches.
     #[inline(always)]
     pub fn matches(&self, payload: &[u8]) -> bool {
         if payload.len() < WORD {
-            // There is one word at most.
+            // There is at most one word.
             let short = short(payload);
             return are_like(&self.words, |_| Some(short));
         }
@@ -49,10 +49,10 @@ impl Pattern {
     }
 }
 
-/// Returns whether words are what they are to be, which `found` gives by their places.
+/// Returns whether the words match those that `found` returns for their positions.
 #[inline]
 fn are_like(words: &[Word], found: impl Fn(usize) -> Option<[u64; 2]>) -> bool {
-    // What is more than 9 comes to 16 and more where 6 is added.
+    // Adding 6 takes values above 9 to at least 16.
     let (mut differ, mut and_six) = ([0; 2], [0; 2]);
     for word in words {
         let Some(found) = found(word.at) else { return false };
@@ -64,7 +64,7 @@ fn are_like(words: &[Word], found: impl Fn(usize) -> Option<[u64; 2]>) -> bool {
     differ == [0; 2] && (and_six[0] | and_six[1]) & 0x1010_1010_1010_1010 == 0
 }
 
-/// Returns the sixteen bytes from a place on, in halves.
+/// Returns sixteen bytes, in halves.
 #[inline]
 pub fn halves(bytes: &[u8], at: usize) -> Option<[u64; 2]> {
     let word: &[u8; WORD] = bytes.get(at..)?.first_chunk()?;
@@ -72,19 +72,19 @@ pub fn halves(bytes: &[u8], at: usize) -> Option<[u64; 2]> {
     Some([u64::from_le_bytes(*one), u64::from_le_bytes(*other)])
 }
 
-/// Returns all bytes, where they are fewer than those of a word.
+/// Returns all bytes, if they are fewer than a word.
 #[inline(always)]
 fn short(bytes: &[u8]) -> [u64; 2] {
     [bytes.first_chunk().map_or(0, |first| u64::from_le_bytes(*first)), last_word(bytes)]
 }
 
-/// Returns the last sixteen bytes in halves, or as many as there are.
+/// Returns up to the last sixteen bytes, in halves.
 #[inline(always)]
 pub fn last_halves(bytes: &[u8]) -> [u64; 2] {
     bytes.len().checked_sub(WORD).and_then(|at| halves(bytes, at)).unwrap_or_else(|| short(bytes))
 }
 
-/// The last eight bytes, or as many as there are: the same bytes in the same places for all of one length.
+/// Returns up to the last eight bytes, in an order that depends only on the length of the payload.
 #[inline]
 fn last_word(bytes: &[u8]) -> u64 {
     if let Some(last) = bytes.last_chunk() {
@@ -100,7 +100,7 @@ fn last_word(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Every byte in every place, of payloads shorter and longer than a word.
+    /// Tests every byte at every position, in payloads shorter and longer than a word.
     #[test]
     fn digits_are_those_bytes_and_no_others() {
         for len in 1..20 {

@@ -1,23 +1,23 @@
-//! Connections that were met in their midst: whether answers are those to the requests that they are paired with.
+//! Connections joined midway: detects answers paired with the wrong requests.
 //!
-//! Where answers come in the order of their requests and say nothing of them, an answer to a request that was not captured goes to the
-//! next one, and so does each that follows until the client waits for all. An answer too many tells; so does a client that never waits,
-//! of which nothing can be told.
+//! If answers come in request order and do not identify their requests, the answer to an uncaptured request goes to the next one. Every
+//! later answer shifts too, until the client waits for all of them. A surplus answer reveals this; so does a client that never waits,
+//! whose pairing cannot be verified.
 
 use super::{Flow, Stage};
 use overhead_decode::Note;
 use overhead_model::{Protocol, Side};
 
-/// What is known of the pairing on such a connection.
+/// What is known about the pairing on such a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Midst {
-    /// A request that was seen has its answer, or that of another.
+    /// A captured request has its answer, or another request's.
     is_paired: bool,
-    /// All requests that were seen were answered at some time.
+    /// At some time, all captured requests were answered.
     is_drained: bool,
 }
 
-/// What the books have come to before a segment.
+/// State of the books before a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Before {
     operations: u64,
@@ -25,15 +25,14 @@ pub(super) struct Before {
 }
 
 impl Midst {
-    /// Returns what there is to watch on a connection of `protocol`: nothing where more than their order tells which answer is whose,
-    /// or servers may speak first.
+    /// Returns the watch for a connection of `protocol`; `None` if answers are paired by more than their order, or servers may speak first.
     pub fn of(protocol: Protocol) -> Option<Self> {
         matches!(protocol, Protocol::Resp | Protocol::Memcache | Protocol::Ssdb).then(Self::default)
     }
 }
 
 impl Flow {
-    /// Returns what is to be compared behind a segment of `side`; `None` where nothing is.
+    /// Returns the state to compare after a segment of `side`; `None` if there is nothing to compare.
     #[inline]
     pub(super) fn before(&self, side: Side) -> Option<Before> {
         if side == Side::Request || self.midst.is_none() {
@@ -42,17 +41,17 @@ impl Flow {
         Some(Before { operations: self.book.operations(), unmatched: self.book.unmatched() })
     }
 
-    /// Returns whether what is watched can only be told by answers without a request from here on, which no turn has.
+    /// Returns whether only an answer without a request, which no turn has, can still reveal wrong pairing.
     #[inline]
     pub(super) fn is_past_midst(&self) -> bool {
         let is_known = |midst: Midst| midst.is_paired && midst.is_drained;
         matches!(self.stage, Stage::Decoding(_)) && self.midst.is_none_or(is_known)
     }
 
-    /// A segment of the server was taken in.
+    /// Compares the books after a segment of the server.
     #[cold]
     pub(super) fn compare(&mut self, before: Before) {
-        // What was lost leaves answers alone, too.
+        // Lost requests leave answers without a request too.
         let is_whole = self.counts.snapped_bytes() == 0 && self.halves.iter().all(|half| half.hole_bytes() == 0);
         let Some(midst) = self.midst.as_mut().filter(|_| is_whole) else { return self.midst = None };
         midst.is_paired |= self.book.operations() > before.operations;
@@ -62,7 +61,7 @@ impl Flow {
         }
     }
 
-    /// The connection is over.
+    /// Notes, at the end of the connection, that the pairing may be wrong if the client never waited.
     pub(super) fn leave_midst(&mut self) {
         if self.midst.is_some_and(|midst| midst.is_paired && !midst.is_drained) {
             self.book.note_once(Note::Shifted);

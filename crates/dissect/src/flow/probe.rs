@@ -1,19 +1,17 @@
-//! A byte sent into a window of 0 (RFC 9293 section 3.8.6.1).
+//! A byte sent into a zero window (RFC 9293 section 3.8.6.1).
 //!
-//! The receiver has no room for it and, as a rule, drops it; it comes again with what follows once there is room. Then the
-//! probe was a control frame. If the receiver took it after all, an acknowledgment or a segment behind it says so, and it was
-//! payload. Which of the two is not known when it is sent.
+//! The receiver has no room for it and usually drops it; the sender repeats it with later data once there is room. Then the probe was a
+//! control frame. If the receiver did take it, a later acknowledgment or segment shows this, and it was payload. The outcome is unknown
+//! at the time of the probe.
 
 use super::Flow;
 use crate::packet::{Headers, Segment};
 use overhead_model::{Account, Side, Tally};
 
-/// A probe whose fate is open.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
-    /// Offset of its byte.
     offset: u64,
-    /// The byte, where it was captured.
+    /// The byte, if it was captured.
     byte: Option<u8>,
     time_ns: u64,
     /// Number of its frame in the capture.
@@ -24,7 +22,7 @@ pub struct Probe {
 }
 
 impl Flow {
-    /// Takes in a segment that is a probe, and decides on an earlier one; true where this was one.
+    /// Takes in a segment that may be a probe, and decides on an earlier probe. Returns whether this was one.
     pub(super) fn probe<T: Tally>(
         &mut self,
         side: Side,
@@ -57,7 +55,7 @@ impl Flow {
         true
     }
 
-    /// The receiver acknowledged what `side` sent: that may have been a probe.
+    /// Accepts a probe that the receiver has acknowledged.
     pub(super) fn probe_acknowledged<T: Tally>(&mut self, side: Side, tally: &mut T) {
         let acked = self.halves[side as usize].acked();
         if self.probes[side as usize].as_ref().is_some_and(|probe| acked > probe.offset) {
@@ -65,7 +63,7 @@ impl Flow {
         }
     }
 
-    /// The byte was dropped: its frame was control.
+    /// Treats the probe as dropped: its frame was control.
     pub(super) fn reject_probe<T: Tally>(&mut self, side: Side, tally: &mut T) {
         let Some(probe) = self.probes[side as usize].take() else { return };
         self.counts.rare().retransmitted_bytes += 1;
@@ -75,7 +73,7 @@ impl Flow {
         self.book.at(here.0, here.1);
     }
 
-    /// The byte was taken: it is payload like any other.
+    /// Treats the probe as taken: its byte is ordinary payload.
     pub(super) fn accept_probe<T: Tally>(&mut self, side: Side, tally: &mut T) {
         let next = self.halves[side as usize].next();
         let Some(probe) = self.probes[side as usize].take_if(|probe| probe.offset == next) else { return };

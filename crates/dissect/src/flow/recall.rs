@@ -1,4 +1,4 @@
-//! Where a connection takes frames in by what it remembers of turns like theirs; see [`memo`](super::memo).
+//! Takes in frames by memory of earlier turns like theirs; see [`memo`](super::memo).
 
 use super::half::{Acked, Half};
 use super::memo::{LEARN_AFTER, Match, Memo, Quiet};
@@ -9,19 +9,18 @@ use crate::ledger::Owner;
 use crate::packet::{Bare, Segment};
 use overhead_model::{Account, Side, Tally};
 
-/// What a connection remembers of its turns.
+/// A connection's memory of its turns.
 #[derive(Debug)]
 pub enum Memory {
-    /// Nothing, now and later.
+    /// No memory, now or later.
     Off,
-    /// Nothing yet; later, turns that connections have in common.
+    /// No memory yet; later, the turns that connections share.
     Later(Turns),
-    /// These.
     On(Box<Memo>),
 }
 
 impl Memory {
-    /// Remembers turns once there are some, where that is wanted, and shares them.
+    /// Returns a memory that later keeps and shares turns, or none without `turns`.
     pub fn new(turns: Option<Turns>) -> Self {
         turns.map_or(Self::Off, Self::Later)
     }
@@ -32,8 +31,8 @@ impl Memory {
 }
 
 impl Flow {
-    /// Takes a segment in that goes on with a turn like one before, or begins one, and returns whether it has. Any other goes the
-    /// general way: see [`Flow::segment`]. The sender's end is the lesser of both, or it is not.
+    /// Takes in a segment that continues or begins a turn like an earlier one, and returns whether it did. Any other segment takes the
+    /// general path: see [`Flow::segment`]. `is_from_lesser`: the sender's address is the lesser of the two.
     #[inline]
     pub fn recall<T: Tally>(&mut self, is_from_lesser: bool, bare: &Bare<'_>, number: u64, tally: &mut T) -> bool {
         let side = if is_from_lesser == self.is_client_lesser { Side::Request } else { Side::Response };
@@ -47,7 +46,7 @@ impl Flow {
             && self.matches(side, bare, number, tally)
     }
 
-    /// A connection that remembers nothing yet has a turn that others in its state know, and from then on remembers what it has itself.
+    /// Starts the memory of a connection if a segment begins a turn shared by others in its state. Returns whether it does.
     #[inline(never)]
     fn begins_shared(&mut self, side: Side, bare: &Bare<'_>) -> bool {
         let (Memory::Later(turns), Stage::Decoding(decoding)) = (&self.memory, &self.stage) else { return false };
@@ -63,12 +62,12 @@ impl Flow {
         begins
     }
 
-    /// A segment goes the general way next. What waits of a turn goes first; and it may be part of one to be learnt.
+    /// Prepares for a segment on the general path: waiting frames of a turn go first, and the segment may be part of a turn to learn.
     pub(super) fn divert<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
         let Memory::On(memo) = &mut self.memory else { return };
         let is_learning = memo.is_learning();
         if tally.listener().is_some() {
-            // All that the listener hears goes the general way, and nothing of it is learnt.
+            // Everything the listener hears takes the general path, and nothing of it is learnt.
             if is_learning {
                 self.stop_learning();
             } else {
@@ -97,7 +96,7 @@ impl Flow {
         }
     }
 
-    /// Returns whether a segment only goes on with what came before it.
+    /// Returns whether a segment directly continues what came before it.
     #[inline]
     fn follows(&self, side: Side, bare: &Bare<'_>) -> bool {
         let (half, other) = (&self.halves[side as usize], &self.halves[side.other() as usize]);
@@ -106,7 +105,7 @@ impl Flow {
             && (!bare.payload.is_empty() || other.is_acknowledged_by(bare.ack))
     }
 
-    /// Returns whether the segment goes on with a turn that is known, or begins one; if so, takes it in.
+    /// Takes in the segment if it continues or begins a known turn. Returns whether it does.
     #[inline]
     fn matches<T: Tally>(&mut self, side: Side, bare: &Bare<'_>, number: u64, tally: &mut T) -> bool {
         let Memory::On(memo) = &mut self.memory else { return false };
@@ -147,7 +146,7 @@ impl Flow {
         true
     }
 
-    /// Looks for a turn that others in its state have learnt.
+    /// Looks for a turn learnt by others in its state.
     #[inline(never)]
     fn find_shared<T: Tally>(&mut self, side: Side, bare: &Bare<'_>, version: u64, tally: &mut T) -> Match {
         let (Memory::On(memo), Stage::Decoding(decoding)) = (&mut self.memory, &self.stage) else { return Match::None };
@@ -155,8 +154,8 @@ impl Flow {
         memo.find_shared((side, bare), (version, feed), &mut self.book, &mut self.counts, tally)
     }
 
-    /// The turn under way goes on otherwise than those before: what was taken in of it goes the general way. Returns whether it
-    /// is to be learnt, which it may be where it goes on with so much payload of a side: a miss, for one, begins like a hit.
+    /// Sends the frames of a turn under way down the general path, because the turn continues differently. Returns whether to learn it,
+    /// which is possible if it continues with payload of this side and length: a cache miss, for example, begins like a hit.
     pub(super) fn fall_back<T: Tally>(&mut self, goes_on: Option<(Side, usize)>, tally: &mut T) -> bool {
         let Memory::On(memo) = &mut self.memory else { return false };
         memo.catch_up(&mut self.book);
@@ -196,10 +195,10 @@ impl Flow {
         is_learning
     }
 
-    /// A segment that goes the general way next may begin a turn to be learnt.
+    /// Begins to learn a turn with the next segment on the general path, if it is likely to come again.
     fn begin_to_learn(&mut self, side: Side, bare: &Bare<'_>, number: u64) {
         let Memory::On(memo) = &mut self.memory else { return };
-        // Unknown where something was under way.
+        // Unknown if something was under way.
         if let Quiet::In(version) = std::mem::replace(&mut memo.quiet, Quiet::Unknown)
             && memo.begin_learning(version, side, bare.payload.len())
         {
@@ -210,7 +209,7 @@ impl Flow {
         }
     }
 
-    /// A segment that goes the general way next is part of a turn that is being learnt, if it is like others.
+    /// Adds the next segment on the general path to the turn being learnt, or stops learning if the segment does not fit.
     fn learn_on(&mut self, side: Side, bare: Option<&Bare<'_>>, number: u64) {
         let Memory::On(memo) = &mut self.memory else { return };
         memo.quiet = Quiet::Unknown;
@@ -226,7 +225,7 @@ impl Flow {
         self.book.recorded();
     }
 
-    /// A segment with payload went the general way: where the turn being learnt is whole with it, the turn is kept.
+    /// Keeps the turn being learnt if a segment with payload has just completed it.
     #[inline]
     pub(super) fn learnt<T: Tally>(&mut self, tally: &mut T) {
         let is_time = self.counts.payload_frames >= LEARN_AFTER && self.is_answered() && self.is_past_midst();
@@ -252,12 +251,11 @@ impl Flow {
         }
     }
 
-    /// Returns how many frames were taken in by memory, of turns that came again.
+    /// Returns the number of frames taken in by memory.
     pub fn hits(&self) -> u64 {
         self.counts.recalled + if let Memory::On(memo) = &self.memory { memo.hits() } else { 0 }
     }
 
-    /// Forgets all turns.
     pub(super) fn forget<T: Tally>(&mut self, tally: &mut T) {
         if let Memory::On(memo) = &self.memory {
             let turns = memo.shared();
@@ -267,14 +265,13 @@ impl Flow {
         }
     }
 
-    /// What waits of a turn goes the general way, and all turns are told of and forgotten: what is tallied is as if nothing
-    /// were ever remembered.
+    /// Sends waiting frames down the general path, then reports and forgets all turns, so that the tally is the same as without a memory.
     pub fn forget_turns<T: Tally>(&mut self, tally: &mut T) {
         self.fall_back(None, tally);
         self.forget(tally);
     }
 
-    /// Tells the tally of what came again.
+    /// Reports repeated turns to the tally.
     pub fn tell<T: Tally>(&mut self, tally: &mut T) {
         if let Memory::On(memo) = &mut self.memory {
             memo.tell(&mut self.counts, tally);

@@ -1,4 +1,4 @@
-//! The bytes delivered last, as far as that needs no room: to tell whether a retransmission repeats or contradicts them.
+//! Digests of recently delivered bytes, which show whether a retransmission repeats or contradicts them.
 
 use super::mask::{halves, last_halves};
 use crate::limits;
@@ -9,7 +9,7 @@ const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A delivered segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecentSegment {
-    /// Offset, of which 32 bits tell as much as a sequence number does.
+    /// Low 32 bits of the offset, which identify as much as a sequence number does.
     start: u32,
     len: u32,
     digest: u32,
@@ -23,7 +23,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// `bytes` were delivered at `start`.
+    /// Remembers `bytes`, delivered at `start`.
     #[inline(always)]
     pub fn remember(&mut self, start: u64, bytes: &[u8]) {
         if let Some(piece) = self.kept.get_mut(usize::from(self.next)) {
@@ -32,7 +32,7 @@ impl Recent {
         self.next = (self.next + 1) % limits::RECENT as u8;
     }
 
-    /// Returns whether `bytes`, which are to lie at `start`, hold a remembered segment with other bytes than it had.
+    /// Returns whether `bytes` at `start` differ from a remembered segment within them.
     pub fn contradicts(&self, start: u64, bytes: &[u8]) -> bool {
         self.kept.iter().filter(|piece| piece.len > 0).any(|piece| {
             let from = piece.start.wrapping_sub(start as u32) as usize;
@@ -42,10 +42,10 @@ impl Recent {
     }
 }
 
-/// Bytes from which on they are summed up first: below, that costs more than it saves.
+/// Length from which summing words first pays off.
 const LONG: usize = 256;
 
-/// Returns a digest that any change of eight bytes shows in, but for one in 2^32.
+/// Returns a digest that misses a change of eight bytes only once in 2^32.
 #[inline(always)]
 fn digest(bytes: &[u8]) -> u32 {
     let mut digest = bytes.len() as u64;
@@ -62,7 +62,7 @@ fn digest(bytes: &[u8]) -> u32 {
     } else {
         sums(rounds).as_flattened().iter().for_each(|sum| add(*sum));
     }
-    // What is left is fewer than sixteen bytes behind these, and so among the last sixteen.
+    // The remainder is shorter than sixteen bytes, and so among the last sixteen.
     if let Some(next) = halves(rest, 0) {
         add(both(next));
     }
@@ -76,7 +76,7 @@ fn words(bytes: &[u8; 32]) -> [u64; 4] {
     [0, 1, 2, 3].map(|at| words.get(at).map_or(0, |word| u64::from_le_bytes(*word)))
 }
 
-/// Returns the sums of every fourth word, each with the sum of what it was on the way, which tells in what order the words are.
+/// Returns the sum of every fourth word, with the sum of its intermediate values, which depends on the order of the words.
 #[inline(never)]
 fn sums(pieces: &[[u8; 32]]) -> [[u64; 2]; 4] {
     let (mut sums, mut of_sums) = ([0_u64; 4], [0_u64; 4]);
@@ -110,7 +110,7 @@ mod tests {
             prop_assert_eq!(changed == bytes, digest(&changed) == digest(&bytes));
         }
 
-        /// Pieces in another order have the same sum.
+        /// Checks pieces in another order, which have the same sum.
         #[test]
         fn words_in_another_order_show(
             bytes in prop::collection::vec(any::<u8>(), 256..600),

@@ -293,8 +293,8 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
                 }
             }
             Free::Id(_) if to <= from => {}
-            // An id may have any value that is not in use, so all ids must be known. An id that two frames share, or an answer's id that no
-            // request of the turn has, could belong to a request of the next turn.
+            // The pattern allows any value for an id, so all ids must be known. An id that two frames share, or an answer's id that
+            // no request of the turn has, could belong to a request of the next turn.
             Free::Id(_) if !is_whole => return None,
             Free::Id(bits) => {
                 match frame.side {

@@ -1,4 +1,4 @@
-//! The turns that connections have learnt, each kept once: those of a service's connections are mostly the same.
+//! Keeps each learnt turn once: the connections of a service mostly have the same ones.
 
 use super::turn::{Frames, Turn};
 use crate::packet::Bare;
@@ -7,37 +7,37 @@ use overhead_model::Side;
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Turns that are shared at most: with eight each, as many as five hundred connections have that have none in common.
+/// Most shared turns: with eight each, enough for five hundred connections that have none in common.
 const MOST: usize = 4096;
-/// Those that begin alike, in whichever state.
+/// Most turns that begin alike, in any state.
 const ALIKE: usize = 16;
-/// Beginnings of which there are some.
+/// Most different beginnings.
 const COMMON: usize = 512;
 
-/// All of them, of one thread's connections.
+/// The shared turns of one thread's connections.
 #[derive(Clone, Debug, Default)]
 pub struct Turns(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     store: Mutex<Store>,
-    /// States are hashed with it.
+    /// Seeds the hashes of states.
     seed: RandomState,
 }
 
 #[derive(Debug, Default)]
 struct Store {
-    /// By their hashes.
+    /// By hash.
     all: FastMap<u64, Arc<Turn>>,
-    /// Those that leave the decoder as it was, with its state, by how they begin.
+    /// Turns that leave the decoder's state unchanged, with that state, by their beginning.
     by_start: FastMap<u32, Vec<(State, Arc<Turn>)>>,
 }
 
-/// What connections of a protocol remember, where it is the same: a hash of it.
+/// A hash of the decoder state that connections of a protocol may share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State(u64);
 
-/// Returns the direction and the length of the payload that a turn begins with.
+/// Returns the direction and payload length at the beginning of a turn, as one number.
 #[inline]
 pub fn looks(side: Side, payload_len: usize) -> u32 {
     (payload_len as u32) << 1 | side as u32
@@ -48,7 +48,7 @@ impl Turns {
         self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the turn as others have it, if they do; it is shared from now on, where there is room.
+    /// Returns an equal shared turn, or shares this one if there is room.
     pub fn share(&self, turn: Turn) -> Arc<Turn> {
         let mut store = self.store();
         let turns = &mut store.all;
@@ -57,7 +57,7 @@ impl Turns {
             return Arc::clone(known);
         }
         if turns.len() >= MOST {
-            // Some may have been forgotten by all.
+            // Drop turns that every connection has forgotten.
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         }
         let turn = Arc::new(turn);
@@ -67,13 +67,13 @@ impl Turns {
         turn
     }
 
-    /// Returns the state that is fed.
+    /// Returns the state that `feed` supplies.
     pub fn state(&self, feed: impl FnOnce(&mut DefaultHasher) -> bool) -> Option<State> {
         let mut hasher = self.0.seed.build_hasher();
         feed(&mut hasher).then(|| State(hasher.finish()))
     }
 
-    /// A turn was learnt in a state, and ends in it: it holds for all connections in that state.
+    /// Offers a turn that begins and ends in this state to all connections in it.
     pub fn publish(&self, state: State, turn: &Arc<Turn>) {
         let mut store = self.store();
         let by_start = &mut store.by_start;
@@ -84,8 +84,8 @@ impl Turns {
         }
     }
 
-    /// Returns a turn of a connection in the same state that these frames, and this one, are like the first ones of. The state is
-    /// asked for where there is such a turn in any.
+    /// Returns a turn learnt in the same state that begins with these frames and this one. Calls `state` only if such a turn exists in any
+    /// state.
     pub fn like(
         &self,
         before: &Frames,
@@ -104,7 +104,6 @@ impl Turns {
         alike.find_map(|(of, turn)| (*of == state).then(|| Arc::clone(turn)))
     }
 
-    /// Forgets all.
     pub fn clear(&self) {
         let mut store = self.store();
         (store.all, store.by_start) = (FastMap::default(), FastMap::default());

@@ -1,25 +1,25 @@
-//! What a connection comes to besides its operations.
+//! A connection's bytes outside its operations.
 
 use overhead_model::{Account, Amounts, Side, SideTotals};
 
-/// Handshake and teardown, and whatever precedes the first operation.
+/// Handshake and teardown, and everything before the first operation.
 #[derive(Debug, Default)]
 pub(super) struct Connect {
     frames: [u64; 2],
     /// Bytes of [`Account::Control`].
     control: [u64; 2],
-    /// Bytes of the other accounts, which few connections have any of: absent where there are none.
+    /// Bytes of the other accounts; absent if there are none, as on most connections.
     others: Option<Box<[Amounts; 2]>>,
 }
 
 impl Connect {
-    /// A frame of so many bytes.
+    /// Adds a frame with this many bytes.
     pub fn frame(&mut self, side: Side, account: Account, bytes: u64) {
         self.frames[side as usize] += 1;
         *self.amount(side, account) += bytes;
     }
 
-    /// Bytes of an account.
+    /// Returns the bytes of an account, to be added to.
     pub fn amount(&mut self, side: Side, account: Account) -> &mut u64 {
         match account {
             Account::Control => &mut self.control[side as usize],
@@ -27,7 +27,6 @@ impl Connect {
         }
     }
 
-    /// Exchanges client and server.
     pub fn swap_sides(&mut self) {
         self.frames.swap(0, 1);
         self.control.swap(0, 1);
@@ -36,7 +35,7 @@ impl Connect {
         }
     }
 
-    /// Returns all of it, by side.
+    /// Returns all bytes and frames, by side.
     pub fn totals(&self) -> [SideTotals; 2] {
         Side::BOTH.map(|side| {
             let mut amounts = self.others.as_ref().map_or(Amounts::ZERO, |others| others[side as usize]);

@@ -133,7 +133,7 @@ fn slot_of(op: OpId) -> usize {
 }
 
 impl Ops {
-    /// Opens an operation with this many references besides its being open.
+    /// Opens an operation with this many references.
     pub fn open(&mut self, references: u32) -> OpId {
         let index = if let Some(index) = self.free_open.pop() {
             if let Some(open) = self.open.get_mut(index as usize) {

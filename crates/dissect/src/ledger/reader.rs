@@ -1,4 +1,4 @@
-//! The books as a decoder sees them.
+//! A decoder's view of the books.
 
 #![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
 
@@ -7,7 +7,7 @@ use crate::limits;
 use overhead_decode::{Field, Free, Label, Note, OpId, Reader};
 use overhead_model::{Account, Outcome, PayloadAmounts, Protocol, RowKey, Side, Tally, Trace};
 
-/// The [`Reader`] that adds up: the fields of one operation in one frame first, and these into the books.
+/// A [`Reader`] that sums the fields of one operation in one frame before it enters them in the books.
 #[derive(Debug)]
 pub struct Ledger<'a, T: Tally> {
     book: &'a mut Book,
@@ -16,44 +16,44 @@ pub struct Ledger<'a, T: Tally> {
     sums: PendingSums,
 }
 
-/// Bytes of one operation in one frame that are in no books yet.
+/// Bytes of one operation in one frame, not entered in the books yet.
 #[derive(Debug)]
 struct PendingSums {
     side: Side,
-    /// [`NOBODY`] where nothing is added up.
+    /// [`NOBODY`] if there are none.
     op: OpId,
     whose: Whose,
     amounts: PayloadAmounts,
-    /// How many bytes may be added up in all, and how many of these are still missing. With the last one, the frame ends, or
-    /// somebody waits for it: they are to be entered.
+    /// How many bytes may be summed in all, and how many of these are left. At 0, the frame ends or a deferred charge is due, and the sums
+    /// must be entered.
     most: u64,
     room: u64,
 }
 
 impl PendingSums {
-    /// Returns how many bytes were added up.
+    /// Returns the number of bytes summed.
     #[inline]
     fn len(&self) -> u64 {
         self.most - self.room
     }
 }
 
-/// Whose bytes are in the books.
+/// The owner of bytes in the books.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Whose {
-    /// An operation's: its place among the open ones.
+    /// An operation: its index among the open ones.
     Open(u32),
-    /// The connection's, for their operation is not open.
+    /// The connection, because their operation is not open.
     Connections,
-    /// They are in no frame.
+    /// Nobody, because no frame carried them.
     Nobodys,
 }
 
-/// No operation: none is ever numbered so.
+/// Marks the absence of an operation: no operation has this number.
 const NOBODY: OpId = OpId(u64::MAX);
 
 impl<'a, T: Tally> Ledger<'a, T> {
-    /// Adds up into `book` what is of `protocol`; closed operations go to `tally`.
+    /// Returns a reader that posts bytes of `protocol` to `book` and closed operations to `tally`.
     #[inline]
     pub fn new(book: &'a mut Book, protocol: Protocol, tally: &'a mut T) -> Self {
         let (side, whose) = (Side::Request, Whose::Nobodys);
@@ -61,7 +61,7 @@ impl<'a, T: Tally> Ledger<'a, T> {
         Self { book, protocol, tally, sums }
     }
 
-    /// Puts what was added up into the books.
+    /// Enters the sums in the books.
     #[inline]
     fn enter_sums(&mut self) {
         let PendingSums { side, whose, ref amounts, .. } = self.sums;
@@ -73,12 +73,12 @@ impl<'a, T: Tally> Ledger<'a, T> {
         (self.sums.op, self.sums.most, self.sums.room) = (NOBODY, 0, 0);
     }
 
-    /// Returns how many bytes of a side are posted that are in no books yet.
+    /// Returns the number of posted bytes of a side that are not in the books yet.
     fn ahead(&self, side: Side) -> u64 {
         if self.sums.side == side { self.sums.len() } else { 0 }
     }
 
-    /// Posts a field, wherever it ends, and tells the tally of it.
+    /// Posts a field of any length, across frames if necessary, and traces it.
     #[inline(never)]
     fn post_any(&mut self, op: OpId, account: Account, field: &'static str, mut len: u64) {
         self.tally.trace(Trace::Field { side: self.sums.side, field, len });
@@ -88,7 +88,7 @@ impl<'a, T: Tally> Ledger<'a, T> {
             }
             let taken = len.min(self.sums.room);
             if taken == 0 {
-                // Not reached: no more is decoded than was announced.
+                // Unreachable: the decoder posts no more than was announced.
                 return;
             }
             self.book.trace_posted(self.sums.side, op, (account, taken), self.tally);
@@ -101,7 +101,7 @@ impl<'a, T: Tally> Ledger<'a, T> {
         }
     }
 
-    /// What is added up next is another operation's, or of another frame.
+    /// Turns to the bytes of another operation or frame.
     #[inline(never)]
     fn turn_to(&mut self, op: OpId) {
         self.enter_sums();
@@ -110,7 +110,7 @@ impl<'a, T: Tally> Ledger<'a, T> {
         (self.sums.most, self.sums.room) = (room, room);
     }
 
-    /// As many bytes are added up as may be.
+    /// Enters the sums when no more bytes may be added.
     #[inline(never)]
     fn reach(&mut self) {
         let PendingSums { side, op, whose, .. } = self.sums;
@@ -242,7 +242,7 @@ impl<T: Tally> Reader for Ledger<'_, T> {
     }
 }
 
-/// Returns the beginning of a name of software, as much of it as is kept.
+/// Returns the part of a software name that is kept.
 fn cut(name: &str) -> &str {
     let mut end = name.len().min(limits::SOFTWARE);
     while !name.is_char_boundary(end) {

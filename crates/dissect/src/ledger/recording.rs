@@ -1,4 +1,4 @@
-//! What a turn came to, taken down while it goes the general way, so that it can be repeated.
+//! Records the result of a turn on the general path, so that it can be repeated.
 
 use super::Book;
 use super::direction::Direction;
@@ -6,12 +6,12 @@ use super::ops::Closed;
 use overhead_decode::{Free, OpId};
 use overhead_model::{Operation, RowId, Side};
 
-/// Bytes of a turn that are free to differ.
+/// Bytes of a turn that may differ.
 #[derive(Clone, Copy, Debug)]
 pub struct FreeBytes {
     pub side: Side,
     pub op: OpId,
-    /// From the first byte of the turn in this direction.
+    /// Distance from the first byte of the turn in this direction.
     pub offset: u64,
     pub len: u64,
     pub free: Free,
@@ -27,35 +27,34 @@ pub struct Recorded {
     pub last_ns: Option<u64>,
 }
 
-/// What was taken down of a turn.
+/// The record of a turn.
 #[derive(Debug, Default)]
 pub struct Recording {
     pub free: Vec<FreeBytes>,
     pub operations: Vec<Recorded>,
-    /// Runs of bytes in the order of their beginning: where that is, and whose they are.
+    /// Start and owner of each run of bytes, in order.
     runs: [Vec<(u64, OpId)>; 2],
-    /// Where the turn began, and where it ended, in each direction.
+    /// Start and end of the turn in each direction.
     begun: [u64; 2],
     ended: [u64; 2],
-    /// Operations that count.
     counted: u64,
-    /// The latest operation at the beginning and at the end.
+    /// The latest operation at the start and at the end.
     latest: [Option<OpId>; 2],
-    /// Something happened that is not repeated with the turn.
+    /// Something happened that cannot be repeated with the turn.
     pub(super) is_spoilt: bool,
 }
 
-/// What the books take in when a turn comes again.
+/// Entries that the books repeat with a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeat {
-    /// Bytes in each direction, in runs: how many, of which row the operations were that have them, and how many these.
+    /// Runs of bytes in each direction: length, the row of the operations that own them, and the number of those operations.
     runs: [Box<[(u64, RowId, u32)]>; 2],
     counted: u64,
     latest: Option<RowId>,
 }
 
 impl Recording {
-    /// An operation closed, with payload from the first time to the last one.
+    /// Records a closed operation, with the times of its first and last payload.
     pub(super) fn closed(
         &mut self,
         op: OpId,
@@ -66,7 +65,7 @@ impl Recording {
         self.operations.push(Recorded { op, row, operation: *operation, first_ns, last_ns });
     }
 
-    /// Returns what is to be repeated; `None` where the turn cannot be.
+    /// Returns the entries to repeat; `None` if the turn cannot be repeated.
     pub fn repeat(&self) -> Option<Repeat> {
         if self.is_spoilt {
             return None;
@@ -103,20 +102,19 @@ impl Book {
         self.ops.outstanding() == 0 && self.directions.iter().all(Direction::is_quiet)
     }
 
-    /// Takes down from here on what the turn that begins comes to.
+    /// Starts recording the turn that begins.
     pub fn record(&mut self) {
         let begun = self.directions.each_ref().map(|direction| direction.posted);
         let (counted, latest) = (self.operations, [self.latest; 2]);
         self.recording = Some(Box::new(Recording { begun, counted, latest, ..Recording::default() }));
     }
 
-    /// Returns whether it does.
     #[inline]
     pub(super) fn is_recording(&self) -> bool {
         self.recording.is_some()
     }
 
-    /// Ends that, and gives what was taken down.
+    /// Stops recording and returns the recording.
     pub fn recorded(&mut self) -> Option<Box<Recording>> {
         let mut recording = self.recording.take()?;
         recording.ended = self.directions.each_ref().map(|direction| direction.posted);
@@ -125,7 +123,7 @@ impl Book {
         Some(recording)
     }
 
-    /// What happens is not repeated with the turn.
+    /// Marks the recording as unrepeatable.
     #[inline]
     pub(super) fn spoil(&mut self) {
         if let Some(recording) = &mut self.recording {
@@ -133,7 +131,7 @@ impl Book {
         }
     }
 
-    /// Takes down that bytes are free to differ, `ahead` of where posting has come to.
+    /// Records that bytes may differ, starting `ahead` bytes after the posted ones.
     #[inline]
     pub(super) fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
         if let Some(recording) = &mut self.recording {
@@ -142,7 +140,7 @@ impl Book {
         }
     }
 
-    /// Takes down that a run begins.
+    /// Records the start of a run.
     #[inline]
     pub(super) fn record_run(&mut self, side: Side, op: OpId) {
         if let Some(recording) = &mut self.recording {
@@ -150,7 +148,7 @@ impl Book {
         }
     }
 
-    /// Adds what a turn that came so many times again has in one direction: whose its bytes were.
+    /// Adds the bytes of a turn's repetitions in one direction to their owners.
     pub fn repeat(&mut self, side: Side, repeat: &Repeat, times: u64) {
         match *repeat.runs[side as usize] {
             [] => {}
@@ -169,7 +167,7 @@ impl Book {
         }
     }
 
-    /// Takes in the rest of it: how many operations there were.
+    /// Adds the operations of the repetitions.
     pub fn repeat_counts(&mut self, repeat: &Repeat, times: u64) {
         self.operations += repeat.counted * times;
         if let Some(row) = repeat.latest

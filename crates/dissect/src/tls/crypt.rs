@@ -1,4 +1,4 @@
-//! Keys from secrets, and records opened with them.
+//! Derives keys from secrets and opens records with them.
 //!
 //! TLS 1.3: RFC 8446 sections 5.2, 5.3, 7.1 to 7.3. TLS 1.2: RFC 5246 sections 5 and 6.3, RFC 5288, RFC 6655, RFC 7905.
 
@@ -16,14 +16,13 @@ use hmac::{Hmac, Mac};
 use sha2::{Sha256, Sha384};
 use std::fmt;
 
-/// Bytes of a nonce.
+/// Length of a nonce.
 const NONCE: usize = 12;
-/// The key block of TLS 1.2 for the hungriest suite: two keys and two parts of the nonce.
+/// Length of the largest TLS 1.2 key block: two keys and two parts of the nonce.
 const KEY_BLOCK: usize = 2 * (32 + NONCE);
 
-/// Any cipher with its key.
 trait Cipher: Send + Sync {
-    /// Decrypts in place; false, with `text` as it was or worthless, where the tag is wrong.
+    /// Decrypts in place. Returns false if the tag is wrong, with `text` unchanged or worthless.
     fn open(&self, nonce: &[u8; NONCE], header: &[u8], text: &mut [u8], tag: &[u8]) -> bool;
 }
 
@@ -67,7 +66,7 @@ impl fmt::Debug for Opener {
 }
 
 impl Opener {
-    /// For TLS 1.3, from a traffic secret.
+    /// Returns an opener for TLS 1.3, from a traffic secret.
     pub fn tls13(suite: Suite, secret: &Secret) -> Option<Self> {
         let mut key = [0; 32];
         let key = key.get_mut(..suite.aead.key_bytes())?;
@@ -78,7 +77,7 @@ impl Opener {
         Some(Self { cipher, iv, tag: suite.aead.tag_bytes(), explicit: 0, is_tls13: true })
     }
 
-    /// For TLS 1.2, from the master secret; client's and server's.
+    /// Returns the client's and server's openers for TLS 1.2, from the master secret.
     pub fn tls12(suite: Suite, master: &Secret, client: &Random, server: &Random) -> Option<[Self; 2]> {
         let (key, explicit) = (suite.aead.key_bytes(), suite.aead.explicit_bytes());
         let fixed = NONCE - explicit;
@@ -96,22 +95,22 @@ impl Opener {
         Some([opener(client_key, client_iv)?, opener(server_key, server_iv)?])
     }
 
-    /// Bytes of the nonce that a record carries.
+    /// Returns the length of the nonce part in a record.
     pub fn explicit(&self) -> usize {
         self.explicit
     }
 
-    /// Bytes of the tag that a record carries.
+    /// Returns the length of the tag in a record.
     pub fn tag(&self) -> usize {
         self.tag
     }
 
-    /// Length of what a fragment of this length holds; `None` where it is too short to hold anything.
+    /// Returns the content length for a fragment of this length; `None` if it is too short.
     pub fn content(&self, fragment: usize) -> Option<usize> {
         fragment.checked_sub(self.explicit + self.tag)
     }
 
-    /// Decrypts record number `sequence` of its epoch into `text`. False where that is not what it is.
+    /// Decrypts record number `sequence` of its epoch into `text`. Returns false if the record has another number or key.
     pub fn open(&self, sequence: u64, header: [u8; 5], fragment: &[u8], text: &mut Vec<u8>) -> bool {
         text.clear();
         let Some(content) = self.content(fragment.len()) else {
@@ -138,7 +137,7 @@ impl Opener {
     }
 }
 
-/// Returns the secret that follows a traffic secret after a `KeyUpdate` (RFC 8446 section 7.2).
+/// Returns the traffic secret after a `KeyUpdate` (RFC 8446 section 7.2).
 pub(super) fn next_secret(suite: Suite, secret: &Secret) -> Option<Secret> {
     let mut next = [0; 48];
     let next = next.get_mut(..secret.bytes().len())?;
@@ -146,7 +145,7 @@ pub(super) fn next_secret(suite: Suite, secret: &Secret) -> Option<Secret> {
     Secret::new(next)
 }
 
-/// HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
+/// Computes HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
 fn expand_label(hash: Hash, secret: &Secret, label: &str, into: &mut [u8]) -> Option<()> {
     let length = u16::try_from(into.len()).ok()?.to_be_bytes();
     let label_length = [u8::try_from(b"tls13 ".len() + label.len()).ok()?];
@@ -157,7 +156,7 @@ fn expand_label(hash: Hash, secret: &Secret, label: &str, into: &mut [u8]) -> Op
     }
 }
 
-/// Computes the pseudorandom function of TLS 1.2; label and seed as `seed` (RFC 5246 section 5).
+/// Computes the TLS 1.2 pseudorandom function; `seed` holds label and seed (RFC 5246 section 5).
 fn prf(hash: Hash, secret: &[u8], seed: &[&[u8]], into: &mut [u8]) -> Option<()> {
     match hash {
         Hash::Sha256 => p_hash::<Hmac<Sha256>>(secret, seed, into),
@@ -183,7 +182,7 @@ fn p_hash<M: Mac + KeyInit>(secret: &[u8], seed: &[&[u8]], into: &mut [u8]) -> O
     Some(())
 }
 
-/// The other direction, for tests: records sealed as a TLS library does.
+/// Seals records as a TLS library does, for tests.
 #[cfg(test)]
 pub(super) mod test {
     use super::*;
@@ -194,7 +193,7 @@ pub(super) mod test {
         iv: [u8; NONCE],
         is_tls13: bool,
         sequence: u64,
-        /// Zeroes behind the content (TLS 1.3).
+        /// Zeros after the content (TLS 1.3).
         padding: usize,
     }
 
@@ -217,7 +216,7 @@ pub(super) mod test {
             })
         }
 
-        /// A record.
+        /// Returns a sealed record.
         pub fn seal(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
             let number = self.sequence.to_be_bytes();
             self.sequence += 1;

@@ -1,4 +1,4 @@
-//! Handshake messages, as far as they matter to the records (RFC 8446 section 4, RFC 5246 section 7.4).
+//! The parts of handshake messages that records depend on (RFC 8446 section 4, RFC 5246 section 7.4).
 //!
 //! ```text
 //! type u8 | length u24 | body
@@ -18,14 +18,14 @@ const KEY_UPDATE: u8 = 24;
 const SUPPORTED_VERSIONS: u16 = 43;
 const TLS13: u16 = 0x0304;
 
-/// The random of a `HelloRetryRequest`, which looks like a `ServerHello`.
+/// The random of a `HelloRetryRequest`, which has the form of a `ServerHello`.
 const RETRY: Random = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11,
     0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Whether the bytes of a new connection begin with a record that carries a `ClientHello`. Nine bytes tell: the
-/// beginning of a MongoDB message can look alike up to the length of the handshake message, which is 0 there.
+/// Returns whether a new connection begins with a record that carries a `ClientHello`. This takes nine bytes: the beginning of a
+/// MongoDB message can look the same up to the length of the handshake message, which is 0 there.
 pub(crate) fn client_hello(bytes: &[u8]) -> Boundary {
     match bytes {
         [22, 3, 0..=4, _, _, CLIENT_HELLO, high, middle, low, ..] => {
@@ -45,7 +45,7 @@ pub(crate) fn client_hello(bytes: &[u8]) -> Boundary {
     }
 }
 
-/// What a `ServerHello` decides.
+/// The decisions in a `ServerHello`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServerHello {
     pub random: Random,
@@ -53,7 +53,6 @@ pub(super) struct ServerHello {
     pub is_tls13: bool,
 }
 
-/// A handshake message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HandshakeMessage {
     ClientHello(Random),
@@ -63,11 +62,11 @@ pub(super) enum HandshakeMessage {
     Other,
 }
 
-/// Cuts the handshake of one direction into messages, which may be spread over records.
+/// Splits the handshake of one direction into messages, which may span records.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
     header: [u8; 4],
-    /// Bytes of `header` that are there.
+    /// Bytes of `header` received.
     begun: usize,
     /// Bytes of the body still to come.
     left: usize,
@@ -76,7 +75,7 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    /// Takes bytes off `bytes` up to the end of the next message; `None` where there is no end.
+    /// Consumes `bytes` up to the end of the next message; `None` if that is not reached.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Option<HandshakeMessage> {
         while self.begun < self.header.len() {
             let (&byte, rest) = bytes.split_first()?;
@@ -102,7 +101,7 @@ impl Scanner {
         Some(read(kind, &body))
     }
 
-    /// Bytes were lost.
+    /// Starts over after a loss.
     pub fn reset(&mut self) {
         *self = Self::default();
     }

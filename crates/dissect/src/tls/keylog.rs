@@ -1,4 +1,4 @@
-//! Secrets of TLS sessions, as clients and servers log them (RFC 9850, the `SSLKEYLOGFILE` format of NSS).
+//! Secrets of TLS sessions, as logged by clients and servers (RFC 9850, the `SSLKEYLOGFILE` format of NSS).
 //!
 //! ```text
 //! label SP client random, 64 hex digits SP secret, hex digits LF
@@ -10,21 +10,21 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// The 32 random bytes of a `ClientHello`, which name a session.
+/// The 32 random bytes of a `ClientHello`, which identify a session.
 pub(super) type Random = [u8; 32];
 
-/// What a secret is for.
+/// The use of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Label {
-    /// The master secret of TLS 1.2 and before.
+    /// The master secret of TLS 1.2 and earlier.
     Master,
-    /// TLS 1.3, the handshake as the client sends it.
+    /// TLS 1.3: the client's handshake traffic.
     ClientHandshake,
-    /// TLS 1.3, the handshake as the server sends it.
+    /// TLS 1.3: the server's handshake traffic.
     ServerHandshake,
-    /// TLS 1.3, the client's first application data.
+    /// TLS 1.3: the client's first application data.
     ClientTraffic,
-    /// TLS 1.3, the server's first application data.
+    /// TLS 1.3: the server's first application data.
     ServerTraffic,
 }
 
@@ -41,7 +41,7 @@ impl Label {
     }
 }
 
-/// Longest secret: that of a suite with SHA-384.
+/// Length of the longest secret, for suites with SHA-384.
 const LONGEST: usize = 48;
 
 /// A secret of 32 or 48 bytes.
@@ -52,7 +52,7 @@ pub(super) struct Secret {
 }
 
 impl Secret {
-    /// `bytes`, where they are no longer than a secret can be.
+    /// Returns a secret of these bytes; `None` if they are too many.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut secret = Self { bytes: [0; LONGEST], len: bytes.len() as u8 };
         secret.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -65,13 +65,13 @@ impl Secret {
 }
 
 impl fmt::Debug for Secret {
-    /// Secrets are not to get into logs.
+    /// Keeps secrets out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} secret bytes", self.len)
     }
 }
 
-/// The secrets known so far. They may become more while frames come in; whoever shares this sees them at once.
+/// The secrets known so far. More may come during a capture; everyone who shares this sees them at once.
 #[derive(Default)]
 pub struct KeyLog {
     secrets: RwLock<HashMap<(Label, Random), Secret>>,
@@ -80,8 +80,8 @@ pub struct KeyLog {
 }
 
 impl KeyLog {
-    /// Takes in `text`, whole lines of a key log, and gives the number of secrets that are new. Comments, labels of
-    /// other uses and lines that are no key log are passed over; so is what is beyond [`limits::SECRETS`].
+    /// Adds the secrets in `text`, whole lines of a key log, and returns the number of new ones. Skips comments, labels for other uses, and
+    /// lines that are not in this format; also secrets beyond [`limits::SECRETS`].
     pub fn add(&self, text: &[u8]) -> usize {
         let mut secrets = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
         let mut added = 0;
@@ -96,22 +96,21 @@ impl KeyLog {
         added
     }
 
-    /// Returns whether a secret was looked for in vain since the last call: time to look whether the log has grown.
+    /// Returns whether a lookup has failed since the last call, so that the log should be read again.
     pub fn take_missed(&self) -> bool {
         self.missed.swap(false, Ordering::AcqRel)
     }
 
-    /// Rises whenever secrets come in.
+    /// Returns a number that rises when secrets come in.
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Says that a secret is wanted.
+    /// Notes that a secret is wanted.
     pub(super) fn miss(&self) {
         self.missed.store(true, Ordering::Release);
     }
 
-    /// Returns the secret of a session.
     pub(super) fn get(&self, label: Label, random: &Random) -> Option<Secret> {
         let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
         let found = secrets.get(&(label, *random)).copied();
@@ -129,7 +128,7 @@ impl fmt::Debug for KeyLog {
     }
 }
 
-/// One line.
+/// Parses one line.
 fn line(line: &[u8]) -> Option<((Label, Random), Secret)> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let label = Label::named(words.next()?)?;
@@ -140,7 +139,7 @@ fn line(line: &[u8]) -> Option<((Label, Random), Secret)> {
     Some(((label, random), Secret::new(secret.get(..len)?)?))
 }
 
-/// Reads hex digits and gives the number of bytes; `None` where they are more than `into` holds, or no digits.
+/// Decodes hex digits and returns the number of bytes; `None` if `into` is too small or a digit is invalid.
 fn hex(digits: &[u8], into: &mut [u8]) -> Option<usize> {
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {

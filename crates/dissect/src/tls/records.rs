@@ -1,4 +1,4 @@
-//! TLS records (RFC 8446 section 5, RFC 5246 section 6.2), without their keys.
+//! TLS records without their keys (RFC 8446 section 5, RFC 5246 section 6.2).
 //!
 //! ```text
 //! type u8 | legacy version u16 | length u16 | fragment
@@ -17,7 +17,7 @@ pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const APPLICATION_DATA: u8 = 23;
 const HEARTBEAT: u8 = 24;
 
-/// Returns what people call a content of this type that is TLS's own.
+/// Returns the common name of TLS content of this type, other than application data.
 pub(super) fn content_name(kind: u8) -> &'static str {
     match kind {
         CHANGE_CIPHER_SPEC => "change cipher spec",
@@ -27,14 +27,13 @@ pub(super) fn content_name(kind: u8) -> &'static str {
     }
 }
 
-/// Header of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordHeader {
     pub bytes: [u8; 5],
 }
 
 impl RecordHeader {
-    /// Reads one; `None` where it is not there yet.
+    /// Reads a header; `None` if it is incomplete.
     pub fn read(input: Input<'_>) -> Result<Option<Self>, Malformed> {
         let Some(&bytes) = input.bytes.first_chunk() else {
             return if input.opaque > 0 {
@@ -50,13 +49,13 @@ impl RecordHeader {
         self.bytes[0]
     }
 
-    /// Bytes of the fragment.
+    /// Returns the length of the fragment.
     pub fn length(self) -> usize {
         let [.., high, low] = self.bytes;
         usize::from(u16::from_be_bytes([high, low]))
     }
 
-    /// Bytes of the record.
+    /// Returns the length of the record.
     pub fn total(self) -> u64 {
         HEADER + self.length() as u64
     }
@@ -72,7 +71,7 @@ fn is_header([kind, major, _, high, low]: [u8; 5]) -> bool {
     (CHANGE_CIPHER_SPEC..=HEARTBEAT).contains(&kind) && major == 3 && u16::from_be_bytes([high, low]) <= MAX_FRAGMENT
 }
 
-/// Whether a record begins here, as far as its header tells.
+/// Returns whether a record begins here, judging by its header.
 pub(super) fn boundary(bytes: &[u8]) -> Boundary {
     match bytes.first_chunk::<5>() {
         Some(&header @ [_, _, 0..=4, ..]) if is_header(header) && !header.ends_with(&[0, 0]) => Boundary::Yes,
@@ -81,7 +80,7 @@ pub(super) fn boundary(bytes: &[u8]) -> Boundary {
     }
 }
 
-/// The operations of records that are not decrypted, and of the handshake.
+/// The operations of the handshake, and of records that are not decrypted.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     handshake: Option<OpId>,
@@ -90,7 +89,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// The operation of the handshake.
+    /// Returns the operation of the handshake.
     pub fn handshake<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         *self.handshake.get_or_insert_with(|| {
             let op = out.open();
@@ -103,7 +102,7 @@ impl Records {
         self.is_handshake_over
     }
 
-    /// The handshake is over: its operation, where it is to be closed.
+    /// Ends the handshake, and returns its operation if it must be closed.
     pub fn end_handshake(&mut self) -> Option<OpId> {
         if std::mem::replace(&mut self.is_handshake_over, true) { None } else { self.handshake }
     }
@@ -117,13 +116,12 @@ impl Records {
         cursor.finish();
     }
 
-    /// Charges the operation that a record of this type belongs to.
+    /// Charges the operation of a record of this type.
     fn charge<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
         let op = self.operation(kind, out);
         out.charge(op);
     }
 
-    /// Returns the operation of a record of this type that is not decrypted.
     pub fn operation<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> OpId {
         if kind == APPLICATION_DATA || self.is_handshake_over {
             *self.encrypted.get_or_insert_with(|| {
@@ -135,7 +133,7 @@ impl Records {
         }
     }
 
-    /// The handshake is over with the server's first protected record, or with its alert.
+    /// Ends the handshake at the server's first protected record or alert.
     fn settle<R: Reader>(&mut self, side: Side, kind: u8, out: &mut Out<'_, R>) {
         let outcome = match kind {
             APPLICATION_DATA => Outcome::Ok,

@@ -1,6 +1,6 @@
-//! The cipher suites that can be decrypted (the IANA registry of TLS parameters): those with authenticated encryption.
+//! Cipher suites that can be decrypted, those with authenticated encryption (IANA registry of TLS parameters).
 
-/// Cipher and how it is used.
+/// A cipher and its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aead {
     Aes128Gcm,
@@ -27,7 +27,7 @@ impl Aead {
         }
     }
 
-    /// Bytes of the nonce that TLS 1.2 sends in each record (RFC 5288, RFC 6655, RFC 7905).
+    /// Returns the length of the nonce part that TLS 1.2 sends in each record (RFC 5288, RFC 6655, RFC 7905).
     pub const fn explicit_bytes(self) -> usize {
         match self {
             Self::ChaCha20Poly1305 => 0,
@@ -43,7 +43,7 @@ pub(super) enum Hash {
     Sha384,
 }
 
-/// What a cipher suite means for the records.
+/// The parts of a cipher suite that matter to records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Suite {
     pub aead: Aead,
@@ -51,7 +51,7 @@ pub(super) struct Suite {
 }
 
 impl Suite {
-    /// Returns the suite of this number, whatever its key exchange; `None` where it cannot be decrypted.
+    /// Returns the suite of this number, with any key exchange; `None` if it cannot be decrypted.
     pub fn numbered(number: u16) -> Option<Self> {
         let (aead, hash) = match number {
             // RFC 8446; RFC 5288 (RSA, DHE, DH, anonymous), RFC 5487 (PSK), RFC 5289 (ECDHE, ECDH), RFC 8442.

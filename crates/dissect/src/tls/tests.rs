@@ -39,7 +39,7 @@ fn the_record_of_rfc_8448_opens() {
     assert_ne!(next_secret(suite, &Secret::new(&secret).unwrap()).unwrap().bytes(), secret);
 }
 
-/// A session under construction: what each side put on the wire, and the keys.
+/// A session under construction: the bytes each side sends, and the keys.
 struct Lab {
     suite: u16,
     is_tls13: bool,
@@ -64,12 +64,11 @@ fn digits(bytes: &[u8]) -> String {
 }
 
 impl Lab {
-    /// A session up to the end of its handshake.
     fn new(suite: u16, is_tls13: bool) -> Self {
         Self::padded(suite, is_tls13, 2)
     }
 
-    /// The same with so many zeroes behind each content of TLS 1.3.
+    /// Returns such a session with this much zero padding after each TLS 1.3 content.
     fn padded(suite: u16, is_tls13: bool, padding: usize) -> Self {
         let known = Suite::numbered(suite).unwrap();
         let long = if known.hash == suite::Hash::Sha384 { 48 } else { 32 };
@@ -146,7 +145,7 @@ impl Lab {
         self.sealers[side as usize] = Sealer::tls13(suite, &next, self.padding);
     }
 
-    /// The session's transcript, its keys in `log`.
+    /// Returns the session's transcript, with its keys in `log`.
     fn transcript(&self, log: &str) -> Transcript {
         let mut transcript = Transcript::default();
         let mut engine = Self::engine(log);
@@ -171,7 +170,7 @@ impl Lab {
 const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n";
 const VALUE: &[u8] = b"$5\r\nvalue\r\n";
 
-/// Operations without what TLS adds: rows of TLS, and the account of that name.
+/// Returns the operations without TLS rows and the TLS account.
 fn without_tls(transcript: &Transcript) -> Vec<String> {
     let mut plain = transcript.clone();
     plain.ops.retain(|op| op.name() != "TLS");
@@ -325,7 +324,7 @@ fn after_a_gap_the_next_records_are_found() {
             lab.seal(Side::Request, 23, GET);
             lab.seal(Side::Response, 23, VALUE);
         }
-        // Two requests and their answers are lost, from the midst of a record.
+        // Two requests and their answers are lost, starting inside a record.
         let first = lab.wire.len() - 12;
         let mut transcript = Transcript::default();
         let mut engine = Lab::engine(&lab.log);
@@ -408,7 +407,7 @@ fn labels_tell_directions_apart() {
 }
 
 proptest! {
-    /// However the content is cut into records and the records into segments, the session is the same.
+    /// The session is the same for any division of content into records and records into segments.
     #[test]
     fn cuts_do_not_matter(
         suite in prop::sample::select(SUITES.to_vec()),
@@ -447,7 +446,7 @@ proptest! {
         }
     }
 
-    /// Whatever lies in a session, nothing panics and every byte is posted once.
+    /// Any session content is posted once, byte by byte, without a panic.
     #[test]
     fn damage_is_survived(
         suite in prop::sample::select(SUITES.to_vec()),
@@ -476,7 +475,7 @@ proptest! {
     }
 }
 
-/// A new connection of this protocol, with TLS that nobody has the keys of.
+/// Returns a new connection of this protocol, with TLS but without keys.
 fn layered<D: Decoder>(decoder: D) -> Layered<D> {
     Layered::new(decoder, false, None)
 }
@@ -521,13 +520,13 @@ fn a_client_hello_is_not_taken_for_a_message_with_a_length() {
     assert_eq!(transcript.ops[0].name(), "TLS");
 }
 
-/// A session, record by record, and the calls that have moved its application data: after which record each has returned.
+/// A session, record by record, with the calls that moved its application data and the record each one returned after.
 struct CalledLab {
     lab: Lab,
     calls: Vec<(usize, ClearPart)>,
-    /// What the library has moved in each direction.
+    /// Bytes the library moved in each direction.
     moved: [u64; 2],
-    /// The receiver's library is called, not the sender's.
+    /// The calls are the receiver's, not the sender's.
     receives: bool,
 }
 
@@ -537,7 +536,7 @@ impl CalledLab {
         Self { lab, calls: Vec::new(), moved: [0; 2], receives }
     }
 
-    /// Seals so much in records of at most `most` bytes. Who sends has one call for all of it; who receives has two for each record.
+    /// Seals `bytes` in records of at most `most` bytes. A sender makes one call for all of it, a receiver two per record.
     fn call(&mut self, side: Side, bytes: &[u8], most: usize) {
         let from = self.lab.sent(side);
         for record in bytes.chunks(most) {
@@ -555,7 +554,7 @@ impl CalledLab {
         }
     }
 
-    /// One call, in parts as events have them.
+    /// Adds one call, in parts as events deliver them.
     fn moved(&mut self, side: Side, [from, to]: [u64; 2], bytes: &[u8]) {
         let (sent, call_start, call_len) = (!self.receives, self.moved[side as usize], bytes.len() as u64);
         self.moved[side as usize] += call_len;
@@ -567,8 +566,7 @@ impl CalledLab {
         }
     }
 
-    /// The transcript where each call is heard of `late` records after it has returned; all before the first record where that
-    /// is `None`.
+    /// Returns the transcript with each call reported `late` records after its return; `None` reports all calls before the first record.
     fn transcript(&self, late: Option<usize>) -> Transcript {
         let mut transcript = Transcript::default();
         let mut engine = Engine::new(Resp::new(false), false);
@@ -601,7 +599,7 @@ impl CalledLab {
     }
 }
 
-/// The postings of one direction, with the operation's name.
+/// Returns the postings of one direction, with operation names.
 fn shown(transcript: &Transcript, side: Side) -> Vec<String> {
     let of = |op: OpId| transcript.ops[op.0 as usize].name();
     let postings = transcript.postings[side as usize].iter();
@@ -622,7 +620,7 @@ fn calls_tell_what_keys_tell_posting_by_posting() {
                 assert_eq!(called.total(side), lab.lab.sent(side), "{what}");
                 assert_eq!(shown(&called, side), shown(&keyed, side), "{what}");
             }
-            // Operations may be opened in another order.
+            // Operations may open in a different order.
             let (mut called, mut keyed) = (called.summary(), keyed.summary());
             called.sort_unstable();
             keyed.sort_unstable();
