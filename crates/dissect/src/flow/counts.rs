@@ -4,14 +4,12 @@ use crate::limits;
 use crate::packet::Headers;
 use overhead_model::record::TcpTotals;
 
-/// Counts of frames and their content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub frames: u64,
     /// Frames of repeated turns among them.
     pub recalled: u64,
     pub wire_bytes: u64,
-    /// Frames with payload and without.
     pub payload_frames: u64,
     control_frames: u64,
     /// Payload bytes, including repeats.
@@ -74,7 +72,6 @@ impl Counts {
         rare.oversize_longest_bytes = rare.oversize_longest_bytes.max(u64::from(ip + tcp + payload_len));
     }
 
-    /// Returns the rare counts, to be added to.
     pub fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }

@@ -23,20 +23,15 @@ pub struct Early {
 pub struct Half {
     /// Sequence number of the byte at `next`; `None` before the first segment.
     next_seq: Option<u32>,
-    /// Offset of the next byte to deliver.
     next: u64,
     /// Lowest offset seen or, after a SYN, possible.
     low: u64,
-    /// Highest end of payload seen.
     high: u64,
     /// Bytes before [`ORIGIN`], for a stream that no frames carried: it has no acknowledgments.
     base: Option<u64>,
-    /// Initial sequence number.
     isn: Option<u32>,
-    /// The SYN has not been acknowledged.
     syn_open: bool,
     fin: bool,
-    /// Highest offset acknowledged by the receiver.
     acked: u64,
     /// The receiver's window is 0.
     closed: bool,
@@ -53,7 +48,6 @@ struct Disorder {
     /// Abandoned holes, by start, with their ends.
     holes: BTreeMap<u64, u64>,
     hole_bytes: u64,
-    /// End of the last segment outside the window.
     astray: Option<u32>,
 }
 
@@ -78,7 +72,6 @@ impl Disorder {
 static ORDER: Disorder =
     Disorder { early: BTreeMap::new(), early_bytes: 0, holes: BTreeMap::new(), hole_bytes: 0, astray: None };
 
-/// Position of a segment's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     At(u64),
@@ -94,7 +87,6 @@ pub enum Acked {
     Nothing,
     /// A SYN, and no payload.
     Handshake,
-    /// Payload, or a FIN.
     Bytes,
 }
 
@@ -112,7 +104,6 @@ impl Half {
         self.isn.get_or_insert(seq);
     }
 
-    /// Returns whether this SYN opens a different connection.
     pub fn is_other_connection(&self, seq: u32) -> bool {
         match self.isn {
             Some(isn) => isn != seq,
@@ -256,7 +247,6 @@ impl Half {
         !self.closed && self.disorder.as_deref().is_none_or(orderly)
     }
 
-    /// Returns whether `seq` numbers the next byte to deliver.
     #[inline]
     pub fn is_next_seq(&self, seq: u32) -> bool {
         self.next_seq == Some(seq)
@@ -346,7 +336,6 @@ impl Half {
         self.deliver(len);
     }
 
-    /// Delivers `len` bytes at `next`.
     #[inline]
     pub fn deliver(&mut self, len: u64) {
         self.next += len;
@@ -369,7 +358,6 @@ impl Half {
         Some(early)
     }
 
-    /// Returns the hole before the first held piece, if any.
     pub fn hole(&self) -> Option<Range<u64>> {
         let (&first, _) = self.disorder().early.first_key_value()?;
         Some(self.next..first)
@@ -381,7 +369,6 @@ impl Half {
         *early_bytes > limits::OUT_OF_ORDER_BYTES || early.len() > limits::OUT_OF_ORDER_PIECES
     }
 
-    /// Returns the approximate memory taken by held pieces, in bytes.
     #[inline]
     pub fn held(&self) -> usize {
         self.disorder.as_deref().map_or(0, Disorder::held)

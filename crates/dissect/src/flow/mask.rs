@@ -14,11 +14,9 @@ struct Word {
     mask: [u64; 2],
     /// The low halves of bytes that must be digits. The mask covers their high halves.
     digits: [u64; 2],
-    /// Its start.
     at: usize,
 }
 
-/// Bytes of a word.
 const WORD: usize = 16;
 
 impl Pattern {
@@ -41,7 +39,6 @@ impl Pattern {
     #[inline(always)]
     pub fn matches(&self, payload: &[u8]) -> bool {
         if payload.len() < WORD {
-            // There is at most one word.
             let short = short(payload);
             return are_like(&self.words, |_| Some(short));
         }
@@ -49,7 +46,7 @@ impl Pattern {
     }
 }
 
-/// Returns whether the words match those that `found` returns for their positions.
+/// Returns whether words match the contents that `found` returns for their positions.
 #[inline]
 fn are_like(words: &[Word], found: impl Fn(usize) -> Option<[u64; 2]>) -> bool {
     // Adding 6 takes values above 9 to at least 16.

@@ -22,10 +22,8 @@ const TURNS: usize = 8;
 const FRAMES: usize = 6;
 /// Most payload in a turn, in bytes.
 const BYTES: usize = 16 << 10;
-/// Whether a connection is quiet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quiet {
-    /// Not checked yet.
     Unknown,
     No,
     /// Quiet, with the decoder in this version.
@@ -56,7 +54,6 @@ impl Known {
     }
 }
 
-/// The turns of a connection.
 #[derive(Debug)]
 pub struct Memo {
     /// Latest first.
@@ -79,7 +76,6 @@ pub struct Memo {
     state: Option<(u64, Option<State>)>,
 }
 
-/// How a frame matches the known turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
     None,
@@ -106,7 +102,6 @@ impl Memo {
         }
     }
 
-    /// Returns the shared turns.
     pub fn shared(&self) -> Turns {
         self.shared.clone()
     }
@@ -116,7 +111,6 @@ impl Memo {
         self.learning.is_none() && !self.under_way.taken.is_empty()
     }
 
-    /// Returns whether a turn is being learnt.
     pub fn is_learning(&self) -> bool {
         self.learning.is_some()
     }
@@ -157,7 +151,6 @@ impl Memo {
         self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
     }
 
-    /// Keeps a turn as the latest one.
     fn insert<T: Tally>(&mut self, known: Known, counts: &mut Counts, tally: &mut T) {
         if self.turns.len() >= TURNS
             && let Some(mut last) = self.turns.pop()
@@ -209,7 +202,6 @@ impl Memo {
         book.repeat_counts(&turn.repeat, due);
     }
 
-    /// Takes out the frames under way, for the general path.
     pub fn take_under_way(&mut self) -> Frames {
         std::mem::take(&mut self.under_way)
     }

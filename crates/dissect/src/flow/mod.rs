@@ -42,7 +42,6 @@ pub use turns::Turns;
 pub struct Flow {
     /// By [`Side`] of the sender: client, server.
     ends: [SocketAddr; 2],
-    /// Whether the client's address is not the greater one.
     is_client_lesser: bool,
     halves: [Half; 2],
     book: Book,
@@ -69,12 +68,10 @@ pub struct Flow {
     stream: Option<Box<Stream>>,
 }
 
-/// A stream that no frames carried.
 #[derive(Debug)]
 struct Stream {
     id: u64,
     transport: Transport,
-    /// Client and server.
     names: [String; 2],
 }
 
@@ -85,16 +82,13 @@ impl Stream {
     }
 }
 
-/// The result of a finished flow.
 #[derive(Debug, Default)]
 pub struct Finished {
     /// Transport totals, if the connection was selected.
     pub tcp: Option<TcpTotals>,
-    /// Its transport, if it was selected.
     pub transport: Option<Transport>,
     /// Bytes of its frames, if it was not selected.
     pub other: u64,
-    /// Warnings, with their counts.
     pub notes: BTreeMap<Note, u64>,
     /// Frames counted from memory.
     pub hits: u64,
@@ -160,7 +154,6 @@ impl Flow {
         flow
     }
 
-    /// Returns the ends of the connection, under this number.
     pub fn ends(&self, number: u64) -> Ends {
         Ends { number, client: self.ends[0], server: self.ends[1], first_ns: self.first_ns }
     }
@@ -205,7 +198,6 @@ impl Flow {
         segment.flags.syn && self.halves[self.side_of(segment) as usize].is_other_connection(segment.seq)
     }
 
-    /// Returns whether both ends have sent a FIN.
     pub fn is_closed(&self) -> bool {
         self.halves.iter().all(Half::fin_seen)
     }
@@ -223,7 +215,6 @@ impl Flow {
         if segment.source == self.ends[0] { Side::Request } else { Side::Response }
     }
 
-    /// Exchanges client and server.
     fn swap_sides<T: Tally>(&mut self, tally: &mut T) {
         self.ends.swap(0, 1);
         self.is_client_lesser = self.ends[0] <= self.ends[1];
@@ -307,7 +298,6 @@ impl Flow {
         }
     }
 
-    /// Prepares for calls of TLS libraries.
     pub fn expect_calls(&mut self) {
         match &mut self.stage {
             Stage::Decoding(decoding) => decoding.engine.expect_calls(),

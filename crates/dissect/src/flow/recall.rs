@@ -9,7 +9,6 @@ use crate::ledger::Owner;
 use crate::packet::{Bare, Segment};
 use overhead_model::{Account, Side, Tally};
 
-/// A connection's memory of its turns.
 #[derive(Debug)]
 pub enum Memory {
     /// No memory, now or later.
@@ -146,7 +145,6 @@ impl Flow {
         true
     }
 
-    /// Looks for a turn learnt by others in its state.
     #[inline(never)]
     fn find_shared<T: Tally>(&mut self, side: Side, bare: &Bare<'_>, version: u64, tally: &mut T) -> Match {
         let (Memory::On(memo), Stage::Decoding(decoding)) = (&mut self.memory, &self.stage) else { return Match::None };
@@ -251,7 +249,6 @@ impl Flow {
         }
     }
 
-    /// Returns the number of frames taken in by memory.
     pub fn hits(&self) -> u64 {
         self.counts.recalled + if let Memory::On(memo) = &self.memory { memo.hits() } else { 0 }
     }

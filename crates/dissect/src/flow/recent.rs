@@ -6,7 +6,6 @@ use crate::limits;
 /// An odd number without a pattern (the fractional part of the golden ratio).
 const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A delivered segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecentSegment {
     /// Low 32 bits of the offset, which identify as much as a sequence number does.
@@ -15,7 +14,6 @@ struct RecentSegment {
     digest: u32,
 }
 
-/// Digests of the segments delivered last.
 #[derive(Debug, Default)]
 pub struct Recent {
     kept: [RecentSegment; limits::RECENT],
@@ -23,7 +21,6 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Remembers `bytes`, delivered at `start`.
     #[inline(always)]
     pub fn remember(&mut self, start: u64, bytes: &[u8]) {
         if let Some(piece) = self.kept.get_mut(usize::from(self.next)) {

@@ -14,17 +14,14 @@ use overhead_protocols::{
 };
 use std::sync::Arc;
 
-/// What is known about the protocol.
 #[derive(Debug)]
 pub(super) enum Stage {
     Decoding(Decoding),
-    /// Detection is under way.
     Sniffing(Box<Sniffing>),
     /// None of the selected protocols.
     Other,
 }
 
-/// A protocol and its decoder.
 #[derive(Debug)]
 pub(super) struct Decoding {
     pub protocol: Protocol,
@@ -37,9 +34,7 @@ pub(super) struct Sniffing {
     question: OpenQuestion,
     /// The captured start of each direction.
     pieces: Vec<(Side, Piece)>,
-    /// Bytes in these pieces.
     held: usize,
-    /// Calls of TLS libraries are expected.
     expects_calls: bool,
 }
 
@@ -208,7 +203,6 @@ impl Flow {
         self.stage = Stage::Other;
     }
 
-    /// Tries to detect the protocol from the pieces so far.
     pub(super) fn decide<T: Tally>(&mut self, tally: &mut T) {
         let Stage::Sniffing(sniffing) = &self.stage else { return };
         let Sniffing { question, pieces, .. } = &**sniffing;
@@ -290,7 +284,6 @@ impl Sniffing {
         Self { question, pieces: Vec::new(), held: 0, expects_calls: false }
     }
 
-    /// Prepares for calls of TLS libraries.
     pub fn expect_calls(&mut self) {
         match &mut self.question {
             OpenQuestion::Whether(decoding) => decoding.engine.expect_calls(),
@@ -298,7 +291,6 @@ impl Sniffing {
         }
     }
 
-    /// Returns the number of waiting bytes.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -309,7 +301,6 @@ impl Sniffing {
         }
     }
 
-    /// Takes in the next piece of `side`.
     pub fn push(&mut self, side: Side, piece: Piece) {
         if let Piece::Bytes(bytes) | Piece::Stray { bytes, .. } = &piece {
             self.held += bytes.len();
@@ -326,7 +317,6 @@ impl Decoding {
     }
 }
 
-/// Returns whether bytes look like those this side sends.
 fn speaks(protocol: Protocol, bytes: &[u8], side: Side) -> bool {
     match sniff(protocol, bytes) {
         Sniff::Request => side == Side::Request,
@@ -341,9 +331,7 @@ fn speaks(protocol: Protocol, bytes: &[u8], side: Side) -> bool {
 enum ToldProtocol {
     /// This protocol, with the client on this side.
     Of(Protocol, Side),
-    /// More bytes may decide.
     Open,
-    /// None of the candidates.
     Foreign,
 }
 

@@ -8,7 +8,6 @@ use overhead_decode::Free;
 use overhead_model::{Operation, RowId, Side, Tally};
 use std::hash::{Hash, Hasher};
 
-/// A frame of a turn under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     pub side: Side,
@@ -22,7 +21,6 @@ pub struct Taken {
     pub acked: Option<u64>,
 }
 
-/// The frames of a turn so far.
 #[derive(Debug, Default)]
 pub struct Frames {
     pub taken: Vec<Taken>,
@@ -50,7 +48,6 @@ impl Frames {
         self.taken.iter().map(sent)
     }
 
-    /// Returns the payload of a frame.
     pub fn payload(&self, frame: &Taken) -> &[u8] {
         self.bytes.get(frame.start..frame.start + frame.len).unwrap_or_default()
     }
@@ -91,7 +88,6 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// Rules for bytes that may differ.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 struct Rules {
     echoes: Box<[Echo]>,
@@ -144,7 +140,6 @@ pub struct Latency {
     pub times: u64,
 }
 
-/// One operation of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Each {
     /// Index of the equal operation in [`Turn::operations`].
@@ -169,7 +164,6 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Returns the number of frames.
     #[inline]
     pub fn len(&self) -> usize {
         self.steps.len()

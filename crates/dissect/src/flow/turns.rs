@@ -21,13 +21,11 @@ pub struct Turns(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     store: Mutex<Store>,
-    /// Seeds the hashes of states.
     seed: RandomState,
 }
 
 #[derive(Debug, Default)]
 struct Store {
-    /// By hash.
     all: FastMap<u64, Arc<Turn>>,
     /// Turns that leave the decoder's state unchanged, with that state, by their beginning.
     by_start: FastMap<u32, Vec<(State, Arc<Turn>)>>,
@@ -67,7 +65,6 @@ impl Turns {
         turn
     }
 
-    /// Returns the state that `feed` supplies.
     pub fn state(&self, feed: impl FnOnce(&mut DefaultHasher) -> bool) -> Option<State> {
         let mut hasher = self.0.seed.build_hasher();
         feed(&mut hasher).then(|| State(hasher.finish()))

@@ -13,7 +13,6 @@ pub(super) struct Connect {
 }
 
 impl Connect {
-    /// Adds a frame with this many bytes.
     pub fn frame(&mut self, side: Side, account: Account, bytes: u64) {
         self.frames[side as usize] += 1;
         *self.amount(side, account) += bytes;
@@ -35,7 +34,6 @@ impl Connect {
         }
     }
 
-    /// Returns all bytes and frames, by side.
     pub fn totals(&self) -> [SideTotals; 2] {
         Side::BOTH.map(|side| {
             let mut amounts = self.others.as_ref().map_or(Amounts::ZERO, |others| others[side as usize]);

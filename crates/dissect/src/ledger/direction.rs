@@ -9,7 +9,6 @@ use overhead_model::{Account, RowId, Side};
 use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A frame with new payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Number in the capture; for fragments, the last one's.
@@ -41,7 +40,6 @@ struct OwnerRun {
 pub(super) struct Share {
     pub op: OpId,
     pub bytes: u64,
-    /// Runs that contain these bytes.
     pub runs: u32,
     /// Index among the open operations, once looked up.
     pub place: Option<u32>,
@@ -58,10 +56,8 @@ impl Share {
 pub(super) struct Deferred {
     /// Offset of that byte in this direction.
     pub offset: u64,
-    /// Direction of the frame.
     pub side: Side,
     pub account: Account,
-    /// Number in the capture.
     pub frame: u64,
     pub bytes: u64,
 }
@@ -70,7 +66,6 @@ pub(super) struct Deferred {
 #[derive(Debug)]
 pub(super) struct Scattered {
     pub headers: Headers,
-    /// Bytes not posted yet.
     pub left: u64,
     /// Payload by operation, each once.
     pub shares: Vec<(OpId, u64)>,
@@ -95,11 +90,9 @@ struct RareCharges {
     /// By offset, then in order of arrival.
     deferred: BTreeMap<(u64, u64), Deferred>,
     deferred_ever: u64,
-    /// By number in the capture.
     scattered: BTreeMap<u64, Scattered>,
 }
 
-/// The books of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
     /// End of the posted bytes, as an offset.
@@ -118,7 +111,6 @@ pub(super) struct Direction {
     /// The last run, preceded by the earlier ones.
     run: Option<OwnerRun>,
     runs: VecDeque<OwnerRun>,
-    /// Number of operations in the runs.
     remembered: u32,
     rare: Option<Box<RareCharges>>,
 }
@@ -208,7 +200,6 @@ impl Direction {
         is_new
     }
 
-    /// Returns whether posting is at the start of a slice.
     #[inline]
     pub fn is_at_start(&self) -> bool {
         self.posted == self.begun
@@ -310,7 +301,6 @@ impl Direction {
         self.runs.capacity() * size_of::<OwnerRun>() + self.later.capacity() * size_of::<Slice>() + rare
     }
 
-    /// Frees unused memory.
     pub fn shrink(&mut self) {
         self.runs.shrink_to_fit();
         self.later.shrink_to_fit();
@@ -344,14 +334,12 @@ impl Direction {
         Some(due)
     }
 
-    /// Takes all deferred charges, by offset.
     pub fn take_deferred(&mut self) -> impl Iterator<Item = Deferred> + use<> {
         let deferred = self.rare.as_mut().map(|rare| std::mem::take(&mut rare.deferred));
         self.set_limit();
         deferred.unwrap_or_default().into_values()
     }
 
-    /// Exchanges client and server in the deferred charges.
     pub fn swap_deferred(&mut self) {
         for deferred in self.rare.iter_mut().flat_map(|rare| rare.deferred.values_mut()) {
             deferred.side = deferred.side.other();

@@ -27,7 +27,6 @@ use overhead_model::{
 use reader::Whose;
 use std::collections::BTreeMap;
 
-/// The books of one connection.
 #[derive(Debug)]
 pub struct Book {
     /// Number of the current frame in the capture, and the frames it stands for.
@@ -40,14 +39,12 @@ pub struct Book {
     /// Absent if the connection has neither software names nor warnings.
     said: Option<Box<Said>>,
     operations: u64,
-    /// Closed operations without a counterpart.
     unmatched: u64,
     /// Records the current turn, if it is to be repeated.
     recording: Option<Box<Recording>>,
     scratch: Option<Box<Scratch>>,
 }
 
-/// Software names and warnings of a connection.
 #[derive(Debug, Default)]
 struct Said {
     software: [Option<String>; 2],
@@ -64,7 +61,6 @@ struct Scratch {
 /// The recipient of a frame's charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// The connection itself.
     Connect,
     /// The latest operation, or the connection before there is one.
     Latest,
@@ -73,7 +69,6 @@ pub enum Owner {
 }
 
 impl Book {
-    /// Returns empty books.
     pub fn new() -> Self {
         Self {
             number: 0,
@@ -97,14 +92,12 @@ impl Book {
         self.directions.iter_mut().for_each(Direction::swap_deferred);
     }
 
-    /// Frees unused memory.
     pub fn shrink(&mut self) {
         self.directions.iter_mut().for_each(Direction::shrink);
         self.ops.shrink();
         self.scratch = None;
     }
 
-    /// Returns the number of operations that have not ended.
     pub fn outstanding(&self) -> usize {
         self.ops.outstanding()
     }
@@ -516,7 +509,6 @@ impl Book {
         }
     }
 
-    /// Posts deferred charges whose bytes now have an owner.
     fn catch_up<T: Tally>(&mut self, side: Side, tally: &mut T) {
         while let Some(deferred) = self.directions[side as usize].next_due() {
             let op = self.directions[side as usize].owner(deferred.offset);
@@ -524,7 +516,6 @@ impl Book {
         }
     }
 
-    /// Forgets owners that nothing can refer to any more.
     #[inline]
     fn forget_owners(&mut self, side: Side) {
         while let Some(op) = self.directions[side as usize].forget_run() {

@@ -10,7 +10,6 @@ pub(super) struct Open {
     pub operation: Operation,
     pub row: Option<RowId>,
     pub class: Class,
-    /// The decoder has closed it.
     pub is_over: bool,
     /// Runs of its bytes in frames not shared out yet, plus scattered frames with some of its bytes.
     pub unshared: u32,
@@ -54,7 +53,6 @@ impl Open {
     }
 }
 
-/// The state of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Open; index for [`Ops::at`].
@@ -101,7 +99,6 @@ impl Closed {
     const TAG: u64 = 1 << 63;
     const ROW_BITS: u32 = 48;
 
-    /// Returns the id that stands for them.
     #[inline]
     pub fn op(self) -> OpId {
         OpId(Self::TAG | u64::from(self.count) << Self::ROW_BITS | self.row.0)
@@ -158,7 +155,6 @@ impl Ops {
         OpId(fresh.serial << SLOT_BITS | u64::from(slot))
     }
 
-    /// Returns the number of open operations.
     pub fn outstanding(&self) -> usize {
         self.open.len() - self.free_open.len()
     }
@@ -180,7 +176,6 @@ impl Ops {
         }
     }
 
-    /// Frees unused memory.
     pub fn shrink(&mut self) {
         if self.free_open.len() == self.open.len() {
             (self.open, self.free_open) = (Vec::new(), Vec::new());
@@ -192,7 +187,6 @@ impl Ops {
         self.slots.get_mut(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS)
     }
 
-    /// Returns the operation's state.
     #[inline]
     pub fn state(&self, op: OpId) -> State {
         let slot = self.slots.get(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS);
@@ -239,7 +233,6 @@ impl Ops {
         if let State::Open(index) = slot.state { Some(index) } else { None }
     }
 
-    /// Removes one reference.
     pub fn forget(&mut self, op: OpId) {
         if let Some(slot) = self.slot(op) {
             slot.references = slot.references.saturating_sub(1);

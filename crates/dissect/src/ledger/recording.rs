@@ -17,7 +17,6 @@ pub struct FreeBytes {
     pub free: Free,
 }
 
-/// An operation that closed in a turn.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     op: OpId,
@@ -27,7 +26,6 @@ pub struct Recorded {
     pub last_ns: Option<u64>,
 }
 
-/// The record of a turn.
 #[derive(Debug, Default)]
 pub struct Recording {
     pub free: Vec<FreeBytes>,
@@ -140,7 +138,6 @@ impl Book {
         }
     }
 
-    /// Records the start of a run.
     #[inline]
     pub(super) fn record_run(&mut self, side: Side, op: OpId) {
         if let Some(recording) = &mut self.recording {

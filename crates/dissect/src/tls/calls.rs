@@ -14,7 +14,6 @@ use std::collections::VecDeque;
 /// Part of the bytes that one call moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClearPart {
-    /// Sender of the bytes.
     pub side: Side,
     /// Whether this is a call of the sender's library, not the receiver's.
     pub sent: bool,
@@ -26,7 +25,6 @@ pub(crate) struct ClearPart {
     pub call_len: u64,
     /// Bytes of the call before this part.
     pub before: u64,
-    /// Bytes in this part.
     pub len: u64,
     /// Those bytes; empty if they were unavailable.
     pub bytes: Vec<u8>,
@@ -49,7 +47,6 @@ pub(super) struct Waiting {
 /// What is known about one record, in stream order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Application data.
     Data(Opened),
     /// A TLS record without application data, during the handshake or after it.
     ///
@@ -65,7 +62,6 @@ const TOO_MUCH: &str = "calls of the TLS library whose records were not captured
 /// The calls about one connection, and the records that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// In the order of their return.
     parts: VecDeque<ClearPart>,
     part_bytes: usize,
     directions: [CallDirection; 2],
@@ -79,7 +75,6 @@ struct CallDirection {
     waiting: VecDeque<Waiting>,
     /// Bytes of the TCP stream captured or given up so far.
     heard: u64,
-    /// End of the last record.
     laid: u64,
     /// Whose calls are used, the sender's (`true`) or the receiver's: whichever came first.
     source: Option<bool>,
@@ -87,14 +82,12 @@ struct CallDirection {
     told: u64,
     /// End of the content handed on, likewise.
     handed: u64,
-    /// Some application data was found.
     has_data: bool,
     /// Number of the last record of application data.
     last_data: u64,
     given_up: bool,
 }
 
-/// An instruction for the TLS layer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Post the next record as this.
@@ -154,7 +147,6 @@ impl Calls {
         direction.waiting.push_back(record);
     }
 
-    /// Returns whether records wait.
     pub fn is_waiting(&self, side: Side) -> bool {
         !self.directions[side as usize].waiting.is_empty()
     }
@@ -239,14 +231,12 @@ impl Calls {
         out.extend(waiting.into_iter().map(|record| (side, Event::Record(record.sealed()))));
     }
 
-    /// Returns whether the direction no longer uses calls.
     pub fn is_given_up(&self, side: Side) -> bool {
         self.directions[side as usize].given_up
     }
 }
 
 impl Waiting {
-    /// Returns it as a record with unknown content.
     fn sealed(&self) -> Told {
         Told::Sealed(self.layout, self.kind)
     }

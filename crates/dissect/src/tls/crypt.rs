@@ -16,7 +16,6 @@ use hmac::{Hmac, Mac};
 use sha2::{Sha256, Sha384};
 use std::fmt;
 
-/// Length of a nonce.
 const NONCE: usize = 12;
 /// Length of the largest TLS 1.2 key block: two keys and two parts of the nonce.
 const KEY_BLOCK: usize = 2 * (32 + NONCE);
@@ -216,7 +215,6 @@ pub(super) mod test {
             })
         }
 
-        /// Returns a sealed record.
         pub fn seal(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
             let number = self.sequence.to_be_bytes();
             self.sequence += 1;

@@ -45,7 +45,6 @@ pub(crate) fn client_hello(bytes: &[u8]) -> Boundary {
     }
 }
 
-/// The decisions in a `ServerHello`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServerHello {
     pub random: Random,
@@ -70,7 +69,6 @@ pub(super) struct Scanner {
     begun: usize,
     /// Bytes of the body still to come.
     left: usize,
-    /// The body of a hello.
     body: Vec<u8>,
 }
 

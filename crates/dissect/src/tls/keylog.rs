@@ -13,14 +13,11 @@ use std::sync::{PoisonError, RwLock};
 /// The 32 random bytes of a `ClientHello`, which identify a session.
 pub(super) type Random = [u8; 32];
 
-/// The use of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Label {
     /// The master secret of TLS 1.2 and earlier.
     Master,
-    /// TLS 1.3: the client's handshake traffic.
     ClientHandshake,
-    /// TLS 1.3: the server's handshake traffic.
     ServerHandshake,
     /// TLS 1.3: the client's first application data.
     ClientTraffic,
@@ -106,7 +103,6 @@ impl KeyLog {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Notes that a secret is wanted.
     pub(super) fn miss(&self) {
         self.missed.store(true, Ordering::Release);
     }
@@ -128,7 +124,6 @@ impl fmt::Debug for KeyLog {
     }
 }
 
-/// Parses one line.
 fn line(line: &[u8]) -> Option<((Label, Random), Secret)> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let label = Label::named(words.next()?)?;

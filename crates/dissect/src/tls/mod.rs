@@ -46,15 +46,12 @@ pub(crate) struct Layered<D> {
     calls: Option<Box<Calls>>,
     /// Nothing was decoded yet, so the client may begin with TLS.
     is_fresh: bool,
-    /// A proxy header came first.
     is_proxied: bool,
 }
 
-/// State of a connection with TLS.
 #[derive(Debug)]
 struct Secured {
     tls: TlsLayer,
-    /// Streams of the content.
     streams: Streams,
 }
 
@@ -66,7 +63,6 @@ struct TlsLayer {
     weaves: [Weave; 2],
     /// Operations that are over except for postings held back.
     closing: VecDeque<Closing>,
-    /// Content of the current record.
     text: Vec<u8>,
 }
 
@@ -101,7 +97,6 @@ impl<D: Decoder> Layered<D> {
         }
     }
 
-    /// Takes in part of the bytes that a call moved.
     pub(crate) fn call<R: Reader>(&mut self, part: ClearPart, reader: &mut R) {
         let Some(calls) = &mut self.calls else { return };
         let side = part.side;
@@ -130,7 +125,6 @@ impl<D: Decoder> Layered<D> {
         }
     }
 
-    /// Frees unused memory.
     pub(crate) fn shrink(&mut self) {
         if let Some(Secured { tls, streams }) = self.secured.as_deref_mut() {
             streams.shrink();
@@ -258,14 +252,12 @@ impl<D: Decoder> Decoder for Layered<D> {
 /// The start of an operation relative to the open ones.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// After all of them.
     Latest,
     /// Before some of them, because it became known late.
     Earlier,
 }
 
 impl Secured {
-    /// Returns the approximate memory held, in bytes.
     fn held(&self) -> usize {
         let TlsLayer { weaves, closing, text, .. } = &self.tls;
         size_of::<Self>()
@@ -275,7 +267,6 @@ impl Secured {
             + weaves.iter().map(Weave::held_bytes).sum::<usize>()
     }
 
-    /// Takes in one record.
     fn step<D: Decoder, R: Reader>(
         &mut self,
         (decoder, calls): (&mut D, Option<&mut Calls>),
@@ -288,7 +279,6 @@ impl Secured {
 }
 
 impl TlsLayer {
-    /// Takes in one record.
     fn step<D: Decoder, R: Reader>(
         &mut self,
         (inner, calls): (&mut Driver<'_, D>, Option<&mut Calls>),

@@ -49,13 +49,11 @@ impl RecordHeader {
         self.bytes[0]
     }
 
-    /// Returns the length of the fragment.
     pub fn length(self) -> usize {
         let [.., high, low] = self.bytes;
         usize::from(u16::from_be_bytes([high, low]))
     }
 
-    /// Returns the length of the record.
     pub fn total(self) -> u64 {
         HEADER + self.length() as u64
     }
@@ -89,7 +87,6 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Returns the operation of the handshake.
     pub fn handshake<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         *self.handshake.get_or_insert_with(|| {
             let op = out.open();
@@ -107,7 +104,6 @@ impl Records {
         if std::mem::replace(&mut self.is_handshake_over, true) { None } else { self.handshake }
     }
 
-    /// Posts a record that is not decrypted.
     pub fn post<R: Reader>(&mut self, side: Side, header: RecordHeader, input: Input<'_>, out: &mut Out<'_, R>) {
         self.settle(side, header.kind(), out);
         self.charge(header.kind(), out);
@@ -116,7 +112,6 @@ impl Records {
         cursor.finish();
     }
 
-    /// Charges the operation of a record of this type.
     fn charge<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
         let op = self.operation(kind, out);
         out.charge(op);

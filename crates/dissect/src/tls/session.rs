@@ -13,7 +13,6 @@ use crate::limits;
 use overhead_model::Side;
 use std::sync::Arc;
 
-/// Outcome for one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// Unprotected, or not readable.
@@ -30,7 +29,6 @@ pub(super) enum Content {
 /// Layout of a protected record; lengths in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// Content type.
     pub kind: u8,
     /// The part of the nonce before the content.
     pub explicit: usize,
@@ -41,7 +39,6 @@ pub(super) struct Opened {
     pub tag: usize,
 }
 
-/// Both directions of a connection.
 #[derive(Debug)]
 pub(super) struct TlsSession {
     keys: Option<Arc<KeyLog>>,
@@ -81,17 +78,12 @@ struct Traffic {
     opener: Opener,
 }
 
-/// The keys a direction uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Epoch {
-    /// None yet.
     #[default]
     Clear,
-    /// Keys of TLS 1.2.
     Protected,
-    /// Keys of the TLS 1.3 handshake.
     Handshake,
-    /// Keys of TLS 1.3 application data.
     Application,
     /// Unknown, and no longer needed.
     GivenUp,
@@ -201,7 +193,6 @@ impl TlsSession {
             CipherDirection { epoch: Epoch::GivenUp, finished: direction.finished, ..CipherDirection::default() };
     }
 
-    /// Takes in an unprotected record.
     fn clear(&mut self, side: Side, record: Record<'_>) -> Content {
         match record.kind() {
             HANDSHAKE => self.handshake(side, record.fragment),
@@ -250,7 +241,6 @@ impl TlsSession {
         }
     }
 
-    /// Returns the inputs of key derivation.
     fn suite(&self) -> Option<(Suite, ServerHello, Random)> {
         let server = self.server?;
         Some((Suite::numbered(server.suite)?, server, self.client_random?))

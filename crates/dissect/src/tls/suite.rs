@@ -1,6 +1,5 @@
 //! Cipher suites that can be decrypted, those with authenticated encryption (IANA registry of TLS parameters).
 
-/// A cipher and its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aead {
     Aes128Gcm,
@@ -36,7 +35,6 @@ impl Aead {
     }
 }
 
-/// Hash of the key derivation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hash {
     Sha256,

@@ -145,7 +145,6 @@ impl Lab {
         self.sealers[side as usize] = Sealer::tls13(suite, &next, self.padding);
     }
 
-    /// Returns the session's transcript, with its keys in `log`.
     fn transcript(&self, log: &str) -> Transcript {
         let mut transcript = Transcript::default();
         let mut engine = Self::engine(log);
@@ -480,7 +479,6 @@ fn layered<D: Decoder>(decoder: D) -> Layered<D> {
     Layered::new(decoder, false, None)
 }
 
-/// PostgreSQL's request for TLS.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 #[test]
@@ -526,7 +524,6 @@ struct CalledLab {
     calls: Vec<(usize, ClearPart)>,
     /// Bytes the library moved in each direction.
     moved: [u64; 2],
-    /// The calls are the receiver's, not the sender's.
     receives: bool,
 }
 

@@ -46,9 +46,7 @@ impl OwnContent {
 pub(super) struct Weave {
     pub tape: Tape,
     records: VecDeque<Laid>,
-    /// Bytes of the waiting records.
     held: u64,
-    /// Records posted.
     posted: u64,
     /// Bytes of the tape posted.
     played: u64,
@@ -62,12 +60,10 @@ pub(super) struct Weave {
 }
 
 impl Weave {
-    /// Returns whether everything is posted.
     pub fn is_idle(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Returns the approximate memory held, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.tape.held_bytes() + self.records.capacity() * size_of::<Laid>()
     }
@@ -173,7 +169,6 @@ impl Opened {
     }
 }
 
-/// Posts a record that belongs to one operation.
 fn post_own<R: Reader>(own: OwnContent, layout: Opened, out: &mut Out<'_, R>) {
     let (before, after) = surroundings(layout);
     let tls = |(field, len)| (Account::Tls, field, len);
@@ -187,7 +182,6 @@ fn post_own<R: Reader>(own: OwnContent, layout: Opened, out: &mut Out<'_, R>) {
 
 type Fields<const N: usize> = [(&'static str, u64); N];
 
-/// Returns the fields before and after the content.
 fn surroundings(layout: Opened) -> (Fields<4>, Fields<3>) {
     let before =
         [("record type", 1), ("record version", 2), ("record length", 2), ("explicit nonce", layout.explicit as u64)];
