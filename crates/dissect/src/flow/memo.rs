@@ -40,7 +40,7 @@ struct Known {
 }
 
 impl Known {
-    /// Returns the result for a matching frame that `before` frames of the turn precede.
+    /// Returns the match for a frame after `before` matching frames of the turn.
     #[inline]
     fn with_next(&self, before: usize) -> Match {
         if self.turn.len() == before + 1 { Match::Whole } else { Match::Part }

@@ -117,7 +117,7 @@ impl Closed {
     }
 }
 
-/// Adds an item, doubling a full capacity from 1 on, as most connections have one operation at a time.
+/// Adds an item. Doubles a full capacity, starting at 1: most connections have one operation at a time.
 fn push_doubling<T>(items: &mut Vec<T>, item: T) {
     if items.len() == items.capacity() {
         items.reserve_exact(items.len().max(1));

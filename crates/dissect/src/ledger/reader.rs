@@ -24,8 +24,7 @@ struct PendingSums {
     op: OpId,
     whose: Whose,
     amounts: PayloadAmounts,
-    /// How many bytes may be summed in all, and how many of these are left. At 0, the frame ends or a deferred charge is due, and the sums
-    /// must be entered.
+    /// The limit of bytes to sum, and how many are left. At 0, the frame ends or a deferred charge is due, and the sums must be entered.
     most: u64,
     room: u64,
 }

@@ -52,6 +52,7 @@ pub(super) enum Told {
     ///
     /// `is_overtaken`: later application data of the other end was reported first.
     Own { layout: Opened, is_session: bool, is_overtaken: bool },
+    /// Content that is not known, with the type on the wire.
     Sealed(Opened, u8),
 }
 
@@ -94,7 +95,7 @@ pub(super) enum Event {
     Record(Told),
     /// Decode the next content of posted records.
     Content(Vec<u8>),
-    /// Skip so many bytes of content, which are not known.
+    /// Skip this many bytes of content, which is unknown.
     Missing(u64),
     /// Calls no longer count, for this reason.
     GivenUp(&'static str),
@@ -112,7 +113,7 @@ impl Calls {
         self.directions[side as usize].heard += len;
     }
 
-    /// Returns the start of the record that the last `available` bytes begin.
+    /// Returns the start of the record that begins with the last `available` bytes heard.
     pub fn position(&self, side: Side, available: u64) -> u64 {
         self.directions[side as usize].heard.saturating_sub(available)
     }

@@ -445,7 +445,7 @@ proptest! {
         }
     }
 
-    /// Any session content is posted once, byte by byte, without a panic.
+    /// For any session content, nothing panics and every byte is posted once.
     #[test]
     fn damage_is_survived(
         suite in prop::sample::select(SUITES.to_vec()),
