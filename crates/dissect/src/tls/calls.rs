@@ -47,6 +47,7 @@ pub(super) struct Waiting {
 /// What is known about one record, in stream order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
+    /// Application data.
     Data(Opened),
     /// A TLS record without application data, during the handshake or after it.
     ///
