@@ -1,8 +1,8 @@
-//! Subjects set against each other, each one run or several: which accounts make the difference per operation, which fields
-//! within them, and how the work of the kernel differs.
+//! Compares subjects of one or more runs: which accounts and fields cause the difference per operation, and how kernel work
+//! differs.
 //!
-//! Everything is per operation, and a difference is the second subject's figure minus the first's. Bytes are exact; times,
-//! calls and cycles vary from run to run, and only several runs of each subject show a difference in them.
+//! All figures are per operation; a difference is the second subject's figure minus the first's. Bytes are exact. Times, calls
+//! and cycles vary between runs, so only repeated runs of each subject can show a difference in them.
 
 mod csv;
 mod interval;
@@ -34,8 +34,8 @@ use overhead_model::{Account, Class, Side};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Subjects against the first of them. As JSON, the first comparison stands for itself, and `further` has those with the
-/// third subject and so on.
+/// Comparisons with the first subject. JSON flattens the first comparison; `further` holds the ones with the third and later
+/// subjects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparisons {
     /// The second subject against the first.
@@ -46,62 +46,55 @@ pub struct Comparisons {
     pub further: Vec<Comparison>,
 }
 
-/// Two subjects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What the subjects are called.
+    /// Names of the subjects.
     pub runs: [String; 2],
-    /// How many runs each is of.
+    /// Number of runs of each subject.
     pub repetitions: [usize; 2],
-    /// Kinds of workload operations, side by side, those that make most of the difference first.
+    /// Paired kinds of workload operations, largest contribution to the difference first.
     pub pairs: Vec<KindPair>,
-    /// Kinds of operations beside the workload: setting up, keeping alive.
+    /// Pairs outside the workload, such as setup and keep-alive.
     pub beside: Vec<KindPair>,
-    /// Kinds of workload operations that the other subject has nothing to set against.
+    /// Kinds of workload operations without a counterpart in the other subject.
     pub alone: [Vec<Subject>; 2],
-    /// Work of server and client, for all workload operations of a run together.
+    /// Work of server and client for all workload operations of a run.
     pub work: Vec<WorkDifference>,
-    /// Why the byte figures of a subject are lower bounds; absent where they are exact.
+    /// Why a subject's byte figures are lower bounds; absent if they are exact.
     pub lower_bounds: [Option<String>; 2],
-    /// What to know before believing any of it, in whole sentences.
+    /// Caveats, as complete sentences.
     pub remarks: Vec<String>,
 }
 
-/// A kind of operation of each subject.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindPair {
-    /// What is compared.
     pub operations: [Subject; 2],
-    /// What sets them apart, in a sentence.
+    /// The difference in one sentence.
     pub sentence: String,
-    /// Bytes that the difference comes to: per operation, times the operations of the subject that has more of them.
+    /// Difference in bytes per operation, times the larger of the two operation counts.
     pub effect_bytes: f64,
     /// Accounts that hold anything, largest difference first.
     pub accounts: Vec<AccountDifference>,
-    /// Fields of the payload, by the same order of accounts; absent where a run has none recorded.
+    /// Payload fields, by the same order of accounts; absent if a run recorded none.
     pub fields: Option<Vec<FieldDifference>>,
-    /// Percentiles of the latency as the captures saw them, the means of the runs.
+    /// Latency percentiles from the captures, averaged over the runs.
     pub latency: Vec<LatencyDifference>,
-    /// Which figures are lower bounds, by subject.
+    /// Lower bounds, by subject.
     #[serde(skip)]
     bounds: [LowerBounds; 2],
 }
 
-/// A kind of operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Subject {
-    /// Protocol name.
     pub protocol: String,
-    /// Class.
     pub class: Class,
-    /// Name.
     pub name: String,
-    /// Its statement; absent where all operations of the name are compared.
+    /// Statement; absent if the comparison covers all operations of this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statement: Option<String>,
-    /// How it was sent; empty where there is only one way.
+    /// How it was sent; empty if there is only one way.
     pub via: String,
-    /// Operations, of all runs together.
+    /// Operations in all runs.
     pub count: u64,
     /// Bytes per operation, by side.
     pub wire: [f64; 2],
@@ -109,33 +102,30 @@ pub struct Subject {
     pub payload: [f64; 2],
     /// Frames per operation, by side.
     pub frames: [f64; 2],
-    /// Bytes per operation of the run that has least and of the one that has most, by side; absent of a single run.
+    /// Smallest and largest bytes per operation of any run, by side; absent for a single run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire_range: Option<[[f64; 2]; 2]>,
-    /// Median latency in nanoseconds as the capture saw it, of several runs the mean of theirs; absent where none was seen.
+    /// Median latency in nanoseconds from the capture, averaged over several runs; absent if none was seen.
     pub p50_ns: Option<u64>,
 }
 
-/// A percentile of the latency.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencyDifference {
-    /// `p50` or the like.
+    /// Name, such as `p50`.
     pub figure: &'static str,
-    /// In nanoseconds, by subject, the mean of its runs; absent where none was seen.
+    /// Mean over the runs in nanoseconds, by subject; absent if none was seen.
     pub ns: [Option<f64>; 2],
-    /// The second minus the first; absent where one of them is.
+    /// The second minus the first; absent if either is absent.
     pub difference: Option<f64>,
-    /// What the runs show, where both subjects have several.
+    /// Evidence from repeated runs, if both subjects have several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeated: Option<Repeated>,
 }
 
-/// One account of one direction.
+/// One account in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AccountDifference {
-    /// Direction.
     pub side: Side,
-    /// Account.
     pub account: Account,
     /// Bytes per operation, by run.
     pub bytes: [f64; 2],
@@ -143,23 +133,22 @@ pub struct AccountDifference {
     pub difference: f64,
 }
 
-/// One field of one direction.
+/// One field in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldDifference {
-    /// Direction.
     pub side: Side,
-    /// Where it is posted.
+    /// Account of the field.
     pub account: Account,
-    /// The field, as `explain` names it.
+    /// Field name, as `explain` prints it.
     pub field: String,
-    /// Bytes per operation, by run; absent from a run that has no such field.
+    /// Bytes per operation, by run; absent if the run has no such field.
     pub bytes: [Option<f64>; 2],
     /// The second minus the first.
     pub difference: f64,
 }
 
 impl Comparisons {
-    /// Returns all comparisons, the first first.
+    /// Returns all comparisons, starting with the first.
     pub fn each(&self) -> impl Iterator<Item = &Comparison> {
         std::iter::once(&self.first).chain(&self.further)
     }
@@ -171,10 +160,9 @@ impl From<Comparison> for Comparisons {
     }
 }
 
-/// A percentile's name and how to read it.
+/// Name and accessor of a percentile.
 pub(crate) type Percentile = (&'static str, fn(&Latency) -> f64);
 
-/// The percentiles that are compared.
 pub(crate) const PERCENTILES: [Percentile; 4] = [
     ("p50", |latency| latency.p50 as f64),
     ("p90", |latency| latency.p90 as f64),
@@ -201,26 +189,26 @@ impl Subject {
         }
     }
 
-    /// `SELECT (prepared)`.
+    /// Returns a label such as `SELECT (prepared)`.
     pub fn label(&self) -> String {
         crate::sums::label(&self.name, &self.via)
     }
 }
 
-/// Sets each further subject against the first. Gives `None` for fewer than two.
+/// Compares each further subject with the first. Returns `None` if there are fewer than two.
 pub fn compare_all(groups: &[RunGroup], grain: Grain) -> Option<Comparisons> {
     let (reference, others) = groups.split_first()?;
     let mut comparisons = others.iter().map(|group| compare_groups(reference, group, grain));
     Some(Comparisons { first: comparisons.next()?, further: comparisons.collect() })
 }
 
-/// Sets the second run against the first.
+/// Compares the second run with the first.
 pub fn compare(first: &NamedRun, second: &NamedRun) -> Comparison {
     let [first, second] = [first, second].map(|run| RunGroup::single(run.clone()));
     compare_groups(&first, &second, Grain::default())
 }
 
-/// Sets the second subject against the first. Where one of them was in no frames, by payload.
+/// Compares the second subject with the first, by payload if either has no frames.
 pub fn compare_groups(first: &RunGroup, second: &RunGroup, grain: Grain) -> Comparison {
     if !payload::differ([first, second]) {
         return compare_alike(first, second, grain);
@@ -263,7 +251,7 @@ fn group_bounds(group: &RunGroup) -> LowerBounds {
     bounds.fold(LowerBounds::default(), LowerBounds::or)
 }
 
-/// Returns what to know before believing a comparison, each sentence once.
+/// Returns the caveats of a comparison without duplicates.
 fn remarks(groups: [&RunGroup; 2]) -> Vec<String> {
     let of_first = |group: &RunGroup| Some(NamedRun::new(&group.name, group.runs.first()?.run.clone()));
     let firsts: Vec<NamedRun> = groups.into_iter().filter_map(of_first).collect();
@@ -284,7 +272,7 @@ fn remarks(groups: [&RunGroup; 2]) -> Vec<String> {
 }
 
 impl KindPair {
-    /// Returns what sets one kind of operation apart from another.
+    /// Compares two kinds of operations.
     pub fn of(rows: [&OperationRow; 2]) -> Self {
         let sums = rows.map(OperationSum::of_row);
         Self::of_sums(sums.each_ref(), <[LowerBounds; 2]>::default())
@@ -313,12 +301,11 @@ impl KindPair {
         pair
     }
 
-    /// Returns the class of its operations.
     pub(crate) fn class(&self) -> Class {
         self.operations[0].class
     }
 
-    /// Bytes on the wire per operation, both directions, the second minus the first.
+    /// Returns the difference in wire bytes per operation over both directions, the second minus the first.
     pub fn difference(&self) -> f64 {
         let [first, second] = &self.operations;
         second.wire.iter().sum::<f64>() - first.wire.iter().sum::<f64>()

@@ -1,7 +1,7 @@
-//! Where everything stands, in logical pixels.
+//! The layout of a figure, in logical pixels.
 //!
-//! One row per operation, its name above its bars, so that names of any length find room; three panels beside each other
-//! on the same rows, so that the eye goes along a row from bytes to calls to cycles.
+//! Each operation is a row with its name above its bars, so names of any length fit. Three panels share the rows, so the eye
+//! can follow a row from bytes to calls to cycles.
 
 use super::caption::Paragraph;
 use super::chart::{Bar, BarPart, BarRow, Chart, Panel};
@@ -10,22 +10,22 @@ use super::palette::{ABSENT, AXIS, GRID, INK, MUTED, PAPER, Rgb};
 use super::scene::{Anchor, Face, Mark, Scene, words};
 use crate::bounds::AT_LEAST;
 
-/// Width of the image: 800 shown at a blog's 700 keeps 11-pixel text above 9.
+/// Image width: if a blog shows 800 pixels at 700, 11-pixel text stays above 9.
 pub(super) const WIDTH: f64 = 800.0;
-/// Width from which on panels stand beside each other.
+/// Minimum width for side-by-side panels.
 const SIDE_BY_SIDE: f64 = 640.0;
 pub(super) const MARGIN: f64 = 20.0;
 /// Height of a title.
 const HEAD: f64 = 44.0;
-/// Between panels.
+/// Space between adjacent panels.
 const GUTTER: f64 = 22.0;
-/// Between panels that stand below each other.
+/// Space between stacked panels.
 const STACK_GAP: f64 = 18.0;
-/// Left of a panel whose bars are those of several rows.
+/// Space left of a panel whose bars cover several rows.
 const BRACKET: f64 = 8.0;
 /// Width of a panel without bars.
 const ABSENT_WIDTH: f64 = 162.0;
-/// Part of the width with bars that the first panel takes.
+/// The first panel's share of the width with bars.
 const FIRST_PANEL: f64 = 0.5;
 
 pub(super) const TITLE: Face = Face::new(20.0, Weight::Bold, INK);
@@ -41,9 +41,9 @@ const TAG: Face = Face::new(11.0, Weight::Regular, MUTED);
 const TOTAL: Face = Face::new(11.0, Weight::Bold, INK);
 const INSIDE: f64 = 10.0;
 
-/// Height of a row's name line, of a bar, and the spaces after them.
+/// Height of a row's name line.
 const NAME_HEIGHT: f64 = 19.0;
-/// Between the lines of a long name, and between run and operation.
+/// Space between the lines of a long name, and between run and operation.
 const NAME_LEADING: f64 = 16.0;
 const NAME_GAP: f64 = 8.0;
 pub(super) const BAR: f64 = 15.0;
@@ -52,7 +52,7 @@ const ROW_GAP: f64 = 9.0;
 const RUN_GAP: f64 = 9.0;
 const REMAINDER: f64 = 16.0;
 
-/// Legend entries: swatch, space after it, space after the label, line height.
+/// Sizes of a legend entry.
 const SWATCH: f64 = 10.0;
 const SWATCH_GAP: f64 = 4.0;
 const ENTRY_GAP: f64 = 11.0;
@@ -61,28 +61,28 @@ const LEGEND_LEADING: f64 = 16.0;
 pub(super) const CAPTION_LEADING: f64 = 15.5;
 const PARAGRAPH_GAP: f64 = 4.0;
 
-/// Base line of text below the top of a bar, so that it stands in the middle.
+/// Distance from the top of a bar to the base line that centres its text.
 pub(super) const BAR_BASELINE: f64 = 11.5;
 
-/// A panel's place: its left edge, and where bars begin and how long the longest may be.
+/// A panel's left edge, and the start and maximum length of its bars.
 struct PanelPlace {
     left: f64,
     width: f64,
     zero: f64,
     length: f64,
-    /// Value of the axis' end.
+    /// Value at the end of the axis.
     limit: f64,
     step: f64,
 }
 
-/// Tops of the last line of the rows' names, the names, and the bottom of the last row.
+/// Name lines, the top of each row's last name line, and the bottom of the last row.
 struct WrappedLines {
     tops: Vec<f64>,
     names: Vec<Vec<NameLine>>,
     bottom: f64,
 }
 
-/// Returns the whole figure, of this width; without a title where what is around it has one.
+/// Lays out the figure at this width; omits the title if the surrounding page has one.
 pub(crate) fn scene(chart: &Chart, title: Option<&str>, caption: &[Paragraph], width: f64) -> Scene {
     let mut scene = Scene { width, ..Scene::default() };
     let top = head(&mut scene, title);
@@ -96,7 +96,7 @@ pub(crate) fn scene(chart: &Chart, title: Option<&str>, caption: &[Paragraph], w
     scene
 }
 
-/// The title, where there is one. Returns where the rest begins.
+/// Draws the title, if any. Returns the top of the remaining content.
 pub(super) fn head(scene: &mut Scene, title: Option<&str>) -> f64 {
     let Some(title) = title else { return 4.0 };
     let title = TITLE.fitted(title, scene.width - 2.0 * MARGIN);
@@ -104,7 +104,7 @@ pub(super) fn head(scene: &mut Scene, title: Option<&str>) -> f64 {
     MARGIN + HEAD
 }
 
-/// Panels beside each other, on the same rows. Returns where they end.
+/// Draws panels side by side on the same rows. Returns their bottom.
 fn body(scene: &mut Scene, chart: &Chart, top: f64) -> f64 {
     if let [panel] = chart.panels.as_slice()
         && let Some(reason) = panel.absence()
@@ -136,7 +136,7 @@ fn body(scene: &mut Scene, chart: &Chart, top: f64) -> f64 {
     lines.bottom
 }
 
-/// Says in a paragraph why there is nothing in a panel that stands alone.
+/// Explains in a paragraph why a single panel is empty.
 fn absent_alone(scene: &mut Scene, panel: &Panel, reason: &str, top: f64) -> f64 {
     let width = scene.width - 2.0 * MARGIN;
     scene.text(&HEADING.fitted(panel.title, width), (MARGIN, top + 11.0), Anchor::Start, HEADING);
@@ -144,7 +144,7 @@ fn absent_alone(scene: &mut Scene, panel: &Panel, reason: &str, top: f64) -> f64
     scene.paragraph(&text, (MARGIN, top + 30.0), width, CAPTION_LEADING)
 }
 
-/// Panels with bars share what panels without leave. The first stays wide in any case: names stand above it.
+/// Gives panels with bars the width that empty panels leave. The first stays wide because names stand above it.
 fn places(panels: &[Panel], at_least: bool, width: f64) -> Vec<PanelPlace> {
     let narrow: Vec<bool> = panels.iter().enumerate().map(|(at, panel)| at > 0 && panel.absence().is_some()).collect();
     let narrow_count = narrow.iter().filter(|narrow| **narrow).count() as f64;
@@ -173,7 +173,7 @@ fn place(panel: &Panel, left: f64, width: f64, at_least: bool) -> PanelPlace {
     PanelPlace { left, width, zero: left + tags, length, limit: if max > 0.0 { max } else { 1.0 }, step }
 }
 
-/// Returns a step of 1, 2 or 5 times a power of ten that makes about `count` of them.
+/// Returns a step of 1, 2 or 5 times a power of ten that yields about `count` steps.
 pub(super) fn step(max: f64, count: f64) -> f64 {
     if max <= 0.0 {
         return 1.0;
@@ -198,7 +198,7 @@ impl PanelPlace {
     }
 }
 
-/// Titles, units and legends of the panels. Returns where the axes stand.
+/// Draws titles, units and legends of the panels. Returns the position of the axes.
 fn heads(scene: &mut Scene, panels: &[Panel], places: &[PanelPlace], top: f64) -> f64 {
     let mut bottom = top + 27.0;
     for (panel, place) in panels.iter().zip(places) {
@@ -211,7 +211,7 @@ fn heads(scene: &mut Scene, panels: &[Panel], places: &[PanelPlace], top: f64) -
     bottom + 22.0
 }
 
-/// Swatches with their labels, in the order of the stack, between two edges. Returns the base line of the last line.
+/// Draws swatches and labels between two edges, in stack order. Returns the last base line.
 pub(super) fn legend(scene: &mut Scene, entries: &[(String, Rgb)], (left, right): (f64, f64), baseline: f64) -> f64 {
     let (mut x, mut y) = (left, baseline);
     for (label, color) in entries {
@@ -247,11 +247,11 @@ fn lines(rows: &[BarRow], top: f64, places: &[PanelPlace]) -> WrappedLines {
     WrappedLines { tops, names, bottom: y }
 }
 
-/// A line of a row's name: words, each with its face and its place.
+/// One line of a row's name: words with their faces and positions.
 type NameLine = Vec<(String, Face, f64)>;
 
-/// Returns the name of a row, whole: on one line where it fits beside how many there were and their bytes, else the run and the
-/// operation each in as many lines as it takes, and the last line free for the figures where they need it.
+/// Returns a row's full name. Uses one line if it fits with the count and bytes; otherwise wraps run and operation separately
+/// and keeps the last line free for the figures if they need it.
 fn name_lines(row: &BarRow, place: &PanelPlace) -> Vec<NameLine> {
     let width = place.right() - MARGIN;
     let figures = OPERATION_TOTAL.width(&row.total) + SMALL.width(&row.count) + 30.0;
@@ -260,7 +260,7 @@ fn name_lines(row: &BarRow, place: &PanelPlace) -> Vec<NameLine> {
     if operation + OPERATION.width(&row.operation) <= width - figures {
         return vec![vec![(run.to_owned(), RUN, 0.0), (row.operation.clone(), OPERATION, operation)]];
     }
-    // Base lines are one apart: they number the lines.
+    // Base lines one unit apart serve as line numbers.
     let mut broken = Scene::default();
     let mut next = 0.0;
     for (name, face) in [(run, RUN), (&row.operation, OPERATION)] {
@@ -283,7 +283,7 @@ fn name_lines(row: &BarRow, place: &PanelPlace) -> Vec<NameLine> {
     lines
 }
 
-/// Vertical lines with their values above.
+/// Draws vertical lines with their values above.
 fn grid(scene: &mut Scene, place: &PanelPlace, axis: f64, bottom: f64) {
     let mut free = f64::NEG_INFINITY;
     for value in place.ticks() {
@@ -303,10 +303,10 @@ pub(super) fn tick_label(value: f64, step: f64) -> String {
     crate::text::number::with_digits(value, digits)
 }
 
-/// A grey field with the reason in place of bars.
+/// Draws a grey field with the reason instead of bars.
 fn absent_panel(scene: &mut Scene, place: &PanelPlace, reason: &str, axis: f64, bottom: f64) {
     let top = axis - 16.0;
-    // On paper of its own, over the rules between runs and their last pixel.
+    // Cover the rules between runs, including their last pixel, with paper.
     scene.rect((place.left - GUTTER, top), (place.width + GUTTER + 1.0, bottom - top), PAPER);
     scene.rect((place.left, top), (place.width, bottom - top - ROW_GAP), ABSENT);
     let lead = Face::new(SMALL.size, Weight::Bold, SMALL.color);
@@ -316,7 +316,7 @@ fn absent_panel(scene: &mut Scene, place: &PanelPlace, reason: &str, axis: f64, 
     scene.paragraph(&text, (place.left + 8.0, top + 18.0), place.width - 16.0, CAPTION_LEADING);
 }
 
-/// Returns the words that fit into so many lines, an ellipsis last where some do not.
+/// Returns the words that fit into `lines`, ending in an ellipsis if some do not.
 fn text_in_lines(mut text: Paragraph, width: f64, lines: f64) -> Paragraph {
     let height = |text: &Paragraph| Scene::default().paragraph(text, (0.0, 0.0), width, 1.0);
     let mut cut = false;
@@ -330,14 +330,14 @@ fn text_in_lines(mut text: Paragraph, width: f64, lines: f64) -> Paragraph {
     text
 }
 
-/// A line between two runs.
+/// Draws a line between two runs.
 fn rule(scene: &mut Scene, top: f64, names: usize) {
     let top = top - NAME_LEADING * names.saturating_sub(1) as f64;
     let y = top - f64::midpoint(RUN_GAP, ROW_GAP) + 2.0;
     scene.line((MARGIN, y), (scene.width - MARGIN, y), AXIS);
 }
 
-/// The lines above the bars: run, operation, how many, and bytes in both directions.
+/// Draws the text above the bars: run, operation, count, and bytes in both directions.
 fn row_names(scene: &mut Scene, row: &BarRow, names: &[NameLine], top: f64, places: &[PanelPlace]) {
     let (baseline, end) = (top + 13.0, places[0].right());
     for (number, line) in names.iter().enumerate() {
@@ -355,7 +355,7 @@ fn row_names(scene: &mut Scene, row: &BarRow, names: &[NameLine], top: f64, plac
     }
 }
 
-/// Text on a strip of paper, so that grid lines do not run through it.
+/// Draws text on a strip of paper that hides grid lines.
 fn backed(scene: &mut Scene, text: &str, (x, baseline): (f64, f64), anchor: Anchor, face: Face) {
     let width = face.width(text);
     if width > 0.0 {
@@ -365,7 +365,6 @@ fn backed(scene: &mut Scene, text: &str, (x, baseline): (f64, f64), anchor: Anch
     scene.text(text, (x, baseline), anchor, face);
 }
 
-/// The bars of one row in one panel.
 fn panel_row(scene: &mut Scene, panel: &Panel, place: &PanelPlace, at: usize, lines: &WrappedLines, row: &BarRow) {
     let Some(bars) = panel.rows[at].as_ref().filter(|_| panel.absence().is_none()) else {
         return;
@@ -390,14 +389,14 @@ fn panel_row(scene: &mut Scene, panel: &Panel, place: &PanelPlace, at: usize, li
     }
 }
 
-/// Says that bars at its top are those of all rows along it.
+/// Marks the bars at the top as covering all rows along the bracket.
 fn bracket(scene: &mut Scene, x: f64, top: f64, bottom: f64) {
     for line in [((x, top), (x, bottom)), ((x, top), (x + 4.0, top)), ((x, bottom), (x + 4.0, bottom))] {
         scene.line(line.0, line.1, AXIS);
     }
 }
 
-/// A stack of parts and its sum, which is marked where it is a lower bound.
+/// Draws stacked parts and their sum, marked if it is a lower bound.
 fn bar(scene: &mut Scene, panel: &Panel, place: &PanelPlace, content: &Bar, y: f64, at_least: bool) {
     let parts = match content {
         Ok(parts) => parts,
@@ -407,7 +406,7 @@ fn bar(scene: &mut Scene, panel: &Panel, place: &PanelPlace, content: &Bar, y: f
     stack(scene, parts, panel.print, mark, |value| place.at(value), y);
 }
 
-/// Parts beside each other from zero, and behind them their sum, with a mark before it.
+/// Draws adjacent parts from zero, then a mark and their sum.
 pub(super) fn stack(
     scene: &mut Scene,
     parts: &[BarPart],
@@ -422,13 +421,13 @@ pub(super) fn stack(
         scene.rect((from, y), (to - from, BAR), part.color);
         let ink = Face::new(INSIDE, Weight::Regular, part.color.ink_on());
         let label = print(part.value);
-        // The total says the same of a bar of one part.
+        // A single part needs no label: the total gives its value.
         if parts.len() > 1 && ink.width(&label) + 5.0 <= to - from {
             scene.text(&label, (f64::midpoint(from, to), y + BAR_BASELINE - 0.5), Anchor::Middle, ink);
         }
         sum += part.value;
     }
-    // A hair of paper between parts, after all of them, so that thin ones are not swallowed.
+    // Draw hairlines of paper last, so that they do not cover thin parts.
     let mut edge = 0.0;
     for part in parts.iter().take(parts.len().saturating_sub(1)) {
         edge += part.value;

@@ -1,5 +1,4 @@
-//! A figure of lines: a quantity at a few named places, such as percentiles or lengths of a pipeline, one line for each of
-//! several systems.
+//! A line chart: a quantity at named places, such as percentiles or pipeline lengths, with one line per system.
 
 use super::caption::{self, Paragraph};
 use super::layout::{CAPTION_LEADING, HEADING, MARGIN, TICK, UNIT, head, legend, paragraphs};
@@ -10,95 +9,89 @@ use crate::error::ReportError;
 use crate::text::number::with_digits;
 use overhead_model::Spread;
 
-/// What is drawn.
+/// Content of a line chart.
 #[derive(Clone, Debug, Default)]
 pub struct LineFigure {
-    /// Heading.
     pub title: String,
-    /// What it shows, for those who do not see it.
+    /// Text alternative for readers who cannot see the figure.
     pub description: String,
-    /// What the places are.
+    /// Title of the horizontal axis.
     pub x_title: String,
     /// The quantity with its unit.
     pub y_title: String,
-    /// Equal distances are equal ratios; values that are not above zero are left out.
+    /// Uses a logarithmic axis; omits values that are not above zero.
     pub logarithmic: bool,
     /// Names of the places, from left to right.
     pub places: Vec<String>,
-    /// Where the places stand, in any unit of one axis; empty where they stand at equal distances.
+    /// Positions of the places in any unit; empty to space them equally.
     pub positions: Vec<f64>,
-    /// The places have no order: what stands at one is not joined with what stands at the next.
+    /// The places have no order, so no line joins their values.
     pub is_unordered: bool,
-    /// Lines, each with its name and a value for each place, or none.
+    /// Lines, each with its name and an optional value per place.
     pub lines: Vec<(String, Vec<Option<f64>>)>,
-    /// How far the values of a line spread: for each line a spread for each place, or none. Empty where none is drawn.
+    /// For each line, an optional spread per place. Empty if no spreads are drawn.
     pub spreads: Vec<Vec<Option<Spread>>>,
-    /// How it was measured, below the figure.
+    /// Note on the method, printed below the figure.
     pub note: String,
-    /// Its width, and what it is drawn on.
+    /// Width and background.
     pub look: Look,
-    /// The places are times, which `positions` has; the axis is named by round ones, and points are not marked.
+    /// Time axis for `positions`, labelled with round times.
     pub time: Option<TimeAxis>,
 }
 
-/// An axis of time, in seconds.
+/// A time axis, in seconds.
 #[derive(Clone, Debug, Default)]
 pub struct TimeAxis {
-    /// Its left end.
     pub from: f64,
-    /// Its right end.
     pub to: f64,
-    /// Parts of it in which nothing was measured.
+    /// Intervals without measurements.
     pub bands: Vec<Band>,
 }
 
-/// A part of an axis, and what it is.
+/// A labelled interval on an axis.
 #[derive(Clone, Debug)]
 pub struct Band {
-    /// Its left end.
     pub from: f64,
-    /// Its right end.
     pub to: f64,
-    /// What it is called.
     pub name: String,
 }
 
-/// Height of the field that lines are drawn in.
+/// Height of the plot area.
 const HEIGHT: f64 = 300.0;
-/// Room left of it for the labels of the axis, where they are not longer.
+/// Minimum width of the axis labels.
 const LABELS: f64 = 52.0;
-/// Room on either side of the first and of the last place.
+/// Space before the first place and after the last one.
 const INSET: f64 = 28.0;
-/// From the legend to the field, where what stands between them are names of its parts.
+/// Distance from the legend to the plot area if band names stand between them.
 const BANDS: f64 = 34.0;
 const THICKNESS: f64 = 2.0;
-/// Side of the square at a value.
+/// Side of a data point's square.
 const POINT: f64 = 6.0;
 /// Width of the bar from the first to the third quartile.
 const QUARTILES: f64 = 4.0;
-/// Half the length of the strokes at the smallest and the largest value.
+/// Half the length of the strokes at the smallest and largest values.
 const STROKE: f64 = 3.0;
-/// How far the points of two lines stand apart where they have spreads, which would else cover each other.
+/// Distance between points of two lines that have spreads, so that they do not overlap.
 const ASIDE: f64 = 7.0;
-/// Part of a place without order that its points take.
+/// Share of an unordered place that its points occupy.
 const CLUSTER: f64 = 0.7;
 
 /// Returns the figure as SVG and as PNG.
 ///
 /// # Errors
 ///
-/// [`ReportError::NoRuns`] without any value to draw or with more lines than there are colours, and those of drawing.
+/// Returns [`ReportError::NoRuns`] if there are no values or more lines than colours, and any drawing error.
 pub fn draw_lines(figure: &LineFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
     let scene = figure.look.painted(laid_out(figure, Some(&figure.title))?);
     let svg = paint::svg(&scene, &figure.title, &figure.description)?;
     Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
 }
 
-/// Returns the figure as an element of a page that has its title.
+/// Returns the figure as an element for a page that already shows its title.
 ///
 /// # Errors
 ///
-/// Those of [`draw_lines`].
+/// Returns the errors of [`draw_lines`].
 pub(crate) fn draw_lines_inline(figure: &LineFigure, id: &str) -> Result<String, ReportError> {
     Ok(inline::svg(&laid_out(figure, None)?, id, &figure.title, &figure.description))
 }
@@ -115,7 +108,6 @@ fn laid_out(figure: &LineFigure, title: Option<&str>) -> Result<Scene, ReportErr
     Ok(scene(figure, title, &axis))
 }
 
-/// The axis of a quantity.
 pub(super) struct Axis {
     from: f64,
     to: f64,
@@ -124,14 +116,14 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns the axis on which all values of a figure lie; `None` without any.
+    /// Returns an axis that covers all values of a figure, or `None` if there are none.
     fn of(figure: &LineFigure) -> Option<Self> {
         let values = figure.lines.iter().flat_map(|(_, values)| values).flatten().copied();
         let ends = figure.spreads.iter().flatten().flatten().flat_map(|spread| [spread.min, spread.max]);
         Self::over(values.chain(ends), figure.logarithmic)
     }
 
-    /// Returns the axis on which these values lie, those left out that it cannot show; `None` without any.
+    /// Returns an axis that covers these values, or `None` if it can show none of them.
     pub(super) fn over(values: impl Iterator<Item = f64>, logarithmic: bool) -> Option<Self> {
         let values: Vec<f64> = values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0)).collect();
         let max = values.iter().copied().max_by(f64::total_cmp)?;
@@ -146,7 +138,7 @@ impl Axis {
         Self { from: 0.0, to: count * step, logarithmic: false, ticks }
     }
 
-    /// Steps of 1, 2 and 5 times a power of ten; of powers of ten alone where that would be many.
+    /// Uses steps of 1, 2 and 5 times a power of ten; above three decades, only powers of ten.
     fn of_ratios(min: f64, max: f64) -> Self {
         let decades = min.log10().floor() as i32..=max.log10().ceil() as i32;
         let leading: &[f64] = if max / min > 1e3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
@@ -157,13 +149,13 @@ impl Axis {
         Self { from, to, logarithmic: true, ticks: all.into_iter().filter(|tick| (from..=to).contains(tick)).collect() }
     }
 
-    /// Returns where the field begins: right of the labels.
+    /// Returns the left edge of the plot area, right of the labels.
     fn left(&self) -> f64 {
         let longest = self.ticks.iter().map(|tick| TICK.width(&tick_label(*tick))).fold(0.0, f64::max);
         MARGIN + LABELS.max(longest + 8.0)
     }
 
-    /// Returns how far along a value lies, from 0 to 1; `None` for what this axis cannot show.
+    /// Returns the relative position of a value, from 0 to 1, or `None` if this axis cannot show it.
     pub(super) fn height(&self, value: f64) -> Option<f64> {
         if !value.is_finite() || (self.logarithmic && value <= 0.0) {
             return None;
@@ -173,7 +165,7 @@ impl Axis {
     }
 }
 
-/// Writes what is drawn, on two lines where one has no room for it. Returns where the last of them is.
+/// Writes the quantity, on two lines if one is too narrow. Returns the last base line.
 pub(super) fn quantity(scene: &mut Scene, text: &str, top: f64) -> f64 {
     let width = scene.width - 2.0 * MARGIN;
     let fits = |text: &str| HEADING.width(text) <= width;
@@ -232,14 +224,13 @@ fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
 }
 
 impl TimeAxis {
-    /// Returns where a time stands in a figure of some width, whose field begins somewhere.
     fn x(&self, time: f64, left: f64, width: f64) -> f64 {
         let right = width - MARGIN;
         left + (time - self.from) / (self.to - self.from).max(f64::MIN_POSITIVE) * (right - left)
     }
 }
 
-/// Grey fields behind the lines, each with its name above it, where no line comes.
+/// Draws grey fields behind the lines, with names above them, clear of the lines.
 fn bands(scene: &mut Scene, time: &TimeAxis, left: f64, top: f64) {
     for band in &time.bands {
         let (from, to) = (time.x(band.from, left, scene.width), time.x(band.to, left, scene.width));
@@ -249,7 +240,7 @@ fn bands(scene: &mut Scene, time: &TimeAxis, left: f64, top: f64) {
     }
 }
 
-/// Round times below the field.
+/// Writes round times below the plot area.
 fn round_times(scene: &mut Scene, time: &TimeAxis, left: f64, bottom: f64) {
     let step = super::layout::step(time.to - time.from, if scene.width < 500.0 { 4.0 } else { 8.0 });
     let first = (time.from / step).ceil() as i64;
@@ -260,13 +251,13 @@ fn round_times(scene: &mut Scene, time: &TimeAxis, left: f64, bottom: f64) {
         scene.line((x, bottom), (x, bottom + 4.0), AXIS);
         let label = if number < 0 { format!("-{}", tick_label(-at)) } else { tick_label(at) };
         let half = TICK.width(&label) / 2.0;
-        // The last must not leave the figure.
+        // Keep the last label inside the figure.
         let x = x.min(scene.width - half - 1.0);
         scene.text(&label, (x, bottom + 17.0), Anchor::Middle, TICK);
     }
 }
 
-/// Names of places below the field.
+/// Writes the names of places below the plot area.
 fn named_places(
     scene: &mut Scene,
     figure: &LineFigure,
@@ -278,7 +269,7 @@ fn named_places(
     let mut free = f64::NEG_INFINITY;
     for (at, name) in figure.places.iter().enumerate() {
         scene.line((x_of(at), bottom), (x_of(at), bottom + 4.0), AXIS);
-        // Of places that stand as they will, those are named that there is room for.
+        // With custom positions, label only the places that have room.
         let is_long = !stand_as_they_will && TICK.width(name) > 2.0 * apart - 8.0;
         let name = if is_long { TICK.fitted(name, apart - 6.0) } else { name.clone() };
         let half = TICK.width(&name) / 2.0;
@@ -289,7 +280,7 @@ fn named_places(
     }
 }
 
-/// Where the first place stands, and how far they are apart. Places without an order each have a field of their own width.
+/// Returns the first place's position and the spacing. Unordered places get fields of equal width.
 fn places(figure: &LineFigure, from: f64, width: f64) -> (f64, f64) {
     let field = width - MARGIN - from;
     if figure.is_unordered {
@@ -299,7 +290,7 @@ fn places(figure: &LineFigure, from: f64, width: f64) -> (f64, f64) {
     (from + INSET, (field - 2.0 * INSET) / (figure.places.len().max(2) - 1) as f64)
 }
 
-/// How far the points of two lines at one place stand apart.
+/// Returns the distance between the points of two lines at one place.
 fn aside(figure: &LineFigure, apart: f64) -> f64 {
     match (figure.spreads.is_empty(), figure.is_unordered) {
         (true, _) => 0.0,
@@ -308,14 +299,13 @@ fn aside(figure: &LineFigure, apart: f64) -> f64 {
     }
 }
 
-/// Returns positions as parts of the way from the first to the last.
+/// Scales positions to the range from the first (0) to the last (1).
 fn parts(positions: &[f64]) -> Vec<f64> {
     let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return Vec::new() };
     let span = (last - first).max(f64::MIN_POSITIVE);
     positions.iter().map(|at| ((at - first) / span).clamp(0.0, 1.0)).collect()
 }
 
-/// Lines, their points and their spreads, each at its place.
 fn lines(scene: &mut Scene, figure: &LineFigure, aside: f64, place: impl Fn(usize, f64) -> Option<(f64, f64)>) {
     let middle = figure.lines.len().saturating_sub(1) as f64 / 2.0;
     for (number, ((_, values), color)) in figure.lines.iter().zip(palette::LINES).enumerate() {
@@ -332,7 +322,7 @@ fn lines(scene: &mut Scene, figure: &LineFigure, aside: f64, place: impl Fn(usiz
             let [min, q1, q3, max] = [spread.min, spread.q1, spread.q3, spread.max].map(|value| place(at, value));
             whisker(scene, [min, q1, q3, max], color);
         }
-        // On an axis of time the line is enough, where there is one.
+        // On a time axis, mark only points without a neighbour to draw a line to.
         let is_alone = |at: usize| {
             let has = |at: Option<usize>| at.and_then(|at| points.get(at)).is_some_and(Option::is_some);
             !has(at.checked_sub(1)) && !has(Some(at + 1))
@@ -344,7 +334,7 @@ fn lines(scene: &mut Scene, figure: &LineFigure, aside: f64, place: impl Fn(usiz
     }
 }
 
-/// A thin line from the smallest to the largest value, and a bar between the quartiles.
+/// Draws a thin line from the smallest to the largest value, and a bar between the quartiles.
 fn whisker(scene: &mut Scene, [min, q1, q3, max]: [Option<(f64, f64)>; 4], color: Rgb) {
     if let Some((low, high)) = min.zip(max) {
         scene.line(low, high, color);
@@ -357,7 +347,6 @@ fn whisker(scene: &mut Scene, [min, q1, q3, max]: [Option<(f64, f64)>; 4], color
     }
 }
 
-/// Lines across the field, each with its value.
 fn grid(scene: &mut Scene, axis: &Axis, top: f64) {
     for tick in &axis.ticks {
         let Some(part) = axis.height(*tick) else { continue };
@@ -368,7 +357,7 @@ fn grid(scene: &mut Scene, axis: &Axis, top: f64) {
     }
 }
 
-/// As many digits as it takes: a tick is 1, 2 or 5 times a power of ten, or a multiple of one.
+/// Formats a tick with as many digits as it needs: ticks are multiples of 1, 2 or 5 times a power of ten.
 pub(super) fn tick_label(tick: f64) -> String {
     let digits = (0..6).find(|digits| (tick * 10_f64.powi(*digits)).fract().abs() < 1e-6).unwrap_or(6);
     with_digits(tick, digits as usize)
@@ -399,7 +388,7 @@ mod tests {
         }
     }
 
-    /// Tops of the squares at the values.
+    /// Returns the tops of the squares at the values.
     fn points(figure: &LineFigure) -> Vec<(f64, f64)> {
         let scene = scene(figure, None, &Axis::of(figure).unwrap());
         let squares = scene.marks.iter().filter_map(|mark| match mark {

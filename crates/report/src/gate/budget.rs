@@ -1,83 +1,78 @@
-//! A budget: what operations may cost, in a TOML file that people read and edit.
+//! A budget for operations, in a TOML file that people read and edit.
 
 use super::{Figure, FigureError};
 use overhead_model::{Account, Class, Side};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The only version of the file that this code writes and reads.
+/// The only supported version of the file.
 const VERSION: u32 = 1;
 
-/// What runs may cost.
+/// Limits for runs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// The version of the file.
     version: u32,
-    /// What becomes of workload operations that it does not name.
+    /// How to treat workload operations that the budget does not list.
     #[serde(default)]
     pub unlisted: Unlisted,
-    /// Limits of all operations together, setting up included, per workload operation.
+    /// Limits for all operations together, setup included, per workload operation.
     #[serde(default)]
     pub run: BTreeMap<Figure, Allowed>,
-    /// What all operations together were made of when it was written.
+    /// Composition of all operations' bytes when the budget was written.
     #[serde(default)]
     pub made_of: Option<MadeOf>,
-    /// Limits of operations.
     #[serde(default, rename = "operation")]
     pub operations: Vec<OperationBudget>,
 }
 
-/// What the bytes of all operations together were made of, per workload operation.
+/// Composition of all operations' bytes per workload operation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MadeOf {
-    /// By figures of accounts.
+    /// Bytes by account figure.
     #[serde(default)]
     pub accounts: BTreeMap<Figure, f64>,
-    /// The payload by operation: `request.payload setup PREPARE`.
+    /// Payload by operation, such as `request.payload setup PREPARE`.
     #[serde(default)]
     pub operations: BTreeMap<String, f64>,
 }
 
-/// What operations of one name or statement may cost.
+/// Limits for operations of one name or statement.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationBudget {
-    /// Protocol name.
     pub protocol: String,
-    /// Class.
     #[serde(default = "workload")]
     pub class: Class,
-    /// Name.
     pub name: String,
     /// Statement; absent for all operations of the name.
     #[serde(default)]
     pub statement: Option<String>,
-    /// How many there were when it was written; not checked.
+    /// Operation count when the budget was written; not checked.
     #[serde(default)]
     pub count: Option<u64>,
-    /// The limits, per operation.
+    /// Limits per operation.
     pub budget: BTreeMap<Figure, Allowed>,
-    /// What the bytes were made of when it was written, by figures of accounts, per operation.
+    /// Bytes per operation when the budget was written, by account figure.
     #[serde(default)]
     pub accounts: BTreeMap<Figure, f64>,
-    /// The same by field: `response.schema row description.column.name`.
+    /// The same by field, such as `response.schema row description.column.name`.
     #[serde(default)]
     pub fields: Option<BTreeMap<String, f64>>,
 }
 
-/// The most that a figure may be.
+/// The upper limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(from = "AllowedForm")]
 pub struct Allowed {
     /// The figure, per operation.
     pub budget: f64,
-    /// By how much it may be above.
+    /// Permitted excess.
     pub tolerance: Tolerance,
 }
 
-/// How it stands in the file: a number, or one with a tolerance.
+/// The form in the file: a number, optionally with a tolerance.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a number, or { budget = 155, tolerance = \"1%\" }")]
 enum AllowedForm {
@@ -99,19 +94,18 @@ impl From<AllowedForm> for Allowed {
 }
 
 impl Allowed {
-    /// Returns the most that is allowed.
     pub fn most(self) -> f64 {
         self.budget + self.tolerance.of(self.budget)
     }
 }
 
-/// By how much a figure may be above another.
+/// Permitted excess over a reference figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "ToleranceForm")]
 pub enum Tolerance {
-    /// So much more, in the unit of the figure.
+    /// Excess in the unit of the figure.
     Absolute(f64),
-    /// So much of the other figure more, in percent.
+    /// Excess in percent of the reference.
     Percent(f64),
 }
 
@@ -138,7 +132,7 @@ impl TryFrom<ToleranceForm> for Tolerance {
 }
 
 impl Tolerance {
-    /// Returns how much more than `reference` that is.
+    /// Returns the permitted excess over `reference`.
     pub fn of(self, reference: f64) -> f64 {
         match self {
             Self::Absolute(by) => by,
@@ -146,57 +140,52 @@ impl Tolerance {
         }
     }
 
-    /// Returns whether it is a number that can be held against another.
+    /// Returns whether the tolerance is finite and not negative.
     pub(super) fn is_sound(self) -> bool {
         let (Self::Absolute(by) | Self::Percent(by)) = self;
         by.is_finite() && by >= 0.0
     }
 }
 
-/// What becomes of workload operations that a budget does not name.
+/// How to treat workload operations that a budget does not list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unlisted {
-    /// They are outside of the budget.
+    /// Treats them as over budget.
     Fail,
-    /// They are named.
+    /// Names them.
     #[default]
     Warn,
-    /// Nothing.
+    /// Ignores them.
     Ignore,
 }
 
-/// Why a budget cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
-    /// It is not TOML, or not a budget.
+    /// Not TOML, or not a budget.
     #[error("line {line}: {reason}")]
     Malformed {
         /// Line, from 1.
         line: usize,
-        /// What is wrong there.
         reason: String,
     },
-    /// It is of a version that this code does not know.
+    /// An unsupported version.
     #[error("version is {0}, this program reads {VERSION}")]
     Version(u32),
-    /// It limits nothing, so that every run would pass.
+    /// No limits, so every run would pass.
     #[error("it has no limit, so every run would pass: write one with check --write, or add an [[operation]]")]
     Empty,
-    /// An operation without a limit.
     #[error("{0} has no limit in its [operation.budget]")]
     NoLimit(String),
-    /// A limit that no run can be held against.
+    /// A limit that no run can be checked against.
     #[error("{figure} of {of}: {reason}")]
     Limit {
-        /// The figure.
         figure: Figure,
-        /// Whose it is.
+        /// The operation, or the run as a whole.
         of: String,
-        /// What is wrong with it.
         reason: &'static str,
     },
-    /// A name that is no figure's.
+    /// An unknown figure name.
     #[error(transparent)]
     Figure(#[from] FigureError),
 }
@@ -206,11 +195,7 @@ fn workload() -> Class {
 }
 
 impl Budget {
-    /// Reads a budget.
-    ///
-    /// # Errors
-    ///
-    /// [`BudgetError`]: it is not one, or it could not fail any run.
+    /// Parses a budget. Returns a [`BudgetError`] if it is malformed or could not fail any run.
     pub fn parse(text: &str) -> Result<Self, BudgetError> {
         let budget: Self = toml::from_str(text).map_err(|error| {
             let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or_default();
@@ -240,7 +225,7 @@ impl Budget {
     }
 }
 
-/// Checks that runs can be held against all these limits.
+/// Checks that runs can be measured against all these limits.
 fn sound(
     of: &str,
     limits: &BTreeMap<Figure, Allowed>,
@@ -262,14 +247,14 @@ fn sound(
 }
 
 impl OperationBudget {
-    /// Returns the statement, or the name where it is all operations of it.
+    /// Returns the statement, or the name if the budget covers all its operations.
     pub fn label(&self) -> String {
         self.statement.clone().unwrap_or_else(|| self.name.clone())
     }
 }
 
 impl OperationBudget {
-    /// Returns the fields of a direction when the budget was written, each with its account; `None` where it has none.
+    /// Returns a direction's recorded fields with their accounts, or `None` if the budget has none.
     pub(super) fn fields_of(&self, side: Side) -> Option<Vec<(Account, String, f64)>> {
         let of_side = |(name, bytes): (&String, &f64)| {
             let (figure, field) = name.split_once(' ')?;
@@ -282,7 +267,6 @@ impl OperationBudget {
     }
 }
 
-/// Returns the version that is written.
 pub(super) const fn version() -> u32 {
     VERSION
 }

@@ -1,4 +1,4 @@
-//! What a page says, as the template sees it.
+//! The content of a page, as the template receives it.
 
 use crate::error::ReportError;
 use crate::figure::{Look, NARROW, Plot};
@@ -6,72 +6,69 @@ use crate::series::RunSeries;
 use crate::text::grid::{Column, Grid};
 use serde::Serialize;
 
-/// All of a page.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct WebPage {
     pub title: String,
-    /// What was measured and what came of it, in three.
+    /// Three sentences: the measurement and its result.
     pub sentences: Vec<String>,
-    /// What there is to know before any of it is believed.
+    /// Caveats, shown before the figures.
     pub doubts: Vec<Doubt>,
     pub figures: Vec<PageFigure>,
     pub tables: Vec<PageTable>,
-    /// What could be saved, as a table; what there is to say of each is in `extras`.
+    /// Possible savings as a table; `extras` holds the details.
     pub found: Option<PageTable>,
     /// Machine, commands and integrity of each run.
     pub conditions: Vec<Conditions>,
     pub records: Vec<Record>,
-    /// What made it.
     pub tool: String,
-    /// `light` or `dark`; `None` as the reader's system has it.
+    /// `light` or `dark`; `None` to follow the reader's system setting.
     pub theme: Option<&'static str>,
     pub extras: PageExtras,
 }
 
-/// What only the packets say of runs, for their page.
+/// Page content that only the packets can supply.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageExtras {
-    /// What could be saved.
+    /// Possible savings.
     pub findings: Vec<PageFinding>,
-    /// Operations byte by byte.
+    /// Operations, byte by byte.
     pub examples: Vec<PageExample>,
-    /// Operations over time: they are drawn, and stand in a table.
+    /// Operations over time, drawn and shown in a table.
     #[serde(skip)]
     pub series: Vec<RunSeries>,
 }
 
-/// Something that could be saved.
+/// A possible saving.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageFinding {
-    /// The run; empty where there is one.
+    /// Run name; empty if there is only one run.
     pub run: String,
-    /// The operations that it is about.
+    /// Affected operations.
     pub subject: String,
-    /// The rule that found it, as `advise --what-if` takes it.
+    /// The rule that found it, in the form `advise --what-if` accepts.
     pub rule: &'static str,
-    /// What it is.
     pub title: String,
-    /// How much, in words.
+    /// Amount saved, in words.
     pub saves: String,
-    /// Bytes of an operation, the part of the bytes on the wire, milliseconds of an operation, the part of the time that was waited;
-    /// `-` where it is not known.
+    /// Bytes per operation, share of bytes on the wire, milliseconds per operation, share of the time spent waiting; `-` if
+    /// unknown.
     pub cost: [String; 4],
-    /// How far that can be relied on.
+    /// How reliable this is.
     pub certainty: &'static str,
-    /// Settings that mend it.
+    /// Settings that fix it.
     pub remedies: Vec<String>,
-    /// What shows it.
+    /// Evidence for it.
     pub evidence: String,
     /// How it was computed.
     pub computed: String,
-    /// What is not known.
+    /// Unknowns.
     pub unknown: String,
-    /// How to look at one of the operations; empty where none is an example.
+    /// How to inspect one of the operations; empty if there is no example.
     pub example: String,
 }
 
 impl PageExtras {
-    /// Returns what is found as a table; `None` where nothing is.
+    /// Returns the findings as a table, or `None` if there are none.
     pub(super) fn findings_table(&self) -> Option<PageTable> {
         let several = self.findings.iter().any(|finding| !finding.run.is_empty());
         let keys = several.then_some("run").into_iter().chain(["what", "of"]).map(Column::left);
@@ -87,12 +84,11 @@ impl PageExtras {
     }
 }
 
-/// One operation byte by byte. It has user data.
+/// One operation byte by byte, including user data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageExample {
-    /// What it is.
     pub title: String,
-    /// Its frames in their order.
+    /// Frames, in order.
     pub frames: Vec<ExampleFrame>,
 }
 
@@ -101,45 +97,43 @@ pub struct PageExample {
 pub struct ExampleFrame {
     /// Number, time, direction and lengths.
     pub title: String,
-    /// What it holds.
     pub pieces: Vec<ExamplePiece>,
 }
 
-/// A field of an example, or the part of it in a frame.
+/// A field of an example, or the part of it in this frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExamplePiece {
-    /// Where it is posted; empty for bytes of other operations.
+    /// Account; empty for bytes of other operations.
     pub account: &'static str,
-    /// Its name, groups first.
+    /// Field name, groups first.
     pub field: String,
-    /// Its bytes in hexadecimal digits, pairs apart; shortened where there are many.
+    /// Bytes as pairs of hexadecimal digits separated by spaces; shortened if there are many.
     pub hex: String,
-    /// The same as text, other characters than ASCII's as dots.
+    /// The same bytes as text; non-ASCII characters appear as dots.
     pub text: String,
-    /// Length.
     pub length: u64,
-    /// What there is to say of the bytes: how many are not shown, or why none is.
+    /// Remark on the bytes: how many are omitted, or why none appear.
     pub note: String,
 }
 
-/// A reason not to believe figures.
+/// A reason to distrust the figures.
 #[derive(Debug, Serialize)]
 pub(crate) struct Doubt {
-    /// The runs that it is about; empty where there is only one subject.
+    /// Affected runs; empty if there is only one subject.
     pub of: String,
     pub text: String,
 }
 
-/// A figure that is part of the page.
+/// A figure embedded in the page.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PageFigure {
-    /// Name of its files, without suffix.
+    /// File name without suffix.
     pub name: String,
     pub title: String,
     pub svg: String,
-    /// The same for small screens.
+    /// Version for small screens.
     pub narrow: String,
-    /// Of `svg`, in logical pixels.
+    /// Width of `svg` in logical pixels.
     pub width: u32,
 }
 
@@ -148,7 +142,7 @@ impl PageFigure {
     ///
     /// # Errors
     ///
-    /// Those of drawing.
+    /// Returns any drawing error.
     pub(crate) fn of(name: &str, plot: &Plot) -> Result<Self, ReportError> {
         let narrow = plot.clone().looking(Look { width: NARROW, dark: false });
         Ok(Self {
@@ -161,39 +155,38 @@ impl PageFigure {
     }
 }
 
-/// A table that can be sorted and copied.
+/// A sortable, copyable table.
 #[derive(Debug, Serialize)]
 pub(crate) struct PageTable {
-    /// Its place in the page.
+    /// Anchor in the page.
     pub id: String,
     pub title: String,
     pub columns: Vec<PageColumn>,
     pub rows: Vec<PageRow>,
-    /// What its columns mean.
+    /// Meaning of the columns.
     pub notes: Vec<String>,
-    /// It is folded away until somebody wants it.
+    /// Collapsed until the reader opens it.
     pub folded: bool,
 }
 
-/// A column: left-aligned ones hold words, the others numbers.
+/// A column; left-aligned columns hold words, the others numbers.
 #[derive(Debug, Serialize)]
 pub(crate) struct PageColumn {
     pub header: String,
     pub left: bool,
 }
 
-/// A row, and what unfolds below it.
+/// A row and the detail that unfolds below it.
 #[derive(Debug, Serialize)]
 pub(crate) struct PageRow {
     pub cells: Vec<String>,
     pub detail: Option<RowDetail>,
 }
 
-/// What unfolds below a row.
 #[derive(Debug, Serialize)]
 pub(crate) struct RowDetail {
     pub id: String,
-    /// The cell that unfolds it, from 0.
+    /// Index of the cell that unfolds it, from 0.
     pub cell: usize,
     pub name: String,
     pub sides: Vec<SideBar>,
@@ -204,42 +197,40 @@ pub(crate) struct RowDetail {
 #[derive(Debug, Serialize)]
 pub(crate) struct SideBar {
     pub name: &'static str,
-    /// Why there is no bar.
+    /// Reason for a missing bar.
     pub absent: Option<String>,
     pub total: String,
-    /// Part of the longer of the two bars, in percent.
+    /// Share of the longer of the two bars, in percent.
     pub width: String,
     pub parts: Vec<SidePart>,
 }
 
-/// An account of a bar.
 #[derive(Debug, Serialize)]
 pub(crate) struct SidePart {
     pub account: &'static str,
     pub bytes: String,
-    /// Part of the bar, in percent.
+    /// Share of the bar, in percent.
     pub share: String,
-    /// How much room its name and figure take: `short`, `middle` or `long`.
+    /// Space that the name and figure need: `short`, `middle` or `long`.
     pub length: &'static str,
 }
 
-/// Under which conditions a run was made.
+/// Conditions of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Conditions {
     pub name: String,
     pub facts: Vec<Fact>,
-    /// Commands, whole.
+    /// Full command lines.
     pub commands: Vec<Fact>,
 }
 
-/// Something that is so.
 #[derive(Debug, Serialize)]
 pub(crate) struct Fact {
     pub term: String,
     pub text: String,
 }
 
-/// A record, as its schema has it.
+/// A record in its schema's form.
 #[derive(Debug, Serialize)]
 pub(crate) struct Record {
     pub name: String,
@@ -262,7 +253,7 @@ impl PageColumn {
 }
 
 impl PageTable {
-    /// Returns a table of text as one of the page.
+    /// Converts a text table to a page table.
     pub(crate) fn of_grid(id: &str, title: &str, grid: Grid) -> Self {
         Self {
             id: id.to_owned(),
@@ -274,7 +265,6 @@ impl PageTable {
         }
     }
 
-    /// Adds what its columns mean.
     pub(crate) fn with_notes(self, notes: impl IntoIterator<Item = String>) -> Self {
         Self { notes: notes.into_iter().collect(), ..self }
     }

@@ -1,4 +1,4 @@
-//! The columns of the operations table: what each is called, what its header says, what its cells hold.
+//! The columns of the operations table: names, headers and cells.
 
 use super::grid::Column;
 use super::number::{DASH, decimal, grouped, microseconds, money, percent};
@@ -8,24 +8,22 @@ use crate::summary::{Families, per_operation};
 use overhead_model::record::{Latency, ViewRow};
 use overhead_model::{Account, Amounts, Measured};
 
-/// A column of the operations table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationColumn {
-    /// What the operation is for.
     Class,
-    /// Its name, or what else rows are of.
+    /// Operation name, or the row's subject in other groupings.
     Operation,
-    /// How it was sent.
+    /// How the operation was sent.
     Via,
-    /// Operations, and messages that the server sent unasked.
+    /// Operations, and messages the server sent unsolicited.
     Count,
     /// Operations answered by an error.
     Errors,
-    /// Operations without a complete answer, of those that one was due to.
+    /// Operations that lack a complete answer though one was due.
     Unanswered,
     /// Frames touched, both directions, per operation.
     Frames,
-    /// Bytes on the wire, in all.
+    /// Total bytes on the wire.
     Wire,
     /// Bytes on the wire from client to server, per operation.
     Request,
@@ -43,42 +41,33 @@ pub enum OperationColumn {
     Data,
     /// Payload that was not decoded, per operation.
     Unknown,
-    /// The part of the wire bytes that is the user's data.
+    /// The user's share of the wire bytes.
     Share,
     /// One account, both directions, per operation.
     Account(Account),
-    /// A figure of the distribution of latencies.
+    /// A figure of the latency distribution.
     Latency(LatencyFigure),
-    /// What the bytes of a million operations cost.
+    /// Cost of a million operations' bytes.
     CostOfMillion,
-    /// What the bytes of a day cost, at the rate that was seen.
+    /// Cost of a day's bytes at the observed rate.
     CostOfDay,
 }
 
-/// A figure of a distribution of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatencyFigure {
-    /// The smallest.
     Min,
-    /// The arithmetic mean.
     Mean,
-    /// The median.
     P50,
-    /// The 90th percentile.
     P90,
-    /// The 99th percentile.
     P99,
-    /// The 99.9th percentile.
     P999,
-    /// The 99.99th percentile.
     P9999,
-    /// The largest.
     Max,
 }
 
 use OperationColumn as Of;
 
-/// All but the accounts one by one, in the order of the table.
+/// All columns except the single accounts, in table order.
 const NAMED: [(&str, OperationColumn); 27] = [
     ("class", Of::Class),
     ("operation", Of::Operation),
@@ -109,7 +98,7 @@ const NAMED: [(&str, OperationColumn); 27] = [
     ("cost-day", Of::CostOfDay),
 ];
 
-/// The whole table, as Markdown and `--wide` have it; see [`whole`].
+/// The whole table, as Markdown and `--wide` show it; see [`whole`].
 const WIDE: [OperationColumn; 23] = [
     Of::Class,
     Of::Operation,
@@ -136,8 +125,7 @@ const WIDE: [OperationColumn; 23] = [
     Of::CostOfDay,
 ];
 
-/// Returns the columns of the whole table: without `Unknown` where everything was decoded, and without costs where there is no
-/// price.
+/// Returns the columns of the whole table. Omits `Unknown` if everything was decoded, and costs if there is no price.
 pub(crate) fn whole(table: &TableRows<'_>) -> Vec<OperationColumn> {
     let is_said = |column: &OperationColumn| match column {
         Of::Unknown => table.has_unknown(),
@@ -148,13 +136,13 @@ pub(crate) fn whole(table: &TableRows<'_>) -> Vec<OperationColumn> {
     WIDE.into_iter().filter(is_said).collect()
 }
 
-/// Returns where a column stands in the whole table.
+/// Returns a column's position in the whole table.
 pub(crate) fn position(column: OperationColumn) -> Option<usize> {
     WIDE.iter().position(|known| *known == column)
 }
 
-/// Returns the columns of the whole table, the ones that matter most first: as many as fit are shown. Errors, missing answers and
-/// undecoded bytes come early where there are any, and late where there are none.
+/// Returns the columns of the whole table, most important first, so that a caller can show as many as fit. Errors, missing
+/// answers and undecoded bytes come early if there are any, and late otherwise.
 pub(crate) fn by_importance(table: &TableRows<'_>) -> Vec<OperationColumn> {
     let any = |figure: fn(&ViewRow) -> u64| table.rows.iter().any(|row| figure(row) > 0);
     let rare = [
@@ -193,20 +181,19 @@ pub(crate) fn by_importance(table: &TableRows<'_>) -> Vec<OperationColumn> {
 }
 
 impl OperationColumn {
-    /// Returns the column with this name, as `--columns` takes it; the name of an account is that account's.
+    /// Finds a column or account by its name in `--columns`.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.trim().to_ascii_lowercase();
         let named = NAMED.iter().find(|(known, _)| *known == name).map(|(_, column)| *column);
         named.or_else(|| Account::from_name(&name).map(Self::Account))
     }
 
-    /// Returns the names of all columns, in the order of the table.
+    /// Returns the names of all columns in table order.
     pub fn names() -> impl Iterator<Item = &'static str> {
         let accounts = Account::ALL.into_iter().map(Account::name);
         NAMED.iter().map(|(name, _)| *name).chain(accounts.filter(|name| NAMED.iter().all(|(known, _)| known != name)))
     }
 
-    /// Its own name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Account(account) => account.name(),
@@ -219,7 +206,7 @@ impl OperationColumn {
         matches!(self, Self::Class | Self::Operation | Self::Via)
     }
 
-    /// Its header, with the unit.
+    /// Returns the header with its unit.
     pub(crate) fn header(self, table: &TableRows<'_>) -> Column {
         let text = match self {
             Self::Class | Self::Via => return Column::left(self.name()),
@@ -246,7 +233,6 @@ impl OperationColumn {
         Column::right(text)
     }
 
-    /// Its cell of a row.
     pub(crate) fn cell(self, row: &ViewRow, table: &TableRows<'_>) -> String {
         let (amounts, bounds) = (row.amounts(), table.bounds);
         let families = || Families::of(&amounts);
@@ -280,7 +266,7 @@ impl OperationColumn {
     }
 }
 
-/// One account per operation.
+/// Formats one account per operation.
 pub(crate) fn account_cell(amounts: &Amounts, account: Account, count: u64, bounds: LowerBounds) -> String {
     let text = mean(amounts[account], count);
     if account.is_payload() && account != Account::Unknown { bounds.payload(text) } else { bounds.wire(text) }
@@ -300,12 +286,12 @@ fn latency_cell(latency: &Measured<Latency>, figure: LatencyFigure) -> String {
     })
 }
 
-/// Bytes per operation with one digit.
+/// Formats bytes per operation with one decimal digit.
 fn mean(bytes: u64, count: u64) -> String {
     per_operation(bytes, count).map_or_else(|| DASH.to_owned(), decimal)
 }
 
-/// Returns the accounts that hold anything in these amounts, in stack order.
+/// Returns the accounts that are not empty in these amounts, in stack order.
 pub(crate) fn used_accounts(amounts: &[&Amounts]) -> Vec<Account> {
     Account::ALL.into_iter().filter(|&account| amounts.iter().any(|amounts| amounts[account] > 0)).collect()
 }
