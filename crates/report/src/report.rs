@@ -1,4 +1,4 @@
-//! A comparison in a folder: the figure, and the table beside it.
+//! A report folder: the comparison figure and its table.
 
 use crate::bounds::LowerBounds;
 use crate::error::ReportError;
@@ -24,51 +24,48 @@ use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Run};
 use std::path::PathBuf;
 
-/// Title of a report, where nobody chose another.
+/// Default title of a report.
 const TITLE: &str = "Overhead per operation";
 
-/// Begins the tables of a report with another title.
+/// First line of a report's tables if it has a custom title.
 const MARK: &str = "<!-- made by overhead report -->\n";
 
-/// What a page and its figures are drawn on.
+/// Background of a page and its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
-    /// Paper.
     Light,
-    /// A dark screen.
     Dark,
 }
 
-/// What a caller may choose about a report.
+/// Options of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportOptions {
-    /// Heading; `None` for the usual one.
+    /// Heading; `None` for the default.
     pub title: Option<String>,
-    /// Operations drawn per run, the largest by bytes; `None` for as many as read well beside the other runs.
+    /// Operations drawn per run, largest by bytes; `None` for a number that suits the number of runs.
     pub operations_per_run: Option<usize>,
-    /// Names of the operations that are drawn instead; empty where the largest are.
+    /// Names of the operations to draw; empty to draw the largest.
     pub operations: Vec<String>,
-    /// What it is drawn on; `None`: figures on paper, the page as the reader's system has it.
+    /// Background; `None` for light figures and a page that follows the reader's system setting.
     pub theme: Option<Theme>,
-    /// Width of figures in logical pixels; `None` for the usual one.
+    /// Width of figures in logical pixels; `None` for the default.
     pub width: Option<u32>,
 }
 
 impl ReportOptions {
-    /// Returns how its figures look.
     pub(crate) fn look(&self) -> Look {
         let usual = Look::default();
         Look { width: self.width.unwrap_or(usual.width), dark: self.theme == Some(Theme::Dark) }
     }
 
-    /// Returns the theme of its page, as the style sheet names it.
+    /// Returns the page theme's name in the style sheet.
     pub(crate) fn page_theme(&self) -> Option<&'static str> {
         self.theme.map(|theme| if theme == Theme::Dark { "dark" } else { "light" })
     }
 }
 
-/// The files of a report; latencies are drawn where there are any, ranges where there are several, and what was when where the packets
-/// say it.
+/// Files of a report. It has latency figures if there are latencies, ranges if there are several, and time series if the
+/// packets supply them.
 pub const REPORT_FILES: [&str; 14] = [
     "overhead.svg",
     "overhead.png",
@@ -86,13 +83,13 @@ pub const REPORT_FILES: [&str; 14] = [
     "latency-over-time.png",
 ];
 
-/// Returns the first file that [`write_report`] would replace and that no earlier report has left there.
+/// Returns the first file that [`write_report`] would replace and that no earlier report wrote.
 pub fn replaced_by_report(folder: &OutputFolder) -> Option<&'static str> {
     page::replaced(folder, "report.md", &[&format!("# {TITLE}\n"), MARK], &REPORT_FILES)
 }
 
-/// Writes the figures, `report.md` and `index.html` into `folder`, over what is there of these names; a figure of an earlier report
-/// that these runs have not is removed. Returns the files.
+/// Writes the figures, `report.md` and `index.html` into `folder`, replacing files with these names. Removes figures of an
+/// earlier report that do not apply to these runs. Returns the files written.
 ///
 /// # Errors
 ///
@@ -101,11 +98,11 @@ pub fn write_report(runs: &[NamedRun], folder: &OutputFolder) -> Result<Vec<Path
     write_report_as(runs, folder, &ReportOptions::default(), &PageExtras::default())
 }
 
-/// Writes the same as [`write_report`], as somebody wants it, with what only the packets say on the page.
+/// Like [`write_report`], with options and page content from the packets.
 ///
 /// # Errors
 ///
-/// Those of [`write_report`].
+/// Returns the errors of [`write_report`].
 pub fn write_report_as(
     runs: &[NamedRun],
     folder: &OutputFolder,
@@ -125,13 +122,13 @@ pub fn write_report_as(
     contents.into_iter().map(write).collect()
 }
 
-/// Returns the files and what is in them.
+/// Returns the files with their contents.
 fn contents(
     runs: &[NamedRun],
     chosen: &ReportOptions,
     extras: &PageExtras,
 ) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
-    // Statements are drawn apart where an operation has several.
+    // Draw statements separately if an operation has several.
     let drawn: Vec<NamedRun> =
         runs.iter().map(|named| NamedRun::new(&*named.name, with_statements(&named.run, REPORT_STATEMENTS))).collect();
     let title = chosen.title.clone().unwrap_or_else(|| TITLE.to_owned());
@@ -168,8 +165,7 @@ fn contents(
     Ok(contents)
 }
 
-/// Returns the comparison as Markdown: the figure (as `overhead.svg`, beside it), a row per run and workload operation, notes
-/// and warnings.
+/// Returns the comparison as Markdown: a link to `overhead.svg`, a row per run and workload operation, notes and warnings.
 pub fn report_markdown(runs: &[NamedRun]) -> String {
     titled_markdown(TITLE, runs)
 }
@@ -196,7 +192,7 @@ fn titled_markdown(title: &str, runs: &[NamedRun]) -> String {
     out
 }
 
-/// What the columns mean.
+/// Explanation of the columns.
 const NOTES: &str = "
 B/op: bytes on the wire per operation. Frame: link, IP and TCP headers of frames with payload. Ack + retrans: frames \
 without payload, and payload sent again. Protocol: all payload that is not the user's data. Syscalls and cycles are those \
@@ -229,9 +225,9 @@ fn columns() -> Vec<Column> {
     keys.into_iter().chain(figures.map(Column::right)).collect()
 }
 
-/// Returns a row per workload operation; a run without any says so.
+/// Returns a row per workload operation, or a placeholder for a run without any.
 fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
-    // Figures of the whole run: once, not once a row.
+    // Whole-run figures: computed once, not once per row.
     let work = [syscalls(&named.run), cycles(&named.run)];
     let rows: Vec<_> = workload(&named.run).into_iter().map(|row| operation_row(named, row, &work)).collect();
     if !rows.is_empty() {
@@ -266,7 +262,7 @@ fn operation_row(named: &NamedRun, row: &OperationRow, work: &[String; 2]) -> Ve
     cells
 }
 
-/// `server | client`, each with a dash where it was not measured.
+/// Returns `server | client`, with a dash for each unmeasured role.
 fn by_role(run: &Run, figure: impl Fn(RoleName) -> Option<String>) -> String {
     let roles = RoleName::BOTH.map(|role| of_whole_run(run, role).ok().and_then(|_| figure(role)));
     if roles.iter().all(Option::is_none) {
@@ -300,7 +296,7 @@ mod tests {
     use crate::series::RunSeries;
     use std::fs;
 
-    /// Returns a run of `rows` workload operations, each of a name of its own.
+    /// Returns a run of `rows` workload operations with distinct names.
     fn long(rows: usize) -> NamedRun {
         let mut run = fixture::redis();
         let row = workload(&run)[0].clone();
@@ -308,7 +304,7 @@ mod tests {
         NamedRun::new("long", run)
     }
 
-    /// Eight times the rows are eight times the work: with sums over all rows for each of them it would be 64 times.
+    /// Linear work takes 8 times as long for 8 times the rows; summing all rows for each row would take 64 times as long.
     #[test]
     fn work_grows_with_the_rows_and_not_with_their_square() {
         let seconds = |rows: usize| {
@@ -340,7 +336,7 @@ mod tests {
         assert_eq!(names, REPORT_FILES);
         assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() > 1_000));
         assert_eq!(replaced_by_report(&folder), None);
-        // What the next one has not is taken away.
+        // The next report removes figures that it lacks.
         assert_eq!(write_report(&fixture::files(), &folder).unwrap().len(), 8);
         assert!(!path.join("deep/distribution.svg").exists());
         fs::write(path.join("deep/report.md"), "# My own notes\n").unwrap();

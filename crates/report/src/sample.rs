@@ -1,32 +1,31 @@
-//! From windows of a capture to the whole of its time: ratio estimates, with windows as clusters.
+//! Extrapolates from windows of a capture to its whole time: ratio estimates with windows as clusters.
 //!
-//! What is asked for is a ratio over the whole time: operations in a second, bytes of an operation. Of window `i` of `k` let
-//! `x` be the sum above and `n` the sum below. The estimate is `R = Σx / Σn`, and its variance, linearised (Cochran, *Sampling
-//! Techniques*, 6.4 and 9.2),
+//! Each estimate is a ratio over the whole time, such as operations per second or bytes per operation. For window `i` of `k`,
+//! let `x` be the numerator and `n` the denominator. The estimate is `R = Σx / Σn`, with linearised variance (Cochran,
+//! *Sampling Techniques*, 6.4 and 9.2):
 //!
 //! ```text
 //! (1 - f) · k / (k - 1) · Σ (x - R n)² / (Σ n)²        f: share of the time that was covered
 //! ```
 //!
-//! Operations of one window resemble one another, so their number says little about how far the estimate is off: the windows
-//! do. Sums over windows are all that is kept, so that a capture of months takes no more memory than one of minutes.
+//! Operations in one window resemble one another, so the number of windows, not operations, determines the error. The code
+//! keeps only sums over windows, so a capture of months takes no more memory than one of minutes.
 
 use overhead_model::record::{AccountEstimate, Estimate, Measured, OperationRow, RowEstimates, Sample};
 use overhead_model::{Account, Class, Run, Side};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
 
-/// Of intervals of this confidence, 19 of 20 hold what they are to.
+/// 19 of 20 intervals at this confidence contain the true value.
 const CONFIDENCE: f64 = 0.95;
 
-/// What a window came to beside its operations.
+/// Totals of a window apart from its operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowTotals {
-    /// How long it was, nanoseconds.
+    /// Length in nanoseconds.
     pub covered_ns: u64,
-    /// Its frames.
     pub frames: u64,
-    /// Their lengths on the wire.
+    /// Bytes of frames on the wire.
     pub wire_bytes: u64,
 }
 
@@ -49,7 +48,7 @@ impl Ratio {
         self.nx += n * x;
     }
 
-    /// Returns the estimate over so many windows, of which so many had something, where a share `f` of the whole was seen.
+    /// Returns the estimate over `windows`, `with` of them non-empty, covering a share `f` of the whole.
     fn estimate(&self, windows: u64, with: u64, f: f64) -> Measured<Estimate> {
         if self.n <= 0.0 {
             return Measured::unavailable("nothing of it lies whole within a window");
@@ -58,7 +57,7 @@ impl Ratio {
             return Measured::unavailable("seen in one window alone, which has no spread: capture longer");
         }
         let value = self.x / self.n;
-        // Differences of large sums: what is left below zero is rounding.
+        // Rounding can make a difference of large sums negative.
         let squares = (self.xx - 2.0 * value * self.nx + value * value * self.nn).max(0.0);
         let k = windows as f64;
         let standard_error = ((1.0 - f).max(0.0) * k / (k - 1.0) * squares).sqrt() / self.n;
@@ -75,7 +74,7 @@ fn key(row: &OperationRow) -> Key {
     (row.protocol.clone(), row.class, row.name.clone(), row.via.clone())
 }
 
-/// What of a row adds up.
+/// Additive figures of a row.
 #[derive(Clone, Copy, Debug, Default)]
 struct RowSums {
     count: f64,
@@ -86,7 +85,6 @@ struct RowSums {
     latencies: f64,
     latency_ns: f64,
     unanswered: u64,
-    /// Bytes, request and response.
     accounts: [[f64; Account::COUNT]; 2],
 }
 
@@ -108,7 +106,7 @@ impl RowSums {
     }
 }
 
-/// Sums over the windows that a row was seen in.
+/// Sums over the windows that contain a row.
 #[derive(Clone, Copy, Debug, Default)]
 struct RowClusters {
     windows: u64,
@@ -120,7 +118,6 @@ struct RowClusters {
     accounts: [[Ratio; Account::COUNT]; 2],
 }
 
-/// Sums over the windows of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Clusters {
     windows: u64,
@@ -134,7 +131,7 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Takes in a window: the rows of the run with what lies whole within it (`whole`), and with what its end has cut (`all`).
+    /// Adds a window: the run's rows with operations entirely within it (`whole`), and including those cut by its end (`all`).
     pub fn add(&mut self, totals: WindowTotals, whole: &[OperationRow], all: &[OperationRow]) {
         let seconds = totals.covered_ns as f64 / 1e9;
         self.windows += 1;
@@ -147,7 +144,8 @@ impl Clusters {
             let before = self.before.get(key).copied().unwrap_or_default();
             let whole = whole.get(key).copied().unwrap_or(before);
             self.cut += all.unanswered.saturating_sub(whole.unanswered);
-            // An operation begins once. Connections are ended by each window's end, which is none of theirs.
+            // Count an operation where it begins. Window ends cut connections artificially, so count only whole operations
+            // outside the workload.
             let begun = if key.1 == Class::Workload { all.count } else { whole.count } - before.count;
             let of = |sum: fn(&RowSums) -> f64| (sum(&whole) - sum(&before)).max(0.0);
             let samples = of(|sums| sums.samples);
@@ -171,7 +169,7 @@ impl Clusters {
         self.before = after;
     }
 
-    /// Takes in so many windows without frames, each as long as this.
+    /// Adds `windows` windows of this length without frames.
     pub fn add_empty(&mut self, covered_ns: u64, windows: u64) {
         self.windows += windows;
         self.covered_ns += covered_ns.saturating_mul(windows);
@@ -182,8 +180,8 @@ impl Clusters {
         }
     }
 
-    /// Puts into the record what the windows say of the whole. `sample` says how they lay; its figures over windows are set
-    /// here.
+    /// Stores the estimates in the record. `sample` describes the windows' placement; this function sets its figures over
+    /// windows.
     pub fn report(&self, run: &mut Run, mut sample: Sample) {
         let f = if sample.span_ns == 0 { 1.0 } else { (self.covered_ns as f64 / sample.span_ns as f64).min(1.0) };
         (sample.windows, sample.covered_ns, sample.covered_share) = (self.windows, self.covered_ns, f);
@@ -193,7 +191,7 @@ impl Clusters {
         run.sample = Some(sample);
         for row in &mut run.operations {
             let found = self.rows.get(&key(row)).copied().unwrap_or_default();
-            // Windows without any have seen none of them in their time.
+            // Windows without frames still contribute their time.
             let rate = Ratio { n: self.frames.n, nn: self.frames.nn, ..found.rate };
             let of = |ratio: Ratio| ratio.estimate(self.windows, found.windows, f);
             row.sampled = Some(RowEstimates {

@@ -1,11 +1,11 @@
-//! Operations of a group of runs, added up by what they are: what a comparison pairs, and what a budget is held against.
+//! Sums of a run group's operations by kind, for comparisons and budgets.
 
 use crate::run::NamedRun;
 use overhead_model::record::{FieldRow, Latency, OperationRow, SideRow, StatementSide};
 use overhead_model::{Account, Amounts, Class, Side};
 use std::collections::{BTreeMap, HashMap};
 
-/// What tells sums apart.
+/// Key that separates sums.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SumKey {
     pub protocol: String,
@@ -13,34 +13,32 @@ pub(crate) struct SumKey {
     pub name: String,
     /// `None` for all operations of the name.
     pub statement: Option<String>,
-    /// How it was sent; empty where there is only one way, or where several are added up.
+    /// How it was sent; empty if there is only one way, or if the sum combines several.
     pub via: String,
 }
 
-/// One direction of a sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct SideSum {
     pub frames: u64,
     pub accounts: Amounts,
 }
 
-/// Operations of one kind, added up over the runs of a group.
+/// Operations of one kind, summed over the runs of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OperationSum {
     pub key: SumKey,
-    /// Operations.
     pub count: u64,
-    /// What means are over: operations, and messages sent unsolicited.
+    /// Divisor for means: operations, and messages sent unsolicited.
     pub samples: u64,
     /// By [`Side`].
     pub sides: [SideSum; 2],
-    /// What the payload is made of, with totals over the runs; `None` where it is not known of all.
+    /// Payload fields, with totals over the runs; `None` unless known for all.
     pub fields: Option<Vec<FieldRow>>,
     /// Each run that has such operations, in order.
     pub runs: Vec<RunPart>,
 }
 
-/// What one run has of a sum.
+/// One run's part of a sum.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RunPart {
     pub samples: u64,
@@ -49,18 +47,18 @@ pub(crate) struct RunPart {
     pub latency: Latency,
 }
 
-/// How fine operations are told apart.
+/// How finely to separate operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grain {
-    /// By name alone.
+    /// By name only.
     Name,
-    /// By statement, where the records have statements.
+    /// By statement if the records have statements.
     #[default]
     Statement,
 }
 
 impl OperationSum {
-    /// Returns a row of one run.
+    /// Converts a row of one run.
     pub(crate) fn of_row(row: &OperationRow) -> Self {
         let side = |side: &SideRow| SideSum { frames: side.frames, accounts: side.accounts };
         let wire = [&row.request, &row.response].map(|side| side.accounts.total());
@@ -80,37 +78,36 @@ impl OperationSum {
         }
     }
 
-    /// Returns an amount per operation.
     pub(crate) fn per_operation(&self, amount: u64) -> f64 {
         amount as f64 / self.samples.max(1) as f64
     }
 
-    /// Returns the bytes of an account per operation.
+    /// Returns an account's bytes per operation.
     pub(crate) fn bytes(&self, side: Side, account: Account) -> f64 {
         self.per_operation(self.sides[side as usize].accounts[account])
     }
 
-    /// Returns the bytes of a direction on the wire, per operation.
+    /// Returns the wire bytes per operation in one direction.
     pub(crate) fn wire(&self, side: Side) -> f64 {
         self.per_operation(self.sides[side as usize].accounts.total())
     }
 
-    /// Returns the TCP payload of a direction per operation.
+    /// Returns the TCP payload per operation in one direction.
     pub(crate) fn payload(&self, side: Side) -> f64 {
         self.per_operation(self.sides[side as usize].accounts.payload())
     }
 
-    /// Returns all bytes on the wire, both directions, of all runs.
+    /// Returns the wire bytes of all runs in both directions.
     pub(crate) fn total(&self) -> u64 {
         self.sides.iter().map(|side| side.accounts.total()).sum()
     }
 
-    /// Returns this figure of the latency of each run that saw one.
+    /// Returns this latency figure for each run that has latencies.
     pub(crate) fn latencies(&self, figure: fn(&Latency) -> f64) -> Vec<f64> {
         self.runs.iter().filter(|run| run.latency.count > 0).map(|run| figure(&run.latency)).collect()
     }
 
-    /// Returns the smallest and the largest bytes per operation that a run of several has of a direction.
+    /// Returns the smallest and largest bytes per operation among several runs, for one direction.
     pub(crate) fn range(&self, side: Side) -> Option<[f64; 2]> {
         let values: Vec<f64> =
             self.runs.iter().map(|run| run.wire[side as usize] as f64 / run.samples.max(1) as f64).collect();
@@ -119,7 +116,7 @@ impl OperationSum {
         (values.len() > 1).then_some([least, most])
     }
 
-    /// Adds operations of the same kind of a further run.
+    /// Adds a further run's operations of the same kind.
     pub(crate) fn add_run(&mut self, other: Self) {
         self.add_amounts(&other);
         self.runs.extend(other.runs);
@@ -127,7 +124,7 @@ impl OperationSum {
 
     /// Adds operations of the same runs that were sent in another way.
     ///
-    /// Their latencies have no common percentiles: none are kept.
+    /// Drops their latencies, which have no common percentiles.
     pub(crate) fn add_way(&mut self, other: &Self) {
         self.add_amounts(other);
         self.key.via = String::new();
@@ -154,7 +151,7 @@ impl OperationSum {
     }
 }
 
-/// Returns `SELECT (prepared)`, or the name alone where there is only one way of sending.
+/// Returns `SELECT (prepared)`, or only the name if there is one way of sending.
 pub(crate) fn label(name: &str, via: &str) -> String {
     if via.is_empty() { name.to_owned() } else { format!("{name} ({via})") }
 }
@@ -173,17 +170,17 @@ fn added(mut fields: Vec<FieldRow>, others: &[FieldRow]) -> Vec<FieldRow> {
     fields
 }
 
-/// Returns the rows of all runs, those of the same kind added up; most bytes first.
+/// Sums the rows of all runs by kind, most bytes first.
 pub(crate) fn by_name(runs: &[NamedRun]) -> Vec<OperationSum> {
     added_up(runs.iter().flat_map(|named| named.run.operations.iter().map(OperationSum::of_row)))
 }
 
-/// Returns the statements of all runs, those of the same kind added up; most bytes first.
+/// Sums the statements of all runs by kind, most bytes first.
 pub(crate) fn by_statement(runs: &[NamedRun]) -> Vec<OperationSum> {
     added_up(runs.iter().flat_map(|named| &named.run.operations).flat_map(statements))
 }
 
-/// Returns the statements of a row. The fields of a row that has only one are that one's.
+/// Returns the statements of a row. A single statement inherits the row's fields.
 fn statements(row: &OperationRow) -> impl Iterator<Item = OperationSum> {
     let side = |side: &StatementSide| SideSum { frames: side.frames, accounts: side.accounts };
     row.statements.iter().map(move |statement| {
@@ -207,12 +204,12 @@ fn statements(row: &OperationRow) -> impl Iterator<Item = OperationSum> {
     })
 }
 
-/// Returns whether this is a statement, and not what a record has no room for or no text of: `(other)`, `(none)`.
+/// Returns whether this is a statement rather than a placeholder in a record, such as `(other)` or `(none)`.
 pub(crate) fn is_one_statement(statement: &str) -> bool {
     !statement.is_empty() && !statement.starts_with('(')
 }
 
-/// Adds up what has the same key; most bytes first.
+/// Sums parts with equal keys, most bytes first.
 fn added_up(parts: impl Iterator<Item = OperationSum>) -> Vec<OperationSum> {
     let mut sums: Vec<OperationSum> = Vec::new();
     let mut places: HashMap<SumKey, usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Rows as somebody wants them: told apart by something, sorted, cut, with a price.
+//! Row views: grouped, sorted, limited and priced.
 
 use crate::summary::{per_operation, window_ns};
 use overhead_model::record::{
@@ -7,13 +7,13 @@ use overhead_model::record::{
 use overhead_model::{Class, Run};
 use std::cmp::{Ordering, Reverse};
 
-/// Name of the row that has what is beyond those that were asked for.
+/// Name of the row that sums the rows beyond the limit.
 pub const OTHER_ROWS: &str = "(other)";
 
-/// Nanoseconds of a day.
+/// Nanoseconds per day.
 const DAY_NS: f64 = 86_400e9;
 
-/// Units of [`price`], and their bytes.
+/// Units of [`price`] and their bytes.
 const UNITS: [(&str, f64); 8] = [
     ("B", 1.0),
     ("kB", 1e3),
@@ -25,24 +25,24 @@ const UNITS: [(&str, f64); 8] = [
     ("TiB", 1_099_511_627_776.0),
 ];
 
-/// What is wanted of the rows.
+/// Options of a view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ViewOptions {
-    /// What they are of.
+    /// Grouping.
     pub by: By,
-    /// What they are sorted by.
+    /// Sort order.
     pub sort: SortKey,
-    /// How many of them; all where nothing is said.
+    /// Maximum number of rows; `None` for all.
     pub top: Option<u64>,
-    /// What a byte costs.
+    /// Price of a byte.
     pub price: Option<Price>,
 }
 
-/// Reads a price, such as `0.02/GB`: an amount of whatever it is paid in, and for how many bytes (GB are 10^9, GiB 2^30).
+/// Parses a price such as `0.02/GB`: an amount in any currency per number of bytes (GB is 10^9, GiB 2^30).
 ///
 /// # Errors
 ///
-/// Says what a price looks like, where this is none.
+/// Returns the expected form if `text` is not a price.
 pub fn price(text: &str) -> Result<Price, String> {
     let read = || {
         let (amount, unit) = text.split_once('/')?;
@@ -53,11 +53,11 @@ pub fn price(text: &str) -> Result<Price, String> {
     read().ok_or_else(|| format!("{text} is not a price: write an amount and a unit, such as 0.02/GB or 0.02/GiB"))
 }
 
-/// Returns the rows of a run as they are wanted.
+/// Returns the rows of a run with these options.
 pub fn view(run: &Run, options: &ViewOptions) -> View {
     let ViewOptions { by, sort, top, ref price } = *options;
     let mut rows = rows_by(run, by);
-    // Stable: what is equal stays in the order of the record.
+    // Stable sort: equal rows keep the order of the record.
     rows.sort_by(|a, b| class_of(a).cmp(&class_of(b)).then_with(|| order(a, b, sort)));
     if let Some(top) = top {
         cut(&mut rows, usize::try_from(top).unwrap_or(usize::MAX));
@@ -71,7 +71,7 @@ pub fn view(run: &Run, options: &ViewOptions) -> View {
     View { by, sort, top, price: price.clone(), rows }
 }
 
-/// Returns the rows of a run as people want them where nobody said how: the workload first, then by bytes.
+/// Returns the rows of a run in the default order: the workload first, then by bytes.
 pub(crate) fn ranked_rows(run: &Run) -> Vec<ViewRow> {
     view(run, &ViewOptions::default()).rows
 }
@@ -86,7 +86,7 @@ fn rows_by(run: &Run, by: By) -> Vec<ViewRow> {
     }
 }
 
-/// Returns a row for each statement of a row that has any, else the row.
+/// Returns a row for each statement, or the row if it has none.
 fn of_statements(row: &OperationRow) -> Vec<ViewRow> {
     match row.statements.as_slice() {
         [] => vec![row.into()],
@@ -94,9 +94,9 @@ fn of_statements(row: &OperationRow) -> Vec<ViewRow> {
     }
 }
 
-/// Returns a run whose rows of the workload with several statements are rows of these: the largest of the run, so many or a few more
-/// of the same size, and what is left of each row. A row stays one where these are less than half of it. Sizes of single operations are not
-/// known by statement.
+/// Splits the run's workload rows that have several statements into rows of the largest `most` statements (more if sizes are
+/// equal) and a remainder per row. Keeps a row whole if these statements make up less than half of it. Sizes of single
+/// operations are unknown per statement.
 pub(crate) fn with_statements(run: &Run, most: usize) -> Run {
     let told_apart = run.operations.iter().filter(|row| is_told_apart(row)).flat_map(|row| &row.statements);
     let mut sizes: Vec<u64> = told_apart.filter(|statement| is_one(statement)).map(bytes_of).collect();
@@ -116,12 +116,12 @@ fn is_told_apart(row: &OperationRow) -> bool {
     row.class == Class::Workload && row.statements.len() > 1
 }
 
-/// Returns whether it is one statement, not those beyond a bound, or none.
+/// Returns whether this is a single statement, not a placeholder for others or for none.
 fn is_one(statement: &StatementRow) -> bool {
     !statement.text.starts_with('(')
 }
 
-/// Returns whether it is one statement of this size or more.
+/// Returns whether this is a single statement of at least this size.
 fn is_shown(statement: &StatementRow, least: u64) -> bool {
     is_one(statement) && bytes_of(statement) >= least
 }
@@ -130,7 +130,7 @@ fn bytes_of(statement: &StatementRow) -> u64 {
     statement.request.wire_bytes + statement.response.wire_bytes
 }
 
-/// Returns a row for each statement of this size or more, and one for the others.
+/// Returns a row for each statement of at least this size, and one for the others.
 fn statements_of(row: &OperationRow, least: u64) -> Vec<OperationRow> {
     let (shown, others): (Vec<_>, Vec<_>) = row.statements.iter().partition(|statement| is_shown(statement, least));
     let mut rows: Vec<OperationRow> = shown
@@ -146,7 +146,7 @@ fn statements_of(row: &OperationRow, least: u64) -> Vec<OperationRow> {
     rows
 }
 
-/// Returns a row of operations of this name, with the sums of a part of them.
+/// Returns a row under this name with the sums of a part of the operations.
 fn of_view(row: &OperationRow, part: &ViewRow, name: String) -> OperationRow {
     let side = |sums: &SideSums| {
         let of = |total: u64| Distribution {
@@ -179,7 +179,7 @@ fn of_view(row: &OperationRow, part: &ViewRow, name: String) -> OperationRow {
     }
 }
 
-/// Returns the row of a connection, a client or a server; that of those without one is named so.
+/// Returns the row of a connection, client or server, with a placeholder name if there is neither end.
 fn of_peer(row: &PeerRow) -> ViewRow {
     let is_other = row.client.is_none() && row.server.is_none();
     ViewRow {
@@ -203,12 +203,12 @@ fn of_peer(row: &PeerRow) -> ViewRow {
     }
 }
 
-/// Returns where the class of a row comes in order.
+/// Returns the sort key for a row's class.
 fn class_of(row: &ViewRow) -> (bool, Option<Class>) {
     (row.class.is_none(), row.class)
 }
 
-/// Compares two rows: the one with more comes first.
+/// Orders rows by descending value.
 fn order(a: &ViewRow, b: &ViewRow, sort: SortKey) -> Ordering {
     let bytes = |row: &ViewRow| row.amounts().total();
     let by_bytes = || bytes(b).cmp(&bytes(a));
@@ -227,7 +227,7 @@ fn median(row: &ViewRow) -> Option<u64> {
     row.latency_ns.value().filter(|latency| latency.count > 0).map(|latency| latency.p50)
 }
 
-/// Adds up the rows beyond so many in one more.
+/// Sums the rows beyond `top` in one additional row.
 fn cut(rows: &mut Vec<ViewRow>, top: usize) {
     let mut beyond = rows.split_off(top.min(rows.len())).into_iter();
     let Some(mut other) = beyond.next() else { return };
@@ -241,7 +241,7 @@ fn cut(rows: &mut Vec<ViewRow>, top: usize) {
     rows.push(other);
 }
 
-/// Returns what the bytes of a row cost, of a window of this length.
+/// Returns the cost of a row's bytes for a window of this length.
 fn cost(row: &ViewRow, price: &Price, window_ns: u64) -> Cost {
     let bytes = row.amounts().total();
     Cost {
@@ -250,7 +250,7 @@ fn cost(row: &ViewRow, price: &Price, window_ns: u64) -> Cost {
     }
 }
 
-/// Returns what so many bytes in such a window cost in a day; `None` without a window.
+/// Extrapolates the cost of `bytes` in this window to a day; `None` without a window.
 pub(crate) fn per_day(bytes: u64, price: &Price, window_ns: u64) -> Option<f64> {
     (window_ns > 0).then(|| bytes as f64 * price.per_byte * DAY_NS / window_ns as f64)
 }
@@ -339,10 +339,10 @@ mod tests {
         assert!(["GET a:#", "GET b:#", &other].iter().all(|name| names.contains(name)) && !names.contains(&"GET c:#"));
         let rest = shown.iter().find(|row| row.name == other).unwrap();
         assert_eq!((rest.count, rest.request.wire_bytes.total, rest.latency_ns.or_empty().count), (3, 80, 0));
-        // Where what is left is most of the row, its statements say little of it.
+        // A row stays whole if its remainder is most of it.
         run.operations[at].statements[3] = statement("(other)", 2, 170);
         assert_eq!(with_statements(&run, 2).operations, run.operations);
-        // One statement is what the row is.
+        // A single statement equals its row.
         run.operations[at].statements.truncate(1);
         assert_eq!(with_statements(&run, 2).operations, run.operations);
     }

@@ -1,10 +1,10 @@
-//! Rows of the aggregate, their statements, and how they are found.
+//! Rows of the aggregate, their statements, and lookup.
 //!
-//! What is found is a statement of a row; operations without one have the empty statement. When there are more kinds of operation
-//! than [`ROWS`], those that come first in the order (class, protocol, name, via) have a row each and the others share one named
-//! [`OTHER`] per protocol and class, which tells no statements apart. A row may thus be folded away when one that precedes it
-//! appears; numbers of its statements then lead to the shared row. What is kept is decided by keys alone, never by arrival, so
-//! threads and merges agree. Statements are shed by size, which the order of calls matters to: see [`Rows::shed`].
+//! Lookup finds a statement of a row; operations without a statement use the empty one. If there are more kinds of operation
+//! than [`ROWS`], the first in the order (class, protocol, name, via) get a row each. The others share one row named [`OTHER`]
+//! per protocol and class, without separate statements. An earlier kind can therefore displace a row; the ids of the displaced
+//! row's statements then resolve to the shared row. Keys, never arrival order, decide which rows stay, so threads and merges
+//! agree. Statements are shed by size, which depends on call order: see [`Rows::shed`].
 
 mod shed;
 
@@ -20,52 +20,51 @@ use shed::Shed;
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
-/// All rows of an aggregate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rows {
     hasher: foldhash::fast::RandomState,
     list: Vec<Row>,
-    /// By key, to a place in `list`. Only the rows of their own, not the shared ones.
+    /// Places in `list` by key, without the shared rows.
     row_index: HashTable<u32>,
     statements: Vec<Statement>,
-    /// By key, to a place in `statements`. Not those of shared rows.
+    /// Places in `statements` by key, without the statements of shared rows.
     index: HashTable<u32>,
-    /// Places in `statements` that are not in use.
+    /// Unused places in `statements`.
     free: Vec<u32>,
-    /// Statements so far.
+    /// Statements created so far.
     ever: u64,
-    /// Statements that are told apart: neither empty nor shared.
+    /// Distinct statements: neither empty nor shared.
     told_apart: usize,
     shed: Shed,
-    /// The statement of each shared row, by what it shares.
+    /// The statement of each shared row, by group.
     shared: [Option<u32>; GROUPS],
-    /// Rows of their own in the order in which they are kept, by place; empty until there are as many as there may be.
+    /// Places of the unshared rows, in order of retention; empty until the limit is reached.
     order: BTreeMap<OwnedRowKey, u32>,
-    /// Places in `statements` found before, by [`looks`]: operations of few kinds follow one another.
+    /// Places in `statements` found before, by [`looks`]: a few kinds of operations tend to repeat.
     recent: [u32; RECENT],
 }
 
-/// A [`RowId`] is a serial number, a group and a place in the list of statements. The group leads to the shared row once the row
-/// was folded away. A ledger keeps 48 bits of it.
+/// A [`RowId`] holds a serial number, a group and a place in the statement list. The group resolves to the shared row after its
+/// row is folded away. A ledger keeps 48 bits of the id.
 const PLACE_BITS: u32 = 14;
 const GROUPS: usize = Class::COUNT * Protocol::COUNT;
 const GROUP_BITS: u32 = GROUPS.next_power_of_two().trailing_zeros();
 const SERIAL_BITS: u32 = 48 - GROUP_BITS - PLACE_BITS;
-/// Statements that are told apart at any time, whoever is to shed them.
+/// Upper limit on distinct statements, regardless of who sheds them.
 const MOST_STATEMENTS: usize = 2 * STATEMENTS;
-// Each row may have an empty one and a shared one beside those.
+// Each row may also have an empty and a shared statement.
 const _: () = assert!(2 * (ROWS + GROUPS) + MOST_STATEMENTS <= 1 << PLACE_BITS);
 
-/// Returns what shares a row: class and protocol, as a small number.
+/// Returns the shared-row group of a class and protocol as a small number.
 fn group(class: Class, protocol: Protocol) -> usize {
     class as usize * Protocol::COUNT + protocol as usize
 }
 
-/// Places in [`Rows::recent`].
+/// Size of [`Rows::recent`].
 const RECENT: usize = 32;
 
 impl Rows {
-    /// Returns the number of the statement with this key. Allocates only when it is new.
+    /// Returns the id of the statement with this key. Allocates only for a new one.
     #[inline]
     pub(crate) fn id_of(&mut self, key: RowKey<'_>) -> RowId {
         let looks = looks(key);
@@ -101,7 +100,7 @@ impl Rows {
         self.row_of(statement).key.with_statement(&statement.text)
     }
 
-    /// Returns the place of the statement with this number; `None` for a number of another aggregate.
+    /// Returns the place of a statement id, or `None` if the id belongs to another aggregate.
     #[inline]
     fn place(&self, id: RowId) -> Option<u32> {
         let at = id.0 as u32 & ((1 << PLACE_BITS) - 1);
@@ -112,7 +111,7 @@ impl Rows {
         self.shared.get(group).copied().flatten()
     }
 
-    /// Returns the statement with this number, and its row.
+    /// Returns the statement with this id, and its row.
     #[inline]
     fn get_mut(&mut self, id: RowId) -> Option<(&mut Statement, &mut Row)> {
         let at = self.place(id)?;
@@ -121,13 +120,13 @@ impl Rows {
         Some((statement, row))
     }
 
-    /// Returns the class and the protocol of the row with this number.
+    /// Returns the class and protocol of the row with this id.
     pub(crate) fn kind_of(&self, id: RowId) -> Option<(Class, Protocol)> {
         let key = &self.row_of(self.statements.get(self.place(id)? as usize)?).key;
         Some((key.class, key.protocol))
     }
 
-    /// Takes in closed operations that came to the same, their latencies left out.
+    /// Adds closed operations with equal results, without their latencies.
     #[inline]
     pub(crate) fn add_times(&mut self, id: RowId, operation: &Operation, times: u64) {
         if let Some((statement, row)) = self.get_mut(id) {
@@ -135,7 +134,7 @@ impl Rows {
         }
     }
 
-    /// Takes in latencies apart from their operations.
+    /// Adds latencies separately from their operations.
     #[inline]
     pub(crate) fn add_latency(&mut self, id: RowId, latency_ns: u64, times: u64) {
         if let Some((statement, _)) = self.get_mut(id) {
@@ -143,14 +142,14 @@ impl Rows {
         }
     }
 
-    /// Takes in bytes of operations that have closed before.
+    /// Adds bytes of operations that closed earlier.
     pub(crate) fn add_late(&mut self, id: RowId, side: Side, totals: &SideTotals) {
         if let Some((statement, _)) = self.get_mut(id) {
             statement.add_late(side, totals);
         }
     }
 
-    /// Makes the statement of a key that is not known, or finds what it shares. Returns its place.
+    /// Creates the statement for an unknown key, or finds the shared one. Returns its place.
     #[cold]
     fn add(&mut self, key: RowKey<'_>) -> u32 {
         if OwnedRowKey::is_shared(key) {
@@ -170,7 +169,6 @@ impl Rows {
         at
     }
 
-    /// Makes a statement of a row.
     fn push(&mut self, text: &str, row: u32) -> u32 {
         let at = self.free.pop().unwrap_or(self.statements.len() as u32);
         let key = &self.list[row as usize].key;
@@ -197,7 +195,7 @@ impl Rows {
         index.insert_unique(hash(&at), at, hash);
     }
 
-    /// Returns the place of the row of a key, which is made where it has one of its own; `None` where it shares one.
+    /// Returns the place of a key's row, creating it if needed, or `None` if the key belongs to a shared row.
     fn row(&mut self, key: RowKey<'_>) -> Option<u32> {
         let hash = self.hasher.hash_one(RowKey { statement: "", ..key });
         if let Some(&at) = self.row_index.find(hash, |&at| self.list[at as usize].key.is(key)) {
@@ -214,7 +212,7 @@ impl Rows {
         Some(at)
     }
 
-    /// Returns the statement of what has no row of its own.
+    /// Returns the statement of a shared row.
     fn shared(&mut self, class: Class, protocol: Protocol) -> u32 {
         let group = group(class, protocol);
         if let Some(at) = self.shared[group] {
@@ -226,7 +224,7 @@ impl Rows {
         at
     }
 
-    /// Returns the statement of a row's that takes in what is not told apart.
+    /// Returns the statement that collects a row's undifferentiated operations.
     fn other_of(&mut self, row: u32) -> u32 {
         if let Some(at) = self.list[row as usize].other {
             return at;
@@ -236,7 +234,7 @@ impl Rows {
         at
     }
 
-    /// Gives `key` the place of the last row where it precedes that; `None` where it does not.
+    /// Gives `key` the place of the last row if `key` precedes it; otherwise returns `None`.
     fn replace_last(&mut self, key: OwnedRowKey) -> Option<u32> {
         if self.order.is_empty() {
             let own = self.row_index.iter().map(|&at| (self.list[at as usize].key.clone(), at));
@@ -259,7 +257,7 @@ impl Rows {
         Some(last)
     }
 
-    /// Adds a statement to another one, and frees its place. Its row forgets it.
+    /// Adds a statement to another one, frees its place and removes it from its row.
     fn fold(&mut self, at: u32, into: u32) {
         let hash = self.hasher.hash_one(self.key_of(at));
         if let Ok(entry) = self.index.find_entry(hash, |&found| found == at) {
@@ -268,7 +266,7 @@ impl Rows {
         let old = std::mem::replace(&mut self.statements[at as usize], Statement::none());
         self.told_apart -= usize::from(!old.text.is_empty() && *old.text != *OTHER);
         self.free.push(at);
-        // Its row has not taken in all of it.
+        // Its row has not yet received all of it.
         let into = &mut self.statements[into as usize];
         into.merge(&old, &mut self.list[into.row as usize]);
     }
@@ -285,7 +283,7 @@ impl Rows {
         statements.fold((0, 0), |(count, sum), statement| (count + statement.count(), sum + statement.bytes()))
     }
 
-    /// Returns what a reader has to be told of bounds that were reached.
+    /// Returns warnings about exhausted limits.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let has_shared = self.shared.iter().any(Option::is_some);
         let of_rows = has_shared.then(|| {
@@ -306,7 +304,7 @@ impl Rows {
         of_rows.into_iter().chain(of_statements)
     }
 
-    /// Returns what operations came to so far, by statement or by name and via.
+    /// Returns the totals so far, by statement or by name and via.
     pub(crate) fn kinds(&self, by_statement: bool) -> Vec<OperationKind> {
         let mut kinds = BTreeMap::<KindKey, KindSums>::new();
         for row in &self.list {
@@ -340,7 +338,7 @@ impl Rows {
     }
 }
 
-/// Returns the first place to look for a key: [`Rows::recent`].
+/// Returns the first place to look for a key in [`Rows::recent`].
 #[inline]
 fn looks(key: RowKey<'_>) -> usize {
     let end = |text: &str| text.as_bytes().last().copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A figure of ranges: a row for each of several things, on it a mark for the middle, a bar and a line for how far it goes.
+//! A range chart: each row has a mark for the middle value, and a bar and a line for the spread.
 
 use super::caption::{self, Paragraph};
 use super::font::Weight;
@@ -9,46 +9,42 @@ use super::scene::{Anchor, Face, Scene, words};
 use super::{ImageFormat, Look, inline, paint};
 use crate::error::ReportError;
 
-/// What is drawn.
+/// Content of a range chart.
 #[derive(Clone, Debug, Default)]
 pub struct DotFigure {
-    /// Heading.
     pub title: String,
-    /// What it shows, for those who do not see it.
+    /// Text alternative for readers who cannot see the figure.
     pub description: String,
     /// The quantity with its unit.
     pub x_title: String,
-    /// Equal distances are equal ratios; rows with values that are not above zero are left out.
+    /// Uses a logarithmic axis; omits rows with values that are not above zero.
     pub logarithmic: bool,
-    /// What the mark, the bar and the line of a row are.
+    /// Meaning of a row's mark, bar and line.
     pub legend: [String; 3],
     /// Rows, from top to bottom.
     pub rows: Vec<DotRow>,
-    /// How it was measured, below the figure.
+    /// Note on the method, printed below the figure.
     pub note: String,
-    /// Its width, and what it is drawn on.
+    /// Width and background.
     pub look: Look,
 }
 
-/// A row: what it is of, and how far its values go.
+/// A row: its subject and the spread of its values.
 #[derive(Clone, Debug, Default)]
 pub struct DotRow {
-    /// What it is called.
     pub name: String,
-    /// Its figures in words, behind the name.
+    /// Figures in words, printed after the name.
     pub figures: String,
-    /// Where the mark stands.
+    /// Position of the mark.
     pub mark: f64,
-    /// Ends of the bar.
     pub bar: (f64, f64),
-    /// Ends of the line.
     pub line: (f64, f64),
-    /// Values of their own, each a point.
+    /// Individual values, drawn as points.
     pub points: Vec<f64>,
 }
 
 const NAME: Face = Face::new(12.5, Weight::Bold, INK);
-/// The middle, and how far values go.
+/// Colours of the middle value and the spread.
 const MARK_COLOR: Rgb = LINES[1];
 const RANGE_COLOR: Rgb = LINES[0];
 const MARK: f64 = 9.0;
@@ -56,36 +52,35 @@ const POINT: f64 = 4.0;
 const BAR: f64 = 5.0;
 /// Half the length of the strokes at the ends of a line.
 const STROKE: f64 = 4.0;
-/// Between base lines of a name, from the last of them to the middle of the track, and from there to the next name.
+/// Vertical distances: between a name's base lines, from the last one to the track's middle, and from there to the next name.
 const LEADING: f64 = 15.5;
 const TRACK: f64 = 13.0;
 const ROW_GAP: f64 = 25.0;
-/// Room on either side of the track, for half a label of the axis, where that is not longer.
+/// Minimum space on either side of the track for half an axis label.
 const INSET: f64 = 14.0;
-/// From the middle of the track down to points of their own: the mark would hide them.
+/// Distance from the track's middle down to individual points, which the mark would otherwise hide.
 const BELOW: f64 = 9.0;
 
 /// Returns the figure as SVG and as PNG.
 ///
 /// # Errors
 ///
-/// [`ReportError::NoRuns`] without any row to draw, and those of drawing.
+/// Returns [`ReportError::NoRuns`] if there are no rows to draw, and any drawing error.
 pub fn draw_dots(figure: &DotFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
     let scene = figure.look.painted(laid_out(figure, Some(&figure.title))?);
     let svg = paint::svg(&scene, &figure.title, &figure.description)?;
     Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
 }
 
-/// Returns the figure as an element of a page that has its title.
+/// Returns the figure as an element for a page that already shows its title.
 ///
 /// # Errors
 ///
-/// Those of [`draw_dots`].
+/// Returns the errors of [`draw_dots`].
 pub(crate) fn draw_dots_inline(figure: &DotFigure, id: &str) -> Result<String, ReportError> {
     Ok(inline::svg(&laid_out(figure, None)?, id, &figure.title, &figure.description))
 }
 
-/// Returns all values of a row.
 fn values(row: &DotRow) -> impl Iterator<Item = f64> {
     [row.mark, row.bar.0, row.bar.1, row.line.0, row.line.1].into_iter().chain(row.points.iter().copied())
 }
@@ -120,7 +115,7 @@ fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene, ReportErro
     Ok(scene)
 }
 
-/// Returns where the lines of the grid stand, with the labels that there is room for.
+/// Returns the positions of the grid lines, with the labels that fit.
 fn ticks(axis: &Axis, place: impl Fn(f64) -> f64) -> Vec<(f64, Option<String>)> {
     let mut free = f64::NEG_INFINITY;
     let tick = |value: &f64| {
@@ -156,7 +151,7 @@ fn square(scene: &mut Scene, x: f64, y: f64, side: f64, color: Rgb) {
     scene.rect((x - side / 2.0, y - side / 2.0), (side, side), color);
 }
 
-/// What the mark, the bar and the line are, each with what it looks like. Returns the base line of the last of them.
+/// Draws the legend for mark, bar and line. Returns the last base line.
 fn legend(scene: &mut Scene, [mark, bar, line]: &[String; 3], baseline: f64) -> f64 {
     let (mut x, mut y) = (MARGIN, baseline);
     for (at, label) in [mark, bar, line].into_iter().enumerate().filter(|(_, label)| !label.is_empty()) {

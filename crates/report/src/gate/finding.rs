@@ -1,4 +1,4 @@
-//! What a gate has to say of a run.
+//! Findings of a gate.
 
 use super::Figure;
 use crate::sums::OperationSum;
@@ -6,65 +6,60 @@ use overhead_model::{Account, exit};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Changes of accounts, and of fields, that a finding names in words; JSON has all.
+/// Number of account and field changes that a finding names in its text; JSON has all.
 const NAMED: usize = 4;
-/// Bytes per operation below which a change is not worth a word: it rounds to nothing.
+/// Bytes per operation below which a change rounds to nothing and gets no mention.
 const VISIBLE: f64 = 0.05;
 
-/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth to know; the run passes.
+    /// Informational; the run passes.
     Note,
-    /// It could not be judged: the result is partial.
+    /// No verdict was possible: the result is partial.
     Unjudged,
-    /// Outside of the limits.
+    /// Over a limit.
     Breach,
 }
 
-/// One thing that a gate found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
     pub severity: Severity,
-    /// Name of the run.
     pub run: String,
-    /// The operation, by its statement where it has one; empty where it is about the whole run.
+    /// The operation, by its statement if it has one; empty for the whole run.
     pub operation: String,
-    /// The figure; absent where it is about the operation or the run as such.
+    /// The figure; absent if the finding concerns the whole operation or run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
-    /// What was measured, per operation.
+    /// The measured value, per operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
-    /// What it is held against, without the tolerance.
+    /// The reference, without the tolerance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<f64>,
-    /// The most that is allowed.
+    /// The upper limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<f64>,
     /// Accounts that changed against the reference, in bytes per operation, largest first.
     pub accounts: Vec<Change>,
-    /// Fields that changed, likewise.
+    /// Fields that changed, in the same form.
     pub fields: Vec<Change>,
-    /// Of all operations together: those whose part changed, with their class where it is not the workload's.
+    /// Operations whose share of the run changed, with their class if it is not workload.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<Change>,
-    /// All of it but the run, in a line without a full stop.
+    /// One line without the run's name or a full stop.
     pub message: String,
 }
 
-/// A change of one account or field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// The account, or the field with the account before it.
+    /// The account, or the field prefixed with its account.
     pub name: String,
     /// Bytes per operation, measured minus reference.
     pub by: f64,
 }
 
-/// Returns the exit status that findings lead to: outside of the limits, partial, or complete.
+/// Returns the exit status for these findings: over a limit, partial, or complete.
 pub fn status(findings: &[Finding]) -> u8 {
     match findings.iter().map(|finding| finding.severity).max() {
         Some(Severity::Breach) => exit::OUTSIDE,
@@ -74,7 +69,6 @@ pub fn status(findings: &[Finding]) -> u8 {
 }
 
 impl Finding {
-    /// Returns a finding without figures.
     pub(super) fn plain(severity: Severity, run: &str, operation: &str, message: String) -> Self {
         Self {
             severity,
@@ -91,13 +85,13 @@ impl Finding {
         }
     }
 
-    /// Returns that a figure could not be judged.
+    /// Reports a figure without a verdict.
     pub(super) fn unjudged(run: &str, operation: &str, figure: Figure, why: &str) -> Self {
         let finding = Self::plain(Severity::Unjudged, run, operation, format!("{figure} not judged: {why}"));
         Self { figure: Some(figure), ..finding }
     }
 
-    /// Returns that a figure is above what is allowed.
+    /// Reports a figure above its limit.
     pub(super) fn breach(run: &str, operation: &str, figure: Figure, values: Judged, changes: Changes) -> Self {
         let Judged { measured, reference, allowed } = values;
         let by = measured - reference;
@@ -130,7 +124,7 @@ impl Finding {
     }
 }
 
-/// A figure and what it was held against.
+/// A figure and its reference.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judged {
     pub measured: f64,
@@ -139,13 +133,13 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// Returns whether it is more than is allowed.
+    /// Returns whether the value exceeds the limit.
     pub(super) fn is_above(self) -> bool {
         self.measured > self.allowed
     }
 }
 
-/// What changed beneath a figure.
+/// The changes beneath a figure.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     pub accounts: Vec<Change>,
@@ -155,7 +149,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Returns the accounts and fields of a figure that differ from the reference, largest first. `account` and `field` give
-    /// the bytes per operation of the reference; `None` where it has no fields.
+    /// the reference's bytes per operation; `None` if it has no fields.
     pub(super) fn of(
         figure: Figure,
         sum: &OperationSum,
@@ -172,7 +166,7 @@ impl Changes {
         Self { accounts, fields: fields.unwrap_or_default(), operations: Vec::new() }
     }
 
-    /// Adds by how much the parts of operations differ.
+    /// Adds the differences by operation.
     pub(super) fn with_operations(self, parts: BTreeMap<String, f64>) -> Self {
         let operations = parts.into_iter().map(|(name, by)| Change { name, by });
         Self { operations: sorted(operations.collect()), ..self }
@@ -204,7 +198,7 @@ fn sorted(mut changes: Vec<Change>) -> Vec<Change> {
 }
 
 impl Change {
-    /// `schema +33`.
+    /// Formats a change, such as `schema +33`.
     fn text(&self) -> String {
         let sign = if self.by < 0.0 { '−' } else { '+' };
         format!("{} {sign}{}", self.name, crate::text::number::bytes_label(self.by.abs()))
