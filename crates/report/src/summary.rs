@@ -1,5 +1,4 @@
-//! Figures that every output derives from a record in the same way: rolled-up accounts, means per operation, work per
-//! operation.
+//! Figures that all outputs derive from a record in the same way: account families, means and work per operation.
 
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
 use crate::run::NamedRun;
@@ -8,8 +7,8 @@ use overhead_model::record::{CycleSource, OperationRow, Role, SourceKind};
 use overhead_model::{Account, Amounts, Class, Measured, Run};
 use std::cmp::Reverse;
 
-/// Part of the largest value by which `data` per operation may differ before a comparison says so: 0.5%, about what a
-/// stray first operation of another size comes to.
+/// Relative difference in `data` per operation above which a comparison warns: 0.5%, about the effect of one stray first
+/// operation of another size.
 const DATA_TOLERANCE: f64 = 0.005;
 
 /// Accounts rolled up for people, in bytes.
@@ -47,19 +46,19 @@ impl Families {
     }
 }
 
-/// Both directions of a row together.
+/// Sums both directions of a row.
 pub(crate) fn both_sides(row: &OperationRow) -> Amounts {
     let mut sum = row.request.accounts;
     sum += row.response.accounts;
     sum
 }
 
-/// `total` over `count`; `None` without operations.
+/// Divides `total` by `count`; returns `None` without operations.
 pub(crate) fn per_operation(total: u64, count: u64) -> Option<f64> {
     (count > 0).then(|| total as f64 / count as f64)
 }
 
-/// Rows as people want them: workload first, then by bytes, largest first.
+/// Returns rows in display order: workload first, then by bytes, largest first.
 pub(crate) fn ranked(run: &Run) -> Vec<&OperationRow> {
     let mut rows: Vec<&OperationRow> = run.operations.iter().collect();
     rows.sort_by_key(|row| (row.class, Reverse(both_sides(row).total())));
@@ -71,18 +70,18 @@ pub(crate) fn workload(run: &Run) -> Vec<&OperationRow> {
     ranked(run).into_iter().filter(|row| row.class == Class::Workload).collect()
 }
 
-/// Workload operations in the window: what counters are divided by.
+/// Returns the number of workload operations in the window, the divisor for counters.
 pub fn workload_count(run: &Run) -> u64 {
     run.operations.iter().filter(|row| row.class == Class::Workload).map(|row| row.count).sum()
 }
 
-/// Returns the status of the command under the capture, where it failed by itself: it may have asked for less than it should.
+/// Returns the exit status of a captured command that failed on its own and may have sent too few requests.
 pub(crate) fn failed_command(run: &Run) -> Option<i32> {
     let workload = run.environment.as_ref()?.workload.as_ref()?;
     workload.exit_code.filter(|code| *code != 0 && !workload.was_ended)
 }
 
-/// Returns the operations that matter to the run's bytes, or that there are many of; the largest where there is no room for all.
+/// Returns up to `room` operations that matter to the run by bytes or frequency, in the given order.
 pub(crate) fn noteworthy<'a>(all: &[&'a OperationRow], room: usize) -> Vec<&'a OperationRow> {
     let bytes = all.iter().map(|row| both_sides(row).total()).sum::<u64>() / FIGURE_NEGLIGIBLE;
     let count = all.iter().map(|row| row.samples()).sum::<u64>() / FIGURE_COMMON;
@@ -90,7 +89,7 @@ pub(crate) fn noteworthy<'a>(all: &[&'a OperationRow], room: usize) -> Vec<&'a O
     all.iter().filter(matters).take(room).copied().collect()
 }
 
-/// Length of the window: that of the counters, else from the first frame to the last.
+/// Returns the length of the window: the counters' window, or the time from the first frame to the last.
 pub(crate) fn window_ns(run: &Run) -> u64 {
     match &run.counters {
         Measured::Value(counters) => counters.window_ns,
@@ -98,7 +97,7 @@ pub(crate) fn window_ns(run: &Run) -> u64 {
     }
 }
 
-/// Server or client, as counters tell processes apart.
+/// Server or client, as counters separate processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RoleName {
     Server,
@@ -115,12 +114,12 @@ impl RoleName {
         }
     }
 
-    /// The counters of this role, or why there are none that may be divided by operations.
+    /// Returns this role's counters, or why none can be divided by operations.
     pub(crate) fn of(self, run: &Run) -> Result<&Role, &str> {
         given(self.counted(run)?)
     }
 
-    /// The counters of this role as they were counted, or why there are none.
+    /// Returns this role's raw counters, or why there are none.
     pub(crate) fn counted(self, run: &Run) -> Result<&Role, &str> {
         let counters = present(&run.counters)?;
         present(match self {
@@ -130,8 +129,8 @@ impl RoleName {
     }
 }
 
-/// The counters of a role of a whole run, or why there are none that may be divided by all its operations: those of several
-/// protocols have no meaningful mean.
+/// Returns a role's counters for a whole run, or why they cannot be divided by all its operations: several protocols have no
+/// meaningful common mean.
 pub(crate) fn of_whole_run(run: &Run, name: RoleName) -> Result<&Role, &str> {
     match &run.counters {
         Measured::Value(counters) if !counters.protocols.is_empty() => Err("counted by protocol: the table has them"),
@@ -139,17 +138,17 @@ pub(crate) fn of_whole_run(run: &Run, name: RoleName) -> Result<&Role, &str> {
     }
 }
 
-/// Counters that may be divided by operations, or why not.
+/// Returns counters that can be divided by operations, or why they cannot.
 fn given(role: &Role) -> Result<&Role, &str> {
     role.withheld.as_deref().map_or(Ok(role), Err)
 }
 
-/// Counters of a role, and the workload operations that they belong to.
+/// Counters of a role and the workload operations they belong to.
 pub(crate) struct RoleWork<'run> {
-    /// `server`, or `server (resp)` where the run has several protocols.
+    /// `server`, or `server (resp)` if the run has several protocols.
     pub label: String,
     pub role: Result<&'run Role, &'run str>,
-    /// What to call the absence of `role`.
+    /// Label for a missing `role`.
     pub absence: &'static str,
     pub operations: u64,
 }
@@ -161,7 +160,7 @@ impl<'run> RoleWork<'run> {
     }
 }
 
-/// Both roles of a run; where its connections are of several protocols, both roles of each.
+/// Returns both roles of a run, or both roles per protocol if its connections use several.
 pub(crate) fn work(run: &Run) -> Vec<RoleWork<'_>> {
     let whole = |name: RoleName| RoleWork::new(name.name().to_owned(), name.counted(run), workload_count(run));
     let protocols = run.counters.value().map_or(&[][..], |counters| counters.protocols.as_slice());
@@ -179,7 +178,7 @@ pub(crate) fn work(run: &Run) -> Vec<RoleWork<'_>> {
     RoleName::BOTH.into_iter().flat_map(of).collect()
 }
 
-/// Returns whether it is a run that counted without packets.
+/// Returns whether the run counted without packets.
 pub(crate) fn counters_only(run: &Run) -> bool {
     let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref());
     run.source.kind == SourceKind::Live
@@ -188,7 +187,7 @@ pub(crate) fn counters_only(run: &Run) -> bool {
         && run.counters.value().is_some()
 }
 
-/// A measured quantity as a result.
+/// Converts a measured quantity to a result.
 pub(crate) fn present<T>(measured: &Measured<T>) -> Result<&T, &str> {
     match measured {
         Measured::Value(value) => Ok(value),
@@ -196,7 +195,7 @@ pub(crate) fn present<T>(measured: &Measured<T>) -> Result<&T, &str> {
     }
 }
 
-/// What a role's CPU use is counted in.
+/// Unit of a role's CPU use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuUnit {
     Hardware,
@@ -207,7 +206,7 @@ pub(crate) enum CpuUnit {
 impl CpuUnit {
     pub(crate) const ALL: [Self; 3] = [Self::Hardware, Self::Reference, Self::OnCpuNs];
 
-    /// User and kernel part in this unit over the whole window, or why there is no such figure.
+    /// Returns the user and kernel parts in this unit over the whole window, or why there is no such figure.
     pub(crate) fn of(self, role: &Role) -> Result<[u64; 2], &str> {
         let source = match self {
             Self::OnCpuNs => return present(&role.on_cpu_ns).map(|ns| [ns.user, ns.kernel]),
@@ -222,12 +221,12 @@ impl CpuUnit {
     }
 }
 
-/// System calls of a role per workload operation; `None` without operations.
+/// Returns a role's system calls per workload operation, or `None` without operations.
 pub(crate) fn syscalls_per_operation(role: &Role, operations: u64) -> Option<f64> {
     per_operation(role.syscalls.values().map(|call| call.count).sum(), operations)
 }
 
-/// Returns what a comparison has to say when runs carry different amounts of user data: efficiency then misleads.
+/// Returns a warning if runs carry different amounts of user data, which makes efficiency misleading.
 pub(crate) fn data_difference(runs: &[NamedRun]) -> Option<String> {
     let per_run: Vec<(f64, &str)> =
         runs.iter().filter_map(|run| Some((data_per_operation(&run.run)?, &*run.name))).collect();

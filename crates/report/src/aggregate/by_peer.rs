@@ -1,8 +1,8 @@
-//! Operations added up by connection, by client or by server.
+//! Sums operations by connection, client or server.
 //!
-//! What is added is what the rows are given, so that both come to the same. There are as many groups as [`GROUPS`]; where a further
-//! one begins, the smallest of those without an open connection are folded into one row. What these had come to is told in full
-//! when their connections end, so that the choice does not depend on the memo.
+//! Groups and rows receive the same input, so their totals agree. The number of groups is limited to [`GROUPS`]. A new group
+//! beyond the limit folds the smallest groups without an open connection into one row. Connections report their full totals
+//! when they end, so the memo cannot influence that choice.
 
 use super::distribution::Values;
 use super::kind::{KindKey, KindSums, OperationKind};
@@ -15,23 +15,23 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
-/// In the order of their numbers.
+/// In order of their discriminants.
 const CLASSES: [Class; Class::COUNT] = [Class::Workload, Class::Setup, Class::Background, Class::Unmatched];
 
-/// Groups that are folded at once, so that finding the smallest is rare.
+/// Number of groups folded at once, so that the search for the smallest is rare.
 const AT_ONCE: usize = GROUPS / 8;
 
-/// What tells groups apart; parts that do not are left out.
+/// Key that separates groups; omits parts that do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct GroupKey {
     protocol: Protocol,
     client: Option<SocketAddr>,
     server: Option<SocketAddr>,
-    /// Of connections, when they began: ports are used again.
+    /// Start of a connection: ports are reused.
     first_ns: u64,
 }
 
-/// What the operations of a class came to.
+/// Totals of a class.
 #[derive(Clone, Debug, Default)]
 struct ClassSums {
     count: u64,
@@ -43,34 +43,32 @@ struct ClassSums {
     latency: Values,
 }
 
-/// Operations of one group.
 #[derive(Clone, Debug, Default)]
 struct Group {
     classes: [Option<Box<ClassSums>>; Class::COUNT],
-    /// Client and server of the last of them that ended, where their addresses only stand for them.
+    /// Client and server of the group's last connection to end, if their addresses are placeholders.
     names: Option<Box<[String; 2]>>,
-    /// Connections that had any operation or frame, and how many of them have not ended.
+    /// Number of connections with operations or frames, and number still open.
     connections: u64,
     open: u64,
 }
 
-/// Where the operations of a connection are added up.
+/// Where to add a connection's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Group(GroupKey),
-    /// Among those that have no group of their own.
+    /// The remainder without a separate group.
     Other(Protocol),
 }
 
-/// Operations by group.
 #[derive(Clone, Debug)]
 pub(crate) struct ByPeer {
     by: By,
     groups: HashMap<GroupKey, Group>,
     other: BTreeMap<Protocol, Group>,
-    /// Groups that were folded into the others.
+    /// Number of groups folded into the remainder.
     folded: u64,
-    /// Connections that have not ended, by number.
+    /// Open connections by number.
     open: HashMap<u64, Place>,
     current: Option<Ends>,
 }
@@ -80,20 +78,20 @@ impl ByPeer {
         Self { by, groups: HashMap::new(), other: BTreeMap::new(), folded: 0, open: HashMap::new(), current: None }
     }
 
-    /// What comes next is of this connection.
+    /// Selects the connection for subsequent calls.
     #[inline]
     pub(crate) fn turn_to(&mut self, ends: &Ends) {
         self.current = Some(*ends);
     }
 
-    /// Client and server of the current connection were taken for each other.
+    /// Swaps client and server of the current connection after a wrong guess.
     pub(crate) fn swap(&mut self) {
         if let Some(ends) = &mut self.current {
             std::mem::swap(&mut ends.client, &mut ends.server);
         }
     }
 
-    /// Operations that came to the same have closed on the current connection.
+    /// Adds closed operations with equal results to the current connection.
     pub(crate) fn add(&mut self, kind: (Class, Protocol), operation: &Operation, times: u64) {
         if let Some(sums) = self.sums(kind) {
             sums.add(operation, kind.0, times);
@@ -112,7 +110,7 @@ impl ByPeer {
         }
     }
 
-    /// The current connection has ended.
+    /// Ends the current connection.
     pub(crate) fn end(&mut self, names: Option<&[String; 2]>) {
         let Some(ends) = &self.current else { return };
         if let Some(Place::Group(key)) = self.open.remove(&ends.number)
@@ -123,7 +121,7 @@ impl ByPeer {
         }
     }
 
-    /// Returns the sums of a class of the current connection's group.
+    /// Returns the sums of a class in the current connection's group.
     fn sums(&mut self, (class, protocol): (Class, Protocol)) -> Option<&mut ClassSums> {
         let ends = self.current?;
         let place = match self.open.get(&ends.number) {
@@ -137,7 +135,7 @@ impl ByPeer {
         Some(group.classes.get_mut(class as usize)?.get_or_insert_default())
     }
 
-    /// Something is told of a connection for the first time.
+    /// Registers a connection when it first appears.
     fn begin(&mut self, ends: &Ends, protocol: Protocol) -> Place {
         let key = self.key(ends, protocol);
         if !self.groups.contains_key(&key) && self.groups.len() >= GROUPS {
@@ -170,7 +168,7 @@ impl ByPeer {
         }
     }
 
-    /// Adds the smallest groups without an open connection to the others.
+    /// Adds the smallest groups without an open connection to the remainder.
     #[cold]
     fn fold(&mut self) {
         let closed = self.groups.iter().filter(|(_, group)| group.open == 0);
@@ -188,7 +186,7 @@ impl ByPeer {
         }
     }
 
-    /// Returns what operations came to so far, by connection or one of its ends.
+    /// Returns the totals so far, by connection, client or server.
     pub(crate) fn kinds(&self, by: By) -> Vec<OperationKind> {
         let mut kinds = BTreeMap::<KindKey, KindSums>::new();
         let groups = self.groups.iter().map(|(key, group)| (Some(key), key.protocol, group));
@@ -205,7 +203,7 @@ impl ByPeer {
         kinds.into_iter().collect()
     }
 
-    /// Returns the rows of the record: the largest of each class, and the others of a protocol in one.
+    /// Returns the rows of the record: the largest of each class, and one row per protocol for the remainder.
     pub(crate) fn to_record(&self) -> PeerRows {
         let mut rows = Vec::new();
         let mut left_out = self.folded;
@@ -241,7 +239,7 @@ impl Group {
         }
     }
 
-    /// Returns the names of client and server, as far as the key has them.
+    /// Returns the names of client and server, if the key has them.
     fn ends(&self, by: By, key: &GroupKey) -> [Option<String>; 2] {
         let end = |end: SocketAddr| if by == By::Client { end.ip().to_string() } else { end.to_string() };
         match &self.names {
@@ -253,7 +251,7 @@ impl Group {
         }
     }
 
-    /// Returns what a connection, or the end of it that is asked for, is called.
+    /// Returns the label of a connection, client or server.
     fn label(&self, by: By, key: &GroupKey) -> String {
         let [client, server] = self.ends(by, key).map(Option::unwrap_or_default);
         match by {
@@ -263,7 +261,7 @@ impl Group {
         }
     }
 
-    /// Returns a row for each class; without a key, that of what is beyond the bounds.
+    /// Returns a row for each class; without a key, the rows of the remainder.
     fn rows(&self, by: By, key: Option<GroupKey>, protocol: Protocol) -> Vec<PeerRow> {
         let [client, server] = key.as_ref().map_or([None, None], |key| self.ends(by, key));
         let row = |(class, sums): (Class, &Option<Box<ClassSums>>)| {
@@ -346,7 +344,7 @@ mod tests {
         Operation { sides: [side(bytes), side(2 * bytes)], outcome: Outcome::Ok, latency_ns: Some(bytes) }
     }
 
-    /// Connections of which each has one operation, of so many bytes, and ends.
+    /// Opens connections with one operation of the given size each, and ends them.
     fn of(by: By, connections: impl Iterator<Item = (u64, u64)>) -> ByPeer {
         let mut peers = ByPeer::new(by);
         for (number, bytes) in connections {
@@ -395,7 +393,7 @@ mod tests {
             peers.add(REQUEST, &operation(5), 1);
         }
         assert_eq!((peers.groups.len(), peers.folded), (GROUPS, 3));
-        // What comes later on one that has no group is not given one.
+        // Later operations on a connection without a group stay without one.
         peers.turn_to(&ends(count, count as u16));
         peers.add_late(REQUEST, Side::Request, &operation(5).sides[0]);
         peers.end(None);

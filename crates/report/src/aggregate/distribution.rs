@@ -1,15 +1,15 @@
-//! A distribution of integers that merges exactly: a short sorted list first, a histogram when it outgrows that.
+//! An integer distribution that merges exactly: a short sorted list that becomes a histogram as it grows.
 //!
-//! Both hold the same thing - how many values fell into each bucket of a histogram of three significant digits - so what
-//! is read from them does not depend on when one became the other.
+//! Both forms count the values per bucket of a histogram with three significant digits, so results do not depend on when the
+//! conversion happened.
 
 use crate::limits::SPARSE_VALUES;
 
-/// Values below this (2 to the 11th) have a bucket each; above, each power of two has half as many. So a bucket's width is
-/// at most 1/1,024 of its values, which keeps the promised 0.1%.
+/// Values below 2^11 have a bucket each; above, each power of two has half as many. A bucket is thus at most 1/1,024 of its
+/// values wide, within the promised 0.1%.
 const EXACT_BITS: u32 = 11;
 
-/// Buckets of one power of two.
+/// Buckets per power of two.
 const BUCKETS: usize = 1 << (EXACT_BITS - 1);
 
 /// Counts, exact extremes and sum of `u64` values.
@@ -22,15 +22,15 @@ pub(crate) struct Values {
     buckets: Buckets,
 }
 
-/// How many values fell into each bucket.
+/// Value counts by bucket.
 ///
-/// The histogram holds 8 kB for each power of two that has values: latencies from 50 µs to 1 ms take 40 kB, from 10 µs to a
-/// second 140 kB, sizes up to 64 kB at most 57 kB. The list is under 8 kB, and empty for a row without operations.
+/// The histogram holds 8 kB for each power of two with values: latencies from 50 µs to 1 ms take 40 kB, from 10 µs to a second
+/// 140 kB, sizes up to 64 kB at most 57 kB. The list is under 8 kB, and empty for a row without operations.
 #[derive(Clone, Debug)]
 enum Buckets {
-    /// By highest value, in ascending order; and the place of the one added to last, for most values come again.
+    /// By highest value, ascending, with the place of the latest addition because most values recur.
     Sparse(Vec<(u64, u64)>, usize),
-    /// By [`index_of`], in blocks of [`BUCKETS`]; those without values are empty.
+    /// By [`index_of`], in blocks of [`BUCKETS`]; blocks without values are empty.
     Dense(Vec<Box<[u64]>>),
 }
 
@@ -41,7 +41,7 @@ impl Default for Values {
 }
 
 impl Values {
-    /// Takes in one value so many times, once at least.
+    /// Adds a value `times` times; `times` is at least one.
     #[inline]
     pub(crate) fn record(&mut self, value: u64, times: u64) {
         self.count += times;
@@ -51,7 +51,7 @@ impl Values {
         self.buckets.add(value, times);
     }
 
-    /// Takes in the values of another distribution.
+    /// Adds another distribution's values.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum += other.sum;
@@ -60,27 +60,26 @@ impl Values {
         other.buckets.for_each(|bucket, count| self.buckets.add(bucket, count));
     }
 
-    /// Returns how many values there are.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the smallest value; 0 without any.
+    /// Returns the smallest value, or 0 without values.
     pub(crate) fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }
     }
 
-    /// Returns the largest value; 0 without any.
+    /// Returns the largest value, or 0 without values.
     pub(crate) fn max(&self) -> u64 {
         self.max
     }
 
-    /// Arithmetic mean; 0 without any value.
+    /// Returns the arithmetic mean, or 0 without values.
     pub(crate) fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// Nearest-rank quantiles, given in ascending parts per 10,000; zeros without any value.
+    /// Returns nearest-rank quantiles for ascending parts per 10,000, or zeros without values.
     pub(crate) fn quantiles<const N: usize>(&self, per_10_000: [u64; N]) -> [u64; N] {
         let ranks = per_10_000.map(|q| (u128::from(self.count) * u128::from(q)).div_ceil(10_000).max(1));
         let mut found = [self.max; N];
@@ -98,7 +97,7 @@ impl Values {
 }
 
 impl Values {
-    /// Returns the values that were added since an earlier state of this distribution, with the extremes of their buckets.
+    /// Returns the values added since an earlier state of this distribution, with the extremes of their buckets.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut before = Vec::new();
         earlier.buckets.for_each(|bucket, count| before.push((bucket, count)));
@@ -114,7 +113,7 @@ impl Values {
         since
     }
 
-    /// Returns how many values are no larger than each bound, given in ascending order: as exact as [`Values::quantiles`].
+    /// Returns the number of values up to each ascending bound, as exactly as [`Values::quantiles`].
     pub(crate) fn counts_within<const N: usize>(&self, bounds: &[u64; N]) -> [u64; N] {
         let mut counts = [0; N];
         let (mut next, mut seen) = (0, 0);
@@ -172,7 +171,7 @@ impl Buckets {
         }
     }
 
-    /// Every bucket that is not empty, by its highest value, in ascending order.
+    /// Visits every non-empty bucket by its highest value, in ascending order.
     fn for_each(&self, mut visit: impl FnMut(u64, u64)) {
         match self {
             Self::Sparse(list, _) => list.iter().for_each(|&(bucket, count)| visit(bucket, count)),
@@ -186,7 +185,7 @@ impl Buckets {
     }
 }
 
-/// Adds to a bucket of a block that the histogram does not have yet.
+/// Adds to a bucket in a block that the histogram lacks so far.
 #[cold]
 fn grow(blocks: &mut Vec<Box<[u64]>>, index: usize, count: u64) {
     let number = index / BUCKETS;
@@ -198,7 +197,7 @@ fn grow(blocks: &mut Vec<Box<[u64]>>, index: usize, count: u64) {
     blocks[number] = block.into_boxed_slice();
 }
 
-/// By how many bits a value is too long for a bucket of its own.
+/// Returns the number of low bits that a bucket ignores for this value.
 #[inline]
 const fn width_bits(value: u64) -> u32 {
     (u64::BITS - value.leading_zeros()).saturating_sub(EXACT_BITS)
@@ -210,7 +209,7 @@ const fn highest_equivalent(value: u64) -> u64 {
     value | ((1 << width_bits(value)) - 1)
 }
 
-/// Returns the place of the bucket of `value`: buckets are in the order of their values.
+/// Returns the bucket index of `value`; buckets are in value order.
 #[inline]
 const fn index_of(value: u64) -> usize {
     let bits = width_bits(value);
@@ -229,7 +228,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Latencies and sizes: small, large, and the edges of buckets.
+    /// Generates latencies and sizes: small, large, and at bucket edges.
     fn values() -> impl Strategy<Value = Vec<u64>> {
         let value =
             prop_oneof![0_u64..3_000, 1_000_000..2_000_000_000_u64, (0_u32..63).prop_map(|bit| 1 << bit), any::<u64>()];

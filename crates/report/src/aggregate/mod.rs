@@ -1,7 +1,7 @@
-//! Closed operations added up into the rows of the run record, in any order.
+//! Sums closed operations into the rows of the run record, in any order.
 //!
-//! Every result is a function of the *set* of calls, not of their order: sums are integers, distributions are
-//! histograms, rows beyond the limit are chosen by key, connections by a total order.
+//! Every result is a function of the *set* of calls, not their order: sums are integers, distributions are histograms, keys
+//! select the rows within the limit, and a total order selects connections.
 
 mod by_peer;
 mod connections;
@@ -31,26 +31,26 @@ use rows::Rows;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The sums of a capture, or of the part of it that one thread saw.
+/// The sums of a capture, or of one thread's part.
 #[derive(Clone, Debug, Default)]
 pub struct Aggregate {
     rows: Rows,
     connections: Largest,
     peers: Option<Peers>,
     without_statements: bool,
-    /// Rows of the record say how many operations took how long.
+    /// Whether rows of the record include latency distributions.
     distributions: bool,
     by_peer: Option<ByPeer>,
     listener: Option<SharedListener>,
     is_listening: bool,
 }
 
-/// A listener that others have, too.
+/// A listener shared with others.
 #[derive(Clone)]
 pub struct SharedListener(Arc<Mutex<dyn Listener + Send>>);
 
 impl SharedListener {
-    /// Returns one that tells this one.
+    /// Returns a listener that forwards to `listener`.
     pub fn new(listener: Arc<Mutex<dyn Listener + Send>>) -> Self {
         Self(listener)
     }
@@ -69,47 +69,47 @@ impl Listener for SharedListener {
 }
 
 impl Aggregate {
-    /// Nothing counted yet.
+    /// Creates an empty aggregate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps both ends of connections, too, for [`Aggregate::peers`].
+    /// Also keeps both ends of connections, for [`Aggregate::peers`].
     #[must_use]
     pub fn with_peers(mut self) -> Self {
         self.peers = Some(Peers::default());
         self
     }
 
-    /// Tells no statements apart.
+    /// Treats all statements as one.
     #[must_use]
     pub fn without_statements(mut self) -> Self {
         self.without_statements = true;
         self
     }
 
-    /// Has the rows of the record say how many operations took how long.
+    /// Includes latency distributions in the rows of the record.
     #[must_use]
     pub fn with_distributions(mut self, wanted: bool) -> Self {
         self.distributions |= wanted;
         self
     }
 
-    /// Adds operations up by connection, client or server, too, for [`Aggregate::by_peer`]. By name and statement they are in any case.
+    /// Also sums operations by connection, client or server, for [`Aggregate::by_peer`].
     #[must_use]
     pub fn with_rows_by(mut self, by: By) -> Self {
         self.by_peer = (!matches!(by, By::Name | By::Statement)).then(|| ByPeer::new(by));
         self
     }
 
-    /// Has somebody hear of each step while [`Tally::listen`] says so.
+    /// Notifies a listener of each step while [`Tally::listen`] requests it.
     #[must_use]
     pub fn with_listener(mut self, listener: SharedListener) -> Self {
         self.listener = Some(listener);
         self
     }
 
-    /// Returns operations by connection, client or server; `None` unless [`Aggregate::with_rows_by`] has asked for them.
+    /// Returns operations by connection, client or server, or `None` without [`Aggregate::with_rows_by`].
     pub fn by_peer(&self) -> Option<PeerRows> {
         self.by_peer.as_ref().map(ByPeer::to_record)
     }
@@ -119,13 +119,13 @@ impl Aggregate {
         self.rows.to_record(self.distributions)
     }
 
-    /// Returns the same with how many operations took how long, whether or not the record is to say so.
+    /// Like [`Aggregate::operations`], but always with latency distributions.
     pub fn timed_operations(&self) -> Vec<OperationRow> {
         self.rows.to_record(true)
     }
 
-    /// Returns what operations came to so far, each kind once: names, statements, or, where [`Aggregate::with_rows_by`] has asked
-    /// for connections, these or their ends.
+    /// Returns the totals so far, once per kind: by name, by statement, or, with [`Aggregate::with_rows_by`], by connection or
+    /// end.
     pub fn kinds(&self, by: By) -> Vec<OperationKind> {
         match by {
             By::Name | By::Statement => self.rows.kinds(by == By::Statement),
@@ -140,35 +140,35 @@ impl Aggregate {
         self.connections.to_record()
     }
 
-    /// Returns how many connections [`Aggregate::connections`] leaves out.
+    /// Returns the number of connections that [`Aggregate::connections`] leaves out.
     pub fn connections_omitted(&self) -> u64 {
         self.connections.omitted()
     }
 
-    /// The client, the server, the protocol and the payload of each connection, once [`Aggregate::with_peers`] has asked for
-    /// them. Beyond a bound, connections of one client's address are added up, and have the port 0.
+    /// Returns client, server, protocol and payload of each connection if [`Aggregate::with_peers`] enabled them. Beyond a
+    /// limit, connections of one client address are summed under port 0.
     pub fn peers(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr, Protocol, u64)> {
         self.peers.iter().flat_map(Peers::iter)
     }
 
-    /// Everything posted to operations in one direction, in bytes per account.
+    /// Returns all bytes posted to operations in one direction, by account.
     pub fn ledger(&self, side: Side) -> Amounts {
         self.rows.ledger(side)
     }
 
-    /// Operations of a class that have closed, and all bytes posted to them.
+    /// Returns the number of closed operations of a class, and all bytes posted to them.
     pub fn class_totals(&self, class: Class) -> (u64, u64) {
         self.rows.class_totals(class)
     }
 
-    /// Returns what a reader of the record has to be told about limits that were hit, in whole sentences.
+    /// Returns warnings about exhausted limits, as complete sentences.
     pub fn warnings(&self) -> Vec<String> {
         self.rows.warnings().collect()
     }
 }
 
 impl Aggregate {
-    /// Returns where operations are added up by connection, and which kind those of a row are, where they are.
+    /// Returns the sums by connection and the row's kind, if these sums are enabled.
     #[inline]
     fn peer_sums(&mut self, row: RowId) -> Option<(&mut ByPeer, (Class, Protocol))> {
         let peers = self.by_peer.as_mut()?;

@@ -1,5 +1,4 @@
-//! What adds up over operations: kept for each statement of a row, and nowhere else, so that the sums of a row's statements
-//! are the row's.
+//! Additive figures, kept only per statement, so that a row is the sum of its statements.
 
 use super::distribution::Values;
 use super::kind::KindSums;
@@ -7,22 +6,22 @@ use super::row::Row;
 use overhead_model::record::{Latency, StatementRow, StatementSide};
 use overhead_model::{Amounts, Class, Measured, Operation, Outcome, RowId, Side, SideTotals};
 
-/// The sums over the operations of a row that have one statement, or none.
+/// The sums over a row's operations with one statement, or with none.
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
-    /// Empty where they have none.
+    /// Empty if they have none.
     pub text: Box<str>,
-    /// The place of its row.
+    /// Place of its row.
     pub row: u32,
-    /// Where it is found by number.
+    /// Its id.
     pub id: RowId,
     sums: Sums,
     latency: Values,
-    /// The last operations, which are not in the sums yet.
+    /// The latest operations, not yet in the sums.
     alike: Alike,
 }
 
-/// What operations came to, but for their latencies.
+/// Totals of operations, without their latencies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     pub count: u64,
@@ -33,7 +32,7 @@ pub(super) struct Sums {
     pub sides: [SideTotals; 2],
 }
 
-/// So many operations that ended alike and came to the same: a benchmark does the same again and again.
+/// A number of operations with equal outcome and totals: benchmarks repeat themselves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alike {
     pub sides: [SideTotals; 2],
@@ -46,11 +45,11 @@ impl Alike {
         Self { sides: [SideTotals { frames: 0, amounts: Amounts::ZERO }; 2], outcome: Outcome::Ok, times: 0 };
 }
 
-/// The row of a place that is not in use.
+/// The row of an unused place.
 const NO_ROW: u32 = u32::MAX;
 
 impl Statement {
-    /// Stands in a place that is not in use. No number leads to it.
+    /// Fills an unused place. No id leads to it.
     pub fn none() -> Self {
         Self::new("", NO_ROW, RowId(u64::MAX))
     }
@@ -63,13 +62,13 @@ impl Statement {
         Self { text: text.into(), row, id, sums: Sums::default(), latency: Values::default(), alike: Alike::NONE }
     }
 
-    /// Takes in latencies apart from their operations.
+    /// Adds latencies separately from their operations.
     #[inline]
     pub fn add_latency(&mut self, latency_ns: u64, times: u64) {
         self.latency.record(latency_ns, times);
     }
 
-    /// Takes in closed operations of its row that came to the same, their latencies left out.
+    /// Adds closed operations of its row with equal results, without their latencies.
     #[inline]
     pub fn add_times(&mut self, operation: &Operation, times: u64, row: &mut Row) {
         if self.alike.outcome == operation.outcome && self.alike.sides == operation.sides {
@@ -79,19 +78,19 @@ impl Statement {
         }
     }
 
-    /// Operations that are not like those before.
+    /// Starts a stretch of operations that differ from those before.
     fn begin(&mut self, operation: &Operation, times: u64, row: &mut Row) {
         self.sums.add(&self.alike, row.key.class);
         row.add_sizes(&self.alike);
         self.alike = Alike { sides: operation.sides, outcome: operation.outcome, times };
     }
 
-    /// Takes in bytes of operations that have closed before.
+    /// Adds bytes of operations that closed earlier.
     pub fn add_late(&mut self, side: Side, totals: &SideTotals) {
         add_side(&mut self.sums.sides[side as usize], totals, 1);
     }
 
-    /// Takes in the sums of another one, whose `row` takes in what it has not yet.
+    /// Adds the sums of another statement, and its pending operations to its `row`.
     pub fn merge(&mut self, other: &Self, row: &mut Row) {
         self.sums.merge(&other.sums);
         self.sums.add(&other.alike, row.key.class);
@@ -106,13 +105,13 @@ impl Statement {
         sums
     }
 
-    /// Returns what operations of `class` came to so far.
+    /// Returns the totals of operations of `class` so far.
     pub fn kind_sums(&self, class: Class) -> KindSums {
         let sums = self.sums(class);
         KindSums::of(sums.count, sums.errors, &sums.sides, &self.latency)
     }
 
-    /// Returns the last operations, which its row has not taken in yet.
+    /// Returns the latest operations, which its row has not yet received.
     pub fn alike(&self) -> &Alike {
         &self.alike
     }
@@ -121,32 +120,31 @@ impl Statement {
         &self.latency
     }
 
-    /// Operations, those without a request left out.
+    /// Operations, without those that lack a request.
     pub fn count(&self) -> u64 {
         let Alike { outcome, times, .. } = self.alike;
         self.sums.count + if outcome == Outcome::Unsolicited { 0 } else { times }
     }
 
-    /// Returns all bytes of one direction.
+    /// Returns all bytes in one direction.
     pub fn amounts(&self, side: Side) -> Amounts {
         let mut amounts = self.sums.sides[side as usize].amounts;
         amounts.add_times(&self.alike.sides[side as usize].amounts, self.alike.times);
         amounts
     }
 
-    /// Returns all bytes of both directions.
     pub fn bytes(&self) -> u64 {
         Side::BOTH.map(|side| self.amounts(side).total()).iter().sum()
     }
 
-    /// False for one that was asked for and never used: which ones these are may depend on the split into threads.
+    /// Returns whether the statement was ever used; which statements stay unused can depend on the split into threads.
     pub fn holds_something(&self) -> bool {
         self.alike.times > 0 || self.sums.count > 0 || self.sums.sides.iter().any(|side| *side != SideTotals::default())
     }
 }
 
 impl Sums {
-    /// Takes in operations of `class`.
+    /// Adds operations of `class`.
     fn add(&mut self, alike: &Alike, class: Class) {
         let Alike { ref sides, outcome, times } = *alike;
         if times == 0 {
@@ -178,7 +176,7 @@ impl Sums {
         }
     }
 
-    /// Returns them as the record has those of a statement.
+    /// Converts the sums to a statement of the record.
     pub fn to_record(&self, text: &str, latency: &Values) -> StatementRow {
         let [request, response] = self.sides.each_ref().map(|side| StatementSide {
             frames: side.frames,
@@ -209,7 +207,7 @@ fn add_side(sums: &mut SideTotals, totals: &SideTotals, times: u64) {
     sums.amounts.add_times(&totals.amounts, times);
 }
 
-/// Returns what the record says of latencies.
+/// Converts latencies to their form in the record.
 pub(super) fn latency_of(values: &Values) -> Latency {
     let [p50, p90, p99, p999, p9999] = values.quantiles([5_000, 9_000, 9_900, 9_990, 9_999]);
     let (count, mean) = (values.count(), values.mean());

@@ -1,4 +1,4 @@
-//! What a figure shows: rows (an operation of a run each) and, for each row, the bars of three panels.
+//! The content of a figure: rows (one operation of a run each) with bars in three panels.
 
 use super::palette;
 use super::panels;
@@ -12,10 +12,9 @@ use crate::text::{clean, shortened};
 use overhead_model::record::OperationRow;
 use palette::Rgb;
 
-/// A figure's content.
 pub(crate) struct Chart {
     pub rows: Vec<BarRow>,
-    /// Bytes, system calls, CPU work; one of them where they stand below each other.
+    /// Bytes, system calls and CPU work; only one of them in a stacked layout.
     pub panels: Vec<Panel>,
 }
 
@@ -25,16 +24,16 @@ pub(crate) struct BarRow {
     pub run: String,
     /// Operation and way of sending, or why there is none.
     pub operation: String,
-    /// How many there were, and what they come to; empty without operations.
+    /// Count and total; empty without operations.
     pub count: String,
     pub total: String,
-    /// Begins a run.
+    /// Whether it starts a run.
     pub first: bool,
-    /// Rows of the same run, at its first row.
+    /// Number of rows of the run, set at its first row.
     pub rows_of_run: usize,
-    /// What was left out, at the last row of a run.
+    /// Summary of omissions, at the last row of a run.
     pub remainder: Option<String>,
-    /// Its bytes are lower bounds.
+    /// Whether its bytes are lower bounds.
     pub at_least: bool,
 }
 
@@ -45,17 +44,17 @@ pub(crate) struct Panel {
     /// Unit, and how it came about.
     pub unit: String,
     pub legend: Vec<(String, Rgb)>,
-    /// Tags of the two bars of a row.
+    /// Tags of a row's two bars.
     pub tags: [String; 2],
-    /// `None` where a row shares the bars of the row before.
+    /// `None` if a row shares the bars of the row before.
     pub rows: Vec<Option<[Bar; 2]>>,
-    /// Prints a bar's total.
+    /// Formats a bar's total.
     pub print: fn(f64) -> String,
-    /// Bars of a run are those of all its operations.
+    /// Whether a bar covers all operations of its run.
     pub whole_run: bool,
 }
 
-/// A stack of parts from zero, or why there is none.
+/// Parts stacked from zero, or why there are none.
 pub(crate) type Bar = Result<Vec<BarPart>, String>;
 
 /// A part of a bar in the panel's unit.
@@ -65,15 +64,15 @@ pub(crate) struct BarPart {
     pub color: Rgb,
 }
 
-/// An operation to be drawn, with its run.
+/// An operation to draw, with its run.
 pub(crate) struct Drawn<'a> {
     pub named: &'a NamedRun,
     /// `None` for a run without workload.
     pub operation: Option<&'a OperationRow>,
     pub first: bool,
-    /// Rows of the same run, at its first row.
+    /// Number of rows of the run, set at its first row.
     pub rows_of_run: usize,
-    /// What was left out, at the last row of a run.
+    /// Summary of omissions, at the last row of a run.
     pub remainder: Option<String>,
 }
 
@@ -83,10 +82,10 @@ impl Chart {
         Self::choosing(runs, operations_per_run, &[])
     }
 
-    /// Returns the chart of so many operations of each run, the largest, or of those with these names, where there are any.
+    /// Builds a chart of each run's largest operations, or of the operations with these names if there are any.
     pub(crate) fn choosing(runs: &[NamedRun], operations_per_run: Option<usize>, names: &[String]) -> Self {
         let room = (FIGURE_ROWS / runs.len().max(1)).max(1);
-        // Comparable operations of the runs stand in the same order.
+        // Keep comparable operations of the runs in the same order.
         let mut order: Vec<&str> = Vec::new();
         let drawn: Vec<Drawn<'_>> = runs
             .iter()
@@ -106,7 +105,7 @@ impl Chart {
         Self { rows: drawn.into_iter().map(row).collect(), panels }
     }
 
-    /// Returns the same as charts of one panel each: where bars are those of a whole run, with a row for each run.
+    /// Splits the chart into one per panel, with one row per run if bars cover a whole run.
     pub(crate) fn stacked(&self) -> Vec<Self> {
         let of_panel = |panel: &Panel| {
             let whole = |row: &BarRow| BarRow {
@@ -130,13 +129,12 @@ impl Chart {
 }
 
 impl Panel {
-    /// Returns the longest bar.
     pub(crate) fn max(&self) -> f64 {
         let bars = self.rows.iter().flatten().flatten().filter_map(|bar| bar.as_ref().ok());
         bars.map(|parts| parts.iter().map(|part| part.value).sum()).fold(0.0, f64::max)
     }
 
-    /// Why a panel of counters has not a single bar; `None` where there is one. Bytes are always there to be counted.
+    /// Returns why a counter panel has no bars at all, or `None` if it has some. Bytes are always available.
     pub(crate) fn absence(&self) -> Option<String> {
         if !self.whole_run {
             return None;
@@ -152,7 +150,7 @@ impl Panel {
     }
 }
 
-/// Returns whether an operation has one of these names, in any letter case.
+/// Returns whether an operation has one of these names, ignoring case.
 pub(crate) fn is_named(row: &OperationRow, names: &[String]) -> bool {
     names.iter().any(|name| name.eq_ignore_ascii_case(&row.name))
 }
@@ -201,7 +199,7 @@ fn words(row: &OperationRow, bounds: LowerBounds) -> (String, String, String) {
     (operation, count, total)
 }
 
-/// Returns how many operations were left out, and what they come to.
+/// Summarises the number and size of the omitted operations.
 fn remainder(all: &[&OperationRow], chosen: &[&OperationRow]) -> Option<String> {
     let rest: Vec<&OperationRow> =
         all.iter().filter(|row| !chosen.iter().any(|drawn| std::ptr::eq(*drawn, **row))).copied().collect();

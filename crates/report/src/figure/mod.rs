@@ -1,5 +1,5 @@
-//! The figure: any number of runs side by side, each operation a row, with its bytes by account, system calls by name and
-//! CPU work by mode in three columns.
+//! The figure: any number of runs, with a row per operation and three columns: bytes by account, system calls by name, and CPU
+//! work by mode.
 
 mod caption;
 mod chart;
@@ -27,7 +27,6 @@ pub(crate) use plot::Plot;
 use scene::Scene;
 pub use stacks::{StackFigure, StackRow, draw_stacks};
 
-/// Image file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageFormat {
     /// Scalable, with its font embedded.
@@ -37,7 +36,7 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
-    /// Returns how the names of such files end.
+    /// Returns the file name suffix.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Svg => "svg",
@@ -46,25 +45,23 @@ impl ImageFormat {
     }
 }
 
-/// What a caller may choose about a figure.
+/// Options of a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FigureOptions {
-    /// Heading.
     pub title: String,
-    /// Operations drawn per run, the largest by bytes; `None` for as many as read well beside the other runs.
+    /// Operations drawn per run, largest by bytes; `None` for a number that suits the number of runs.
     pub operations_per_run: Option<usize>,
-    /// Names of the operations that are drawn instead; empty where the largest are.
+    /// Names of the operations to draw; empty to draw the largest.
     pub operations: Vec<String>,
-    /// Width, and what it is drawn on.
+    /// Width and background.
     pub look: Look,
 }
 
-/// How a figure looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Width in logical pixels; a PNG has twice as many.
     pub width: u32,
-    /// It is drawn for a dark screen.
+    /// Uses colours for a dark screen.
     pub dark: bool,
 }
 
@@ -78,7 +75,7 @@ impl Default for Look {
 }
 
 impl Look {
-    /// Narrower than this, names and bars have no room; wider, no screen shows it.
+    /// Below the minimum, names and bars do not fit; above the maximum, no screen can show the figure.
     pub const WIDTHS: std::ops::RangeInclusive<u32> = 320..=4_000;
 
     pub(crate) fn width(self) -> f64 {
@@ -101,16 +98,16 @@ impl Default for FigureOptions {
     }
 }
 
-/// What a reader who cannot see the image is told.
+/// Text alternative for readers who cannot see the image.
 const DESCRIPTION: &str = "Bar charts with a row per run and operation: bytes on the wire per operation by account, for request and \
 response; system calls per operation by name and CPU work per operation by mode, for server and client. The conditions of \
 each run are in the caption.";
 
-/// The figure of these runs as the bytes of an image file.
+/// Draws these runs as the bytes of an image file.
 ///
 /// # Errors
 ///
-/// [`ReportError::NoRuns`], or [`ReportError::Drawing`] when there are too many rows for an image.
+/// Returns [`ReportError::NoRuns`], or [`ReportError::Drawing`] if there are too many rows for an image.
 pub fn draw(runs: &[NamedRun], format: ImageFormat, options: &FigureOptions) -> Result<Vec<u8>, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
@@ -124,8 +121,7 @@ pub fn draw(runs: &[NamedRun], format: ImageFormat, options: &FigureOptions) -> 
     }
 }
 
-/// Returns the figure as an element of a page that has the font, a heading, and what the caption of an image says of each run,
-/// and whose style sheet has its colours.
+/// Returns the figure as an element for a page that supplies font, heading, caption text and colours.
 ///
 /// # Errors
 ///
@@ -139,17 +135,17 @@ pub(crate) fn draw_inline(runs: &[NamedRun], id: &str, options: &FigureOptions) 
     Ok(inline::svg(&scene, id, &options.title, DESCRIPTION))
 }
 
-/// Returns the colour of each account, on paper and on a dark screen.
+/// Returns the colours of each account for light and dark screens.
 pub(crate) fn account_colors() -> impl Iterator<Item = (&'static str, Rgb, Rgb)> {
     Account::ALL.into_iter().map(|of| (of.name(), palette::account(of), palette::account(of).dark()))
 }
 
-/// Returns the classes of what is drawn in a page in another colour on a dark screen, and these colours.
+/// Returns the page classes whose colours change on a dark screen, with their dark colours.
 pub(crate) fn dark_colors() -> impl Iterator<Item = (String, Rgb)> {
     palette::darkened().map(|(light, dark)| (inline::class(light), dark))
 }
 
-/// Returns the fonts as files in base64, regular and bold.
+/// Returns the regular and bold fonts in base64.
 pub(crate) fn fonts() -> [String; 2] {
     font::Weight::ALL.map(paint::font_base64)
 }

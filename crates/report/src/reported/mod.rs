@@ -1,5 +1,5 @@
-//! What load generators print about their own tests: rates and latencies as their clients saw them. One file for each
-//! program whose format is known; of any other nothing is read.
+//! Parses rates and latencies that load generators print about their own tests, as their clients saw them. Each supported
+//! program has a file; output of others is ignored.
 
 mod memtier;
 mod pgbench;
@@ -9,34 +9,24 @@ mod sysbench;
 /// One test of a load generator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
-    /// The program.
     pub program: &'static str,
-    /// What it calls the test.
+    /// The program's name for the test.
     pub name: String,
-    /// Its rate per second; absent where it does not say.
+    /// Rate per second; absent if not reported.
     pub per_second: Option<f64>,
-    /// Its latencies.
     pub latency_ns: ReportedLatency,
 }
 
-/// Latencies in nanoseconds; absent where the program does not say.
+/// Latencies in nanoseconds; absent if not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReportedLatency {
-    /// Arithmetic mean.
     pub mean: Option<f64>,
-    /// Median.
     pub p50: Option<f64>,
-    /// 90th percentile.
     pub p90: Option<f64>,
-    /// 95th percentile.
     pub p95: Option<f64>,
-    /// 99th percentile.
     pub p99: Option<f64>,
-    /// 99.9th percentile.
     pub p999: Option<f64>,
-    /// 99.99th percentile.
     pub p9999: Option<f64>,
-    /// Largest.
     pub max: Option<f64>,
 }
 
@@ -47,7 +37,7 @@ impl ReportedLatency {
         [mean, p50, p90, p95, p99, p999, p9999, max]
     }
 
-    /// Returns the place of a percentile (`99.9`) that is kept; `None` for another.
+    /// Returns the field for a percentile such as `99.9`, or `None` if it is not kept.
     fn percentile(&mut self, percent: f64) -> Option<&mut Option<f64>> {
         let places = [
             (50.0, &mut self.p50),
@@ -61,10 +51,10 @@ impl ReportedLatency {
     }
 }
 
-/// Reads what one program prints.
+/// Parses one program's output.
 type Reader = fn(&str) -> Vec<Reported>;
 
-/// The programs whose formats are known. Those of Valkey and `KeyDB` are Redis's under other names.
+/// Supported programs. Valkey's and `KeyDB`'s formats are Redis's under other names.
 const READERS: [(&str, Reader); 6] = [
     ("redis-benchmark", redis_benchmark::read),
     ("valkey-benchmark", redis_benchmark::read),
@@ -74,8 +64,8 @@ const READERS: [(&str, Reader); 6] = [
     ("sysbench", sysbench::read),
 ];
 
-/// Returns what a command said of its tests on its standard output: nothing where it runs none of the known programs. The
-/// program may stand behind others (`taskset -c 1 redis-benchmark`).
+/// Parses test results from a command's standard output; returns none if it runs no known program. Other programs may precede
+/// it (`taskset -c 1 redis-benchmark`).
 pub fn read(command: &[String], stdout: &str) -> Vec<Reported> {
     let is_named = |name: &str| command.iter().any(|word| word.rsplit('/').next() == Some(name));
     let reader = READERS.iter().find(|(name, _)| is_named(name));
@@ -84,17 +74,17 @@ pub fn read(command: &[String], stdout: &str) -> Vec<Reported> {
     })
 }
 
-/// Returns a time in milliseconds, as text, in nanoseconds; `None` for what is no time.
+/// Converts a time in milliseconds from text to nanoseconds, or returns `None` if it is not a time.
 fn milliseconds(text: &str) -> Option<f64> {
     number(text).map(|time| time * 1e6)
 }
 
-/// Returns a number that is finite and not negative.
+/// Parses a number that is finite and not negative.
 fn number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
-/// Returns the word after `key` in a line: `12.3` of `latency average = 12.3 ms`.
+/// Returns the word after `key` in a line: `12.3` from `latency average = 12.3 ms`.
 fn after<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.trim_start().strip_prefix(key)?.split_whitespace().next()
 }
