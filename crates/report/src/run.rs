@@ -1,4 +1,4 @@
-//! Run records, read from where `capture` and `analyze` left them.
+//! Run records, read from the output of `capture` and `analyze`.
 
 use crate::bounded::{RecordVersion, read_text};
 use crate::bounds::losses;
@@ -12,17 +12,15 @@ use std::path::{Path, PathBuf};
 /// Name of the record in a run folder.
 const RECORD: &str = "run.json";
 
-/// A record, and what a comparison calls it.
+/// A record and its name in comparisons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedRun {
     /// Name of the run: its folder's, unless the caller has a better one.
     pub name: String,
-    /// The record.
     pub run: Run,
 }
 
 impl NamedRun {
-    /// Returns a record under a name.
     pub fn new(name: impl Into<String>, run: Run) -> Self {
         Self { name: name.into(), run }
     }
@@ -42,11 +40,11 @@ pub fn load_run(path: impl AsRef<Path>) -> Result<Run, ReportError> {
     parse_run(&text, &path)
 }
 
-/// Reads a record and names it after its folder (or its file, where that is not a `run.json`).
+/// Reads a record and names it after its folder, or after its file unless that is a `run.json`.
 ///
 /// # Errors
 ///
-/// Those of [`load_run`].
+/// Returns the errors of [`load_run`].
 pub fn load_named_run(path: impl AsRef<Path>) -> Result<NamedRun, ReportError> {
     let run = load_run(path.as_ref())?;
     Ok(NamedRun { name: name_of(path.as_ref()), run })
@@ -56,8 +54,7 @@ fn record_path(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(RECORD) } else { path.to_owned() }
 }
 
-/// Parses a record; errors name it by the path. The version is looked at before the rest, so that a newer record is not called
-/// malformed.
+/// Parses a record; errors name `path`. Checks the version first, so that a newer record is not reported as malformed.
 ///
 /// # Errors
 ///
@@ -69,7 +66,7 @@ pub fn parse_run(text: &[u8], path: &Path) -> Result<Run, ReportError> {
         Some(found) if found > u64::from(SCHEMA_VERSION) => {
             Err(ReportError::Version { path: path.to_owned(), found, expected: SCHEMA_VERSION })
         }
-        // Parsed again, for an error message with line and column.
+        // Parse again for an error message with line and column.
         found => {
             let run: Run = serde_json::from_slice(text).map_err(malformed)?;
             Ok(with_lower_bounds(if found == Some(1) { run.from_version_1() } else { run }))
@@ -77,7 +74,7 @@ pub fn parse_run(text: &[u8], path: &Path) -> Result<Run, ReportError> {
     }
 }
 
-/// Says of a record from before there were `lower_bounds` what they are.
+/// Adds `lower_bounds` to records that predate the field.
 fn with_lower_bounds(mut run: Run) -> Run {
     if run.lower_bounds.is_empty() {
         run.lower_bounds = losses(&run.source, &run.tcp);

@@ -1,4 +1,4 @@
-//! Operations of a run over its time: how many, and how long they took.
+//! Number and latency of a run's operations over time.
 
 use crate::aggregate::Values;
 use crate::figure::{Band, LineFigure, TimeAxis};
@@ -6,18 +6,17 @@ use crate::limits::SERIES_STEPS;
 use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, duration, grouped, microseconds, with_digits};
 
-/// Lines that a figure has room for: as many as there are colours.
+/// Maximum lines in a figure: one per colour.
 const LINES: usize = 8;
 
-/// Names of the figures.
 pub(crate) const NAMES: [&str; 2] = ["rate-over-time", "latency-over-time"];
 
-/// What the operations of a run's workload came to, in steps of one length from its first frame on.
+/// Operations of a run's workload in equal time steps from its first frame.
 #[derive(Clone, Debug, Default)]
 pub struct RunSeries {
-    /// The run; empty where there is one.
+    /// Run name; empty if there is only one run.
     pub run: String,
-    /// How long was left out before the first frame.
+    /// Time skipped before the first frame.
     pub warmup_ns: u64,
     step_ns: u64,
     first_ns: u64,
@@ -25,7 +24,7 @@ pub struct RunSeries {
     steps: Vec<Step>,
 }
 
-/// A part of the time.
+/// One time step.
 #[derive(Clone, Debug, Default)]
 struct Step {
     operations: u64,
@@ -33,7 +32,7 @@ struct Step {
 }
 
 impl RunSeries {
-    /// Returns a series of a run with frames from `first_ns` to `last_ns`, Unix nanoseconds, in steps of [`RunSeries::step_ns`].
+    /// Creates a series for frames from `first_ns` to `last_ns` (Unix nanoseconds), in steps of [`RunSeries::step_ns`].
     pub fn new(run: &str, first_ns: u64, last_ns: u64, step_ns: u64) -> Self {
         let (length_ns, step_ns) = (last_ns.saturating_sub(first_ns), step_ns.max(1));
         let steps = (length_ns / step_ns + 1).min(SERIES_STEPS as u64);
@@ -41,14 +40,14 @@ impl RunSeries {
         Self { run: run.to_owned(), warmup_ns: 0, step_ns, first_ns, length_ns, steps }
     }
 
-    /// Returns the length of steps, 1, 2 or 5 times a power of ten, of which no more than [`SERIES_STEPS`] are as long as a run.
+    /// Returns a step of 1, 2 or 5 times a power of ten that divides a run of this length into at most [`SERIES_STEPS`] steps.
     pub fn step_ns(length_ns: u64) -> u64 {
         let powers = (0..19).map(|power| 10_u64.pow(power));
         let all = powers.flat_map(|power| [1, 2, 5].map(|digit| power.saturating_mul(digit)));
         all.into_iter().find(|step| length_ns / step < SERIES_STEPS as u64).unwrap_or(u64::MAX)
     }
 
-    /// Takes an operation in that began at a time; what lies outside of the run is left out.
+    /// Adds an operation by its start time; ignores those outside the run.
     pub fn add(&mut self, start_ns: u64, latency_ns: Option<u64>) {
         let at = start_ns.checked_sub(self.first_ns).map(|after| after / self.step_ns);
         let Some(step) = at.and_then(|at| self.steps.get_mut(usize::try_from(at).ok()?)) else { return };
@@ -58,35 +57,34 @@ impl RunSeries {
         }
     }
 
-    /// Returns whether there is something to see: some operations, and more than one step.
+    /// Returns whether a figure is useful: some operations and more than one step.
     fn has_shape(&self) -> bool {
         self.steps.len() > 1 && self.steps.iter().any(|step| step.operations > 0)
     }
 
-    /// Returns how much of a step the run has.
+    /// Returns how much of a step the run covers.
     fn covered_ns(&self, at: usize) -> u64 {
         self.length_ns.saturating_sub(at as u64 * self.step_ns).min(self.step_ns)
     }
 
-    /// Returns the operations of a step in a second; `None` for a last one that is too short for that.
+    /// Returns a step's operations per second, or `None` for a last step that is too short.
     fn rate(&self, at: usize) -> Option<f64> {
         let covered = self.covered_ns(at);
         (covered * 2 >= self.step_ns).then(|| self.steps[at].operations as f64 * 1e9 / covered as f64)
     }
 
-    /// Returns a latency of a step, in µs.
+    /// Returns a latency quantile of a step, in µs.
     fn latency(&self, at: usize, per_10_000: u64) -> Option<f64> {
         let latencies = &self.steps[at].latencies;
         (latencies.count() > 0).then(|| latencies.quantiles([per_10_000])[0] as f64 / 1e3)
     }
 
-    /// Returns the line of a figure.
     fn line(&self, of: impl Fn(usize) -> Option<f64>, steps: usize) -> Vec<Option<f64>> {
         (0..steps).map(|at| if at < self.steps.len() { of(at) } else { None }).collect()
     }
 }
 
-/// Returns the figures of these runs, those left out that there is nothing to draw in.
+/// Returns the figures of these runs, without empty ones.
 pub(crate) fn figures(all: &[RunSeries]) -> Vec<(&'static str, LineFigure)> {
     let shown: Vec<&RunSeries> = all.iter().filter(|series| series.has_shape()).collect();
     if shown.is_empty() {
@@ -117,12 +115,12 @@ fn rates(shown: &[&RunSeries]) -> LineFigure {
     }
 }
 
-/// Of one run the median, the 99th percentile and the slowest; of several the median of each.
+/// Draws median, 99th percentile and slowest for one run, or the median of each for several.
 fn latencies(shown: &[&RunSeries]) -> LineFigure {
     let steps = steps(shown);
     let (lines, what) = match shown {
         [one] => {
-            // A percentile that so few operations do not have is their largest.
+            // Skip a percentile that, with so few operations, equals their maximum.
             let named = [("50%", 5_000, 1), ("99%", 9_900, 100), ("slowest", 10_000, 1)];
             let has = |at: usize, least: u64| one.steps[at].latencies.count() >= least;
             let line = |of: u64, least: u64| one.line(|at| one.latency(at, of).filter(|_| has(at, least)), steps);
@@ -145,11 +143,11 @@ fn latencies(shown: &[&RunSeries]) -> LineFigure {
     }
 }
 
-/// Returns a figure without lines: its axis of time, with what was left out at its beginning.
+/// Returns a figure without lines: a time axis with the skipped time at its start.
 fn over_time(shown: &[&RunSeries]) -> LineFigure {
     let step_ns = shown.iter().map(|series| series.step_ns).max().unwrap_or(1);
     let length_ns = shown.iter().map(|series| series.length_ns).max().unwrap_or(0);
-    // Before the first frame there is room for a warm-up that all have: of others, the note says how long they were.
+    // Draw a warm-up only if it is common to all runs; otherwise the note gives its lengths.
     let common = shown.first().map(|first| first.warmup_ns).filter(|ns| shown.iter().all(|it| it.warmup_ns == *ns));
     let warmup_ns = common.unwrap_or(0);
     let seconds = |ns: u64| ns as f64 / 1e9;
@@ -205,7 +203,7 @@ fn note(shown: &[&RunSeries], step_ns: u64) -> String {
     )
 }
 
-/// Returns the same as a table: a row for each step of each run.
+/// Returns the series as a table with a row per step and run.
 pub(crate) fn grid(all: &[RunSeries]) -> Option<Grid> {
     let shown: Vec<&RunSeries> = all.iter().filter(|series| series.has_shape()).collect();
     let several = shown.iter().any(|series| !series.run.is_empty());
@@ -234,7 +232,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A run of 100 ms: nothing in its second step, and slow at its end.
+    /// Returns a run of 100 ms: nothing in its second step, and slow at its end.
     fn series() -> RunSeries {
         let step_ns = RunSeries::step_ns(100 * MS);
         let mut series = RunSeries::new("", 1_000, 1_000 + 100 * MS, step_ns);

@@ -1,4 +1,4 @@
-//! A comparison in words and numbers.
+//! Renders a comparison as text, Markdown and JSON.
 
 use super::sentence::VISIBLE;
 use super::{
@@ -16,27 +16,26 @@ use overhead_model::outside::to_json;
 use overhead_model::record::Measured;
 use overhead_model::{Account, Class};
 
-/// How tables are laid out.
 enum TableForm {
     Text(Style),
     Markdown,
 }
 
-/// For a terminal.
+/// Renders for a terminal.
 pub fn table(comparisons: &Comparisons, style: Style) -> String {
     render_all(comparisons, &TableForm::Text(style))
 }
 
-/// For a document.
+/// Renders for a document.
 pub fn markdown(comparisons: &Comparisons) -> String {
     render_all(comparisons, &TableForm::Markdown)
 }
 
-/// As indented JSON, with a newline at the end.
+/// Renders indented JSON with a final newline.
 ///
 /// # Errors
 ///
-/// [`ReportError::Json`] when a number is not finite.
+/// Returns [`ReportError::Json`] if a number is not finite.
 pub fn json(comparisons: &Comparisons) -> Result<String, ReportError> {
     Ok(to_json(comparisons)?)
 }
@@ -74,7 +73,7 @@ fn render(comparison: &Comparison, form: &TableForm) -> String {
     out
 }
 
-/// All pairs, a line each: what each kind of operation comes to. One pair alone needs none.
+/// Lists all pairs, one per line; a single pair needs no list.
 fn overview(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> String {
     let cells = |pair: &KindPair| {
         let [first, second] = [0, 1].map(|at| {
@@ -96,7 +95,7 @@ fn overview(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> St
     form.table_with(1, &["operation", &counts, &other_counts, &bytes, &other_bytes, "difference"], rows)
 }
 
-/// One pair in full.
+/// Describes one pair in full.
 fn details(pair: &KindPair, runs: &[String; 2], form: &TableForm) -> String {
     let mut out = form.heading(2, &title(pair));
     out.push_str(&form.paragraph(&capitalised(&pair.summary())));
@@ -148,7 +147,7 @@ impl TableForm {
         self.table_with(KEYS, columns, rows)
     }
 
-    /// A table whose first columns, so many, say what a row is.
+    /// Formats a table whose first `keys` columns identify a row.
     fn table_with(&self, keys: usize, columns: &[&str], rows: Vec<Vec<String>>) -> String {
         let column = |(at, name): (usize, &&str)| if at < keys { Column::left(name) } else { Column::right(name) };
         let columns: Vec<Column> = columns.iter().enumerate().map(column).collect();
@@ -160,19 +159,19 @@ impl TableForm {
     }
 }
 
-/// Columns that say what a row is.
+/// Number of columns that identify a row.
 const KEYS: usize = 2;
 
 fn columns<'a>(keys: &[&'a str; KEYS], runs: &'a [String; 2]) -> [&'a str; KEYS + 3] {
     [keys[0], keys[1], &runs[0], &runs[1], "difference"]
 }
 
-/// Those of figures over several runs have what the runs show in a further one.
+/// Adds a column for the evidence from repeated runs.
 fn columns_with_interval<'a>(keys: &[&'a str; KEYS], runs: &'a [String; 2]) -> [&'a str; KEYS + 4] {
     [keys[0], keys[1], &runs[0], &runs[1], "difference", "95% interval"]
 }
 
-/// `SELECT c FROM t WHERE id = ?`, `GET (array) and SELECT (prepared)`.
+/// Returns a title such as `SELECT c FROM t WHERE id = ?` or `GET (array) and SELECT (prepared)`.
 fn title(pair: &KindPair) -> String {
     let [first, second] = pair.operations.each_ref().map(described);
     if first == second {
@@ -186,19 +185,19 @@ fn title(pair: &KindPair) -> String {
     }
 }
 
-/// `SELECT (prepared)`, or its statement.
+/// Returns the statement or a label such as `SELECT (prepared)`.
 fn described(subject: &Subject) -> String {
     subject.statement.as_ref().map_or_else(|| subject.label(), Clone::clone)
 }
 
 impl KindPair {
-    /// Returns what sets the two apart, and what each comes to.
+    /// Describes the difference and each subject's figures.
     pub fn summary(&self) -> String {
         let [first, second] = [0, 1].map(|at| subject(&self.operations[at], self.bounds[at]));
         format!("{}. {first} and {second}.", self.sentence)
     }
 
-    /// Returns the accounts that make nearly all of the difference, largest first.
+    /// Returns the accounts that cause nearly all of the difference, largest first.
     pub fn causes(&self) -> impl Iterator<Item = &AccountDifference> {
         let all: f64 = self.accounts.iter().map(|account| account.difference.abs()).sum();
         let mut sum = 0.0;
@@ -209,14 +208,14 @@ impl KindPair {
         })
     }
 
-    /// Returns the fields of an account, largest difference first; none where they were not recorded.
+    /// Returns the fields of an account, largest difference first; empty if they were not recorded.
     pub fn fields_of(&self, account: &AccountDifference) -> impl Iterator<Item = &FieldDifference> {
         let key = (account.side, account.account);
         self.fields.iter().flatten().filter(move |field| (field.side, field.account) == key)
     }
 }
 
-/// `1,000 × SELECT (prepared): request 155.0, response 249.0 B/op, p50 770.6 µs`.
+/// Returns text such as `1,000 × SELECT (prepared): request 155.0, response 249.0 B/op, p50 770.6 µs`.
 fn subject(subject: &Subject, bounds: LowerBounds) -> String {
     let [request, response] = subject.wire.map(|bytes| bounds.wire(decimal(bytes)));
     let latency = subject.p50_ns.map_or_else(String::new, |ns| format!(", p50 {} µs", microseconds(ns)));
@@ -225,7 +224,7 @@ fn subject(subject: &Subject, bounds: LowerBounds) -> String {
     format!("{} × {label}: request {request}, response {response} B/op{range}{latency}", grouped(subject.count))
 }
 
-/// Returns how far the bytes of the runs lie apart.
+/// Describes the range of the runs' bytes.
 fn range(ranges: [[f64; 2]; 2]) -> String {
     if ranges.iter().all(|[least, most]| most - least < f64::EPSILON) {
         return " in each run".to_owned();
@@ -234,7 +233,7 @@ fn range(ranges: [[f64; 2]; 2]) -> String {
     format!(" (by run {request}, {response})")
 }
 
-/// Returns the figures of an account, marked where they are lower bounds.
+/// Returns the figures of an account; marks lower bounds.
 fn account_cells(account: &AccountDifference, pair: &KindPair) -> Vec<String> {
     let payload = account.account.is_payload() && account.account != Account::Unknown;
     let figure = |at: usize| {
@@ -290,7 +289,7 @@ fn latency_cells(latency: &LatencyDifference, repeated: &Repeated) -> Vec<String
     vec![latency.figure.to_owned(), "µs".to_owned(), first, second, difference, shown(repeated, us)]
 }
 
-/// Returns what the runs show: `+1.2 to +3.4`, or that they show nothing.
+/// Returns an interval such as `+1.2 to +3.4`, or states that the runs show no difference.
 fn shown(repeated: &Repeated, number: fn(f64) -> String) -> String {
     if !repeated.shown {
         return "no difference shown".to_owned();
@@ -299,7 +298,7 @@ fn shown(repeated: &Repeated, number: fn(f64) -> String) -> String {
     format!("{low} to {high}")
 }
 
-/// Begins with a capital, as a sentence does.
+/// Capitalises the first letter.
 fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
@@ -309,7 +308,7 @@ fn is_measured(figure: &Measured<f64>) -> bool {
     figure.value().is_some()
 }
 
-/// Why figures of the work are absent, each reason once.
+/// Returns the reasons for missing work figures without duplicates.
 fn work_reasons(comparison: &Comparison) -> impl Iterator<Item = String> {
     let mut said: Vec<String> = Vec::new();
     for work in &comparison.work {
@@ -325,7 +324,7 @@ fn work_reasons(comparison: &Comparison) -> impl Iterator<Item = String> {
     said.into_iter()
 }
 
-/// `+12.0`, `−3.5`, `0.0`.
+/// Formats a signed number, such as `+12.0`, `−3.5` or `0.0`.
 fn signed(value: f64) -> String {
     with_sign(value, decimal)
 }

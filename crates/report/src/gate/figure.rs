@@ -1,4 +1,4 @@
-//! The figures that a limit can be set on, all per operation, and their names.
+//! Figures that budgets can limit, all per operation, and their names.
 
 use crate::compare::PERCENTILES;
 use crate::summary::RoleName;
@@ -9,46 +9,41 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A figure per operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Figure {
-    /// `request.wire`: bytes on the wire of a direction.
+    /// `request.wire`: bytes on the wire in one direction.
     Wire(Side),
-    /// `request.payload`: TCP payload of a direction.
+    /// `request.payload`: TCP payload in one direction.
     Payload(Side),
-    /// `request.frames`: frames of a direction.
+    /// `request.frames`: frames in one direction.
     Frames(Side),
-    /// `request.headers`: headers of a direction's frames with payload. An acknowledgment that travels alone, which depends on the time,
-    /// has none of them.
+    /// `request.headers`: headers of one direction's frames with payload. Excludes pure acknowledgments, which depend on
+    /// timing.
     Headers(Side),
-    /// `response.schema`: bytes of one account of a direction.
+    /// `response.schema`: bytes of one account in one direction.
     Account(Side, Account),
-    /// `latency.p99`: a percentile of the latency in nanoseconds, by its place among those that are compared.
+    /// `latency.p99`: a latency percentile in nanoseconds, by its index among those compared.
     Latency(Percentile),
-    /// `syscalls`, `client.syscalls`: system calls per workload operation, of all together.
+    /// `syscalls`, `client.syscalls`: all system calls per workload operation.
     Syscalls(Process),
-    /// `cycles`, `client.cycles`: CPU cycles per workload operation, of all together.
+    /// `cycles`, `client.cycles`: all CPU cycles per workload operation.
     Cycles(Process),
 }
 
-/// The accounts of headers.
 const HEADERS: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
 
-/// A percentile that a limit can be set on.
+/// A latency percentile that a budget can limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percentile(usize);
 
-/// Whose processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Process {
-    /// The server's.
     Server,
-    /// The client's.
     Client,
 }
 
-/// A name that is no figure's.
+/// An unknown figure name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0}: no such figure; there are request and response with .wire, .payload, .headers, .frames or an account (response.schema), \
@@ -57,7 +52,6 @@ pub enum Process {
 pub struct FigureError(String);
 
 impl Process {
-    /// Returns the role in the counters.
     pub(crate) const fn role(self) -> RoleName {
         match self {
             Self::Server => RoleName::Server,
@@ -67,12 +61,12 @@ impl Process {
 }
 
 impl Figure {
-    /// Returns whether it is one of each operation; otherwise it is one of all workload operations together.
+    /// Returns whether the figure applies to single operations rather than all workload operations.
     pub(crate) const fn is_of_operation(self) -> bool {
         !matches!(self, Self::Syscalls(_) | Self::Cycles(_))
     }
 
-    /// Returns the direction whose bytes or frames it is of.
+    /// Returns the direction of the figure's bytes or frames.
     pub(crate) const fn side(self) -> Option<Side> {
         match self {
             Self::Wire(side)
@@ -84,7 +78,7 @@ impl Figure {
         }
     }
 
-    /// Returns whether the bytes of an account count in it.
+    /// Returns whether the figure includes an account.
     pub(crate) fn holds(self, account: Account) -> bool {
         match self {
             Self::Wire(_) => true,
@@ -95,8 +89,8 @@ impl Figure {
         }
     }
 
-    /// Returns the figure of these operations, of several runs the mean; `None` where they have none, or where it is not one
-    /// of an operation.
+    /// Returns the figure for these operations, averaged over several runs; `None` if they lack it or it does not apply to
+    /// single operations.
     pub(crate) fn of(self, sum: &OperationSum) -> Option<f64> {
         match self {
             Self::Wire(side) => Some(sum.wire(side)),
@@ -109,7 +103,7 @@ impl Figure {
         }
     }
 
-    /// Returns a value of it with its unit: `155 B`, `2.01 calls`.
+    /// Formats a value with the figure's unit: `155 B`, `2.01 calls`.
     pub(crate) fn with_unit(self, value: f64) -> String {
         match self {
             Self::Wire(_) | Self::Payload(_) | Self::Headers(_) | Self::Account(..) => {
@@ -124,12 +118,12 @@ impl Figure {
 }
 
 impl Percentile {
-    /// Returns how it is read from a record.
+    /// Returns the accessor for a record.
     pub(crate) fn of(self) -> fn(&overhead_model::record::Latency) -> f64 {
         PERCENTILES[self.0].1
     }
 
-    /// Returns its place among those that are compared.
+    /// Returns the index among the percentiles compared.
     pub(crate) const fn place(self) -> usize {
         self.0
     }

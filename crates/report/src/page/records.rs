@@ -1,4 +1,4 @@
-//! The records within a page: what its figures are made of, for programs.
+//! The records within a page, which give programs the data behind its figures.
 
 use super::content::Record;
 use crate::error::ReportError;
@@ -9,25 +9,25 @@ use overhead_model::outside::json_escaped;
 use overhead_model::record::{OperationRow, StatementRow, StatementSide};
 use serde::Serialize;
 
-/// How many entries the long lists of a page have at most.
+/// Maximum lengths of a page's long lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     /// Statements of an operation.
     pub statements: usize,
     /// Connections of a run.
     pub peers: usize,
-    /// Operations of a run that unfold, the largest of each class.
+    /// Expandable operations of a run, largest of each class.
     pub details: usize,
-    /// Operations of a run that have a row, the largest of each class.
+    /// Operation rows of a run, largest of each class.
     pub rows: usize,
-    /// The records are part of the page.
+    /// Whether the page includes the records.
     pub records: bool,
     /// Characters of a name or a command.
     pub chars: usize,
 }
 
 impl Shown {
-    /// From the longest lists to the shortest: the first that make a page small enough are taken.
+    /// Limits from long to short; the page uses the first that makes it small enough.
     pub(super) const LEVELS: [Self; 8] = [
         Self { statements: 30, peers: 100, ..Self::ALL },
         Self { statements: 15, peers: 20, ..Self::ALL },
@@ -39,7 +39,7 @@ impl Shown {
         Self { statements: 1, peers: 0, details: 0, rows: 5, records: false, chars: 200 },
     ];
 
-    /// What is not shortened.
+    /// No limits.
     const ALL: Self = Self {
         statements: usize::MAX,
         peers: usize::MAX,
@@ -50,21 +50,21 @@ impl Shown {
     };
 }
 
-/// Name of what statements and peers beyond the shown are added up in, as in the record.
+/// Name of the remainder of statements and peers, as in the record.
 const OTHER: &str = "(other)";
 
-/// Returns a record as JSON that may stand within a page.
+/// Returns a record as JSON that is safe to embed in a page.
 ///
 /// # Errors
 ///
-/// [`ReportError::Json`] when a number is not finite.
+/// Returns [`ReportError::Json`] if a number is not finite.
 pub(crate) fn embedded(name: &str, kind: &'static str, record: &impl Serialize) -> Result<Record, ReportError> {
-    // Nothing in it ends the element, or begins another.
+    // Escape characters that could end the element or begin another.
     let json = json_escaped(&serde_json::to_string(record)?).replace('<', "\\u003c").replace('&', "\\u0026");
     Ok(Record { name: name.to_owned(), kind, json })
 }
 
-/// Returns a run with its long lists shortened; sums stay.
+/// Shortens a run's long lists and keeps its sums.
 pub(super) fn shortened(named: &NamedRun, shown: Shown) -> NamedRun {
     let mut run: Run = named.run.clone();
     for row in &mut run.operations {
@@ -75,7 +75,7 @@ pub(super) fn shortened(named: &NamedRun, shown: Shown) -> NamedRun {
     run.warnings.iter_mut().for_each(|warning| cut(warning, shown));
     if let Some(machine) = &mut run.environment {
         let commands = machine.workload.iter_mut().flat_map(|workload| &mut workload.command);
-        // A command has many words: all of them together are as long as a name may be.
+        // Limit all words of a command together, to the length of one name.
         let mut room = shown.chars;
         for word in machine.command_line.iter_mut().chain(commands) {
             *word = text::shortened(word, room.max(1));
@@ -85,12 +85,12 @@ pub(super) fn shortened(named: &NamedRun, shown: Shown) -> NamedRun {
     let connections = run.connections.len();
     run.connections.truncate(shown.peers);
     run.connections_omitted += (connections - run.connections.len()) as u64;
-    // What was asked of a table on a terminal is not what the page shows.
+    // Options of a terminal table do not apply to the page.
     (run.view, run.peers) = (None, None);
     NamedRun::new(named.name.clone(), run)
 }
 
-/// Shortens a text that has more characters than are shown.
+/// Shortens a text that exceeds the character limit.
 fn cut(name: &mut String, shown: Shown) {
     if name.len() > shown.chars {
         *name = text::shortened(name, shown.chars);
@@ -112,7 +112,7 @@ fn shorten_statements(row: &mut OperationRow, most: usize) {
     row.statements = kept;
 }
 
-/// Returns the sums of two; how long they took together is not known.
+/// Sums two rows; their combined latency is unknown.
 fn added(sum: StatementRow, other: &StatementRow) -> StatementRow {
     StatementRow {
         count: sum.count + other.count,

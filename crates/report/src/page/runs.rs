@@ -1,4 +1,4 @@
-//! The page of runs side by side.
+//! The page for several runs.
 
 use super::content::{
     Conditions, Doubt, Fact, PageColumn, PageExtras, PageFigure, PageRow, PageTable, Record, RowDetail, WebPage,
@@ -23,12 +23,11 @@ use std::collections::BTreeSet;
 
 use OperationColumn as Of;
 
-/// Returns the page of these runs, with figures that are drawn already; its lists are as long as a page of a reasonable size
-/// allows.
+/// Builds the page of these runs from finished figures, with lists short enough for a reasonable page size.
 ///
 /// # Errors
 ///
-/// [`ReportError::Json`] when a number is not finite, and [`ReportError::Page`].
+/// Returns [`ReportError::Json`] if a number is not finite, or [`ReportError::Page`].
 pub(crate) fn of_runs(
     runs: &[NamedRun],
     figures: &[PageFigure],
@@ -80,7 +79,7 @@ fn made_by(run: &Run) -> String {
     format!("{} {}", run.tool.name, run.tool.version)
 }
 
-/// Returns what speaks against the figures: what all runs share is said once.
+/// Returns the caveats; lists those common to all runs once.
 fn doubts(runs: &[NamedRun]) -> Vec<Doubt> {
     let mut doubts: Vec<(Vec<String>, String)> = Vec::new();
     for named in runs {
@@ -115,7 +114,7 @@ fn of_run(run: &Run) -> Vec<String> {
     doubts
 }
 
-/// Returns operations over time; it is long, and the figure says most of it.
+/// Returns operations over time, folded because the table is long and the figure shows most of it.
 fn over_time(all: &[RunSeries]) -> Option<PageTable> {
     let table = PageTable::of_grid("over-time", "Operations over time", series::grid(all)?);
     Some(PageTable { folded: true, ..table })
@@ -134,7 +133,7 @@ fn tables(runs: &[NamedRun], shown: Shown) -> Vec<PageTable> {
     tables
 }
 
-/// Returns the column of the run's name, where there are several.
+/// Returns the column of run names if there are several runs.
 fn run_column(runs: &[NamedRun]) -> Option<PageColumn> {
     (runs.len() > 1).then(|| PageColumn { header: "run".to_owned(), left: true })
 }
@@ -143,7 +142,7 @@ fn run_cell(runs: &[NamedRun], named: &NamedRun) -> Option<String> {
     (runs.len() > 1).then(|| named.name.clone())
 }
 
-/// Returns the run with its rows by name, and with what their bytes cost where that was asked for.
+/// Returns the run with its rows by name, priced on request.
 fn by_name(run: &Run) -> Run {
     let price = run.view.as_ref().and_then(|view| view.price.clone());
     let mut run = Run { view: None, ..run.clone() };
@@ -151,7 +150,7 @@ fn by_name(run: &Run) -> Run {
     run
 }
 
-/// Returns the operations of the workload, or those beside it; `None` without any.
+/// Returns the operations of the workload or the others, or `None` if there are none.
 fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable> {
     let runs: Vec<Run> = all.iter().map(|named| by_name(&named.run)).collect();
     let tables: Vec<TableRows<'_>> = runs.iter().map(TableRows::of).collect();
@@ -199,7 +198,7 @@ fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable
     })
 }
 
-/// Returns the columns of the table: of those that are seldom needed, the ones that some row has a figure in.
+/// Returns the columns of the table; omits rarely needed ones without figures.
 fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
     let of_table = |table: &TableRows<'_>| {
         let rows = table.rows.iter().zip(ranked(table.run));
@@ -232,7 +231,7 @@ fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
     columns
 }
 
-/// Returns the tables of several runs as one, with a column for the run.
+/// Merges the tables of several runs and adds a run column.
 fn together(id: &str, title: &str, runs: &[NamedRun], grid: impl Fn(&Run) -> Option<Grid>) -> Option<PageTable> {
     let grids: Vec<(&NamedRun, Grid)> = runs.iter().filter_map(|named| Some((named, grid(&named.run)?))).collect();
     let columns: Vec<PageColumn> = grids.first()?.1.columns.iter().map(PageColumn::of).collect();
@@ -267,15 +266,15 @@ fn work_table(runs: &[NamedRun]) -> Option<PageTable> {
     Some(table)
 }
 
-/// Calls per operation below which system calls are added up in one row, which unfolds.
+/// Calls per operation below which a foldable row sums system calls.
 const RARE: f64 = 0.01;
 
-/// Rows from which on the table of system calls is folded away.
+/// Row count from which the system call table starts folded.
 const LONG: usize = 40;
 
 const CALL_FIGURES: [&str; 5] = ["calls/op", "share", "calls", "errors", "ns a call"];
 
-/// Returns the system calls of both roles: the frequent ones each, the others together.
+/// Returns the system calls of both roles: frequent ones separately, the others as a sum.
 fn calls(runs: &[NamedRun]) -> Option<PageTable> {
     let mut rows = Vec::new();
     for (at, named) in runs.iter().enumerate().filter(|(_, named)| !counters_only(&named.run)) {
@@ -286,7 +285,7 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
             calls.sort_by_key(|(_, call)| Reverse(call.count));
             let is_rare = |call: &Syscall| per_operation(call.count, of.operations).is_some_and(|calls| calls < RARE);
             let frequent = calls.iter().filter(|(_, call)| !is_rare(call)).count();
-            // One row for one call would hide its name for nothing.
+            // A sum of one call would only hide its name.
             let (shown, rare) = calls.split_at(if calls.len() - frequent > 1 { frequent } else { calls.len() });
             let row = |cells: Vec<String>| {
                 let cells = [of.label.clone()].into_iter().chain(cells);
@@ -321,7 +320,6 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
     })
 }
 
-/// Returns the figures of a system call.
 fn call_cells(call: &Syscall, operations: u64, all: u64) -> Vec<String> {
     let each = call.ns.value().and_then(|ns| per_operation(*ns, call.count));
     let calls = per_operation(call.count, operations);
@@ -334,7 +332,7 @@ fn call_cells(call: &Syscall, operations: u64, all: u64) -> Vec<String> {
     ]
 }
 
-/// Returns the sums over calls; their time is known where that of each is.
+/// Sums calls; their time is known if each call's time is.
 fn sum(calls: &[(&String, &Syscall)]) -> Syscall {
     let calls = || calls.iter().map(|(_, call)| *call);
     let ns: Option<u64> = calls().map(|call| call.ns.value().copied()).sum();
@@ -350,7 +348,7 @@ fn sampled(runs: &[NamedRun]) -> Option<PageTable> {
     Some(together("sampled", kernel::TITLE, runs, kernel::grid)?.with_notes(notes))
 }
 
-/// Returns how many operations took no longer than some lengths of time. Runs differ in these: each has a table of its own.
+/// Returns cumulative latency distributions. The time limits differ between runs, so each has its own table.
 fn within(runs: &[NamedRun]) -> Vec<PageTable> {
     let of = |(at, named): (usize, &NamedRun)| {
         let (columns, rows) = distribution::of_run(&named.run)?;
@@ -372,7 +370,7 @@ fn modelled(runs: &[NamedRun]) -> Vec<PageTable> {
     runs.iter().enumerate().filter_map(of).collect()
 }
 
-/// Returns counters that belong to no operation, as they were counted.
+/// Returns raw counters that belong to no operation.
 fn absolute_tables(runs: &[NamedRun]) -> Vec<PageTable> {
     let totals = together("counted", "As counted in the window, whatever it was for", runs, |run| {
         let roles = absolute::roles(run);
@@ -410,7 +408,7 @@ fn conditions(named: &NamedRun) -> Conditions {
     Conditions { name: named.name.clone(), facts: said, commands: commands(run) }
 }
 
-/// Returns the programs at one end, as they named themselves.
+/// Returns the self-reported programs at one end.
 fn software(run: &Run, of: impl Fn(&overhead_model::record::Connection) -> Option<&String>) -> Vec<String> {
     let names: BTreeSet<String> = run.connections.iter().filter_map(of).cloned().collect();
     names.into_iter().take(8).collect()
@@ -428,7 +426,7 @@ pub(crate) fn machine_facts(machine: &Environment) -> Vec<Fact> {
     said
 }
 
-/// Returns what to type to have the same again.
+/// Returns the commands that reproduce the run.
 fn commands(run: &Run) -> Vec<Fact> {
     let quoted = |words: &[String]| words.iter().map(|word| facts::quoted(word)).collect::<Vec<_>>().join(" ");
     let Some(machine) = &run.environment else {
@@ -446,7 +444,7 @@ fn commands(run: &Run) -> Vec<Fact> {
     own.into_iter().chain(workload).collect()
 }
 
-/// Returns whether nothing was measured of the kernel's work.
+/// Returns why the run has no kernel counters at all, or `None` if it has some.
 pub(super) fn without_counters(run: &Run) -> Option<&str> {
     match &run.counters {
         Measured::Unavailable { unavailable } => Some(unavailable),

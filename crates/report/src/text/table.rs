@@ -1,4 +1,4 @@
-//! A run on a terminal.
+//! Formats a run for a terminal.
 
 use super::columns::{self, OperationColumn, account_cell, used_accounts};
 use super::facts::{balance_line, command, containers_line, cycle_label, integrity, observer_line, source_line};
@@ -19,13 +19,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Characters that a name keeps before columns are added beside it, as a part of the line: one in this many.
+/// Minimum share of the line for names, as one in this many, before further columns are added.
 const NAMES: usize = 4;
-/// Characters that a name keeps in any case.
+/// Minimum name length in characters.
 const SHORT_NAME: usize = 16;
 
-/// Returns a run as aligned columns: where it came from, its operations, the accounts of its workload, the work they made, and
-/// what there is to know before believing it.
+/// Returns a run as aligned columns: source, operations, workload accounts, work and caveats.
 pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
     let run = &named.run;
     let mut out = header(named, style);
@@ -67,7 +66,7 @@ pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
 
 fn section(out: &mut String, style: Style, title: &str, body: &str) {
     let title = if style.color { bold(title) } else { title.to_owned() };
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(out, "\n{title}\n\n{body}");
 }
 
@@ -85,7 +84,7 @@ fn header(named: &NamedRun, style: Style) -> String {
     format!("{name}\n{}\n{containers}{command}{balance}\n", wrapped(&source_line(&named.run), style.prose))
 }
 
-/// Returns the workload as it was measured and as it is modelled, and below it the sums.
+/// Returns the workload as measured and as modelled, followed by the sums.
 fn projected(run: &Run, projection: &Projection, style: Style) -> String {
     let mut out = projection::grid(run, projection).render(style) + "\n";
     for line in projection::lines(run, projection) {
@@ -94,7 +93,7 @@ fn projected(run: &Run, projection: &Projection, style: Style) -> String {
     out
 }
 
-/// Returns the operations table, and below it what its columns mean and which it has not.
+/// Returns the operations table, with an explanation of its columns and a list of omitted ones.
 fn operations_section(table: &TableRows<'_>, columns: &Columns, style: Style) -> String {
     let (shown, grid) = operations(table, columns, style.width);
     let mut out = grid.render(style) + "\n";
@@ -110,7 +109,6 @@ fn operations_section(table: &TableRows<'_>, columns: &Columns, style: Style) ->
     out
 }
 
-/// Returns the columns of the operations table, and the table.
 pub(super) fn operations(
     table: &TableRows<'_>,
     columns: &Columns,
@@ -129,7 +127,7 @@ pub(super) fn operations(
     (shown, grid)
 }
 
-/// Returns the columns that matter most, as many as fit beside names of a fair length.
+/// Returns the most important columns that fit beside names of reasonable length.
 fn fitting(table: &TableRows<'_>, width: usize) -> Vec<OperationColumn> {
     let names = (width / NAMES).max(SHORT_NAME);
     let mut shown: Vec<OperationColumn> = Vec::new();
@@ -147,8 +145,7 @@ fn fitting(table: &TableRows<'_>, width: usize) -> Vec<OperationColumn> {
     shown
 }
 
-/// Returns the table with these columns. Without a column for the class, rows of another class than the workload stand below a
-/// heading.
+/// Builds a table of these columns. Without a class column, rows outside the workload follow a heading.
 fn grid_of(table: &TableRows<'_>, shown: &[OperationColumn]) -> Grid {
     let with_class = shown.contains(&OperationColumn::Class);
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -165,8 +162,7 @@ fn grid_of(table: &TableRows<'_>, shown: &[OperationColumn]) -> Grid {
     Grid { columns: shown.iter().map(|column| column.header(table)).collect(), rows, keys }
 }
 
-/// Returns the rows below the others: frames of no connection, and all together. They have bytes and what these cost, where the
-/// table does.
+/// Returns the closing rows: frames without a connection, and the total. They show bytes and costs if the table does.
 fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
     let place = |wanted| shown.iter().position(|column| *column == wanted).filter(|at| *at > 0);
     let (wire, day) = (place(OperationColumn::Wire), place(OperationColumn::CostOfDay));
@@ -191,7 +187,7 @@ fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns a row of empty cells but these.
+/// Returns a row that is empty except for these cells.
 fn with_cells(shown: &[OperationColumn], cells: &[(usize, String)]) -> Vec<String> {
     let mut row = vec![String::new(); shown.len()];
     for (at, cell) in cells {
@@ -202,7 +198,7 @@ fn with_cells(shown: &[OperationColumn], cells: &[(usize, String)]) -> Vec<Strin
     row
 }
 
-/// Takes so many characters off the names.
+/// Shortens the names by `beyond` characters.
 fn narrowed(grid: &mut Grid, shown: &[OperationColumn], beyond: usize) {
     if let Some(at) = shown.iter().position(|column| *column == OperationColumn::Operation) {
         let longest = grid.rows.iter().filter_map(|row| row.get(at)).map(|name| name.chars().count()).max();
@@ -210,7 +206,7 @@ fn narrowed(grid: &mut Grid, shown: &[OperationColumn], beyond: usize) {
     }
 }
 
-/// Shortens the names to so many characters.
+/// Shortens the names to `chars` characters.
 fn narrowed_to(grid: &mut Grid, shown: &[OperationColumn], chars: usize) {
     if let Some(at) = shown.iter().position(|column| *column == OperationColumn::Operation) {
         shorten(grid, at, chars);
@@ -222,11 +218,10 @@ fn shorten(grid: &mut Grid, column: usize, chars: usize) {
     names.for_each(|name| *name = middle_cut(&clean(name), chars));
 }
 
-/// A column of the accounts table.
 type AccountColumn = (String, Vec<Account>);
 
-/// Returns the accounts of the workload by direction. Where the line is too short, headers are one column, and so is what carries
-/// no payload or repeats it.
+/// Returns the workload's accounts by direction. A short line combines the headers into one column, and payload-free and
+/// repeated frames into another.
 fn accounts(table: &TableRows<'_>, columns: &Columns, style: Style) -> String {
     let workload = table.rows.iter().filter(|row| row.class == Some(Class::Workload));
     let sides: Vec<(&ViewRow, &str, &Amounts)> = workload
@@ -250,7 +245,7 @@ fn accounts(table: &TableRows<'_>, columns: &Columns, style: Style) -> String {
     grid.render(style) + "\nheaders: link + ip + tcp; ack + retrans: control + retransmission\n"
 }
 
-/// Returns the accounts with those of frames rolled up.
+/// Returns the accounts with the frame accounts rolled up.
 fn together(used: &[Account]) -> Vec<AccountColumn> {
     use Account::{Control, Ip, Link, Retransmission, Tcp};
     let families = [("headers", vec![Link, Ip, Tcp]), ("ack +\nretrans", vec![Control, Retransmission])];
@@ -259,7 +254,7 @@ fn together(used: &[Account]) -> Vec<AccountColumn> {
     families.chain(payload.map(|account| (account.name().to_owned(), vec![*account]))).collect()
 }
 
-/// Returns whether a name alone does not say which row is meant.
+/// Returns whether several rows share a name.
 fn vias_differ(sides: &[(&ViewRow, &str, &Amounts)]) -> bool {
     let names: BTreeSet<(&str, &str)> = sides.iter().map(|(row, ..)| (&*row.protocol, &*row.name)).collect();
     names.len() * 2 < sides.len()
@@ -290,7 +285,7 @@ fn accounts_grid(
     Grid { columns: headers.collect(), rows: sides.iter().map(cells).collect(), keys: keys.len() }
 }
 
-/// Returns the work of each role per operation; `None` where none was measured.
+/// Returns each role's work per operation, or `None` if none was measured.
 pub(crate) fn work_grid(run: &Run) -> Option<Grid> {
     let cycles = if is_reference(run) { "reference\ncycles/op" } else { "cycles\n/op" };
     let columns = [
@@ -334,7 +329,7 @@ fn work(run: &Run, style: Style) -> String {
     out
 }
 
-/// Totals and system calls of a run without packets.
+/// Returns totals and system calls of a run without packets.
 fn absolute_section(run: &Run, style: Style) -> String {
     let roles = absolute::roles(run);
     let mut out = String::new();
