@@ -1,36 +1,34 @@
-//! What operations have come to at a moment, for those who look again later: what lies between two looks is their difference.
+//! Snapshots of operation totals; the difference of two snapshots covers the time between them.
 
 use super::distribution::Values;
 use overhead_model::{Class, Protocol, SideTotals};
 
-/// What tells operations apart.
+/// Key that separates operations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindKey {
-    /// What the operations are for.
     pub class: Class,
-    /// Their protocol.
     pub protocol: Protocol,
-    /// The name with how it was sent, the statement, or the ends; as it came from the wire, for [`crate::text::clean`].
+    /// Name and way of sending, statement, or ends; raw wire text that needs [`crate::text::clean`].
     pub label: String,
 }
 
 /// The operations of one kind so far.
 #[derive(Clone, Debug, Default)]
 pub struct KindSums {
-    /// Operations, those without a request left out.
+    /// Operations, without those that lack a request.
     pub count: u64,
-    /// Those that were answered with an error.
+    /// Operations answered by an error.
     pub errors: u64,
-    /// Frames of both directions.
+    /// Frames in both directions.
     pub frames: u64,
-    /// Bytes on the wire of requests.
+    /// Request bytes on the wire.
     pub request_bytes: u64,
-    /// Bytes on the wire of responses.
+    /// Response bytes on the wire.
     pub response_bytes: u64,
     latency: Values,
 }
 
-/// Operations of one kind, and what they came to.
+/// Operations of one kind and their totals.
 pub type OperationKind = (KindKey, KindSums);
 
 impl KindSums {
@@ -46,7 +44,7 @@ impl KindSums {
         }
     }
 
-    /// Adds those of another kind.
+    /// Adds the totals of another kind.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.errors += other.errors;
@@ -56,18 +54,17 @@ impl KindSums {
         self.latency.merge(&other.latency);
     }
 
-    /// Returns all bytes on the wire.
     pub fn bytes(&self) -> u64 {
         self.request_bytes + self.response_bytes
     }
 
-    /// Returns the median and the 99th percentile of latencies in nanoseconds, nearest rank; `None` where there is no latency.
+    /// Returns the median and 99th percentile latency in nanoseconds (nearest rank), or `None` without latencies.
     pub fn latency_ns(&self) -> Option<[u64; 2]> {
         (self.latency.count() > 0).then(|| self.latency.quantiles([5_000, 9_900]))
     }
 
-    /// Returns what was added since an earlier look. Where less is there than before, the kind was folded into another one and has
-    /// begun anew: all of it is new then.
+    /// Returns the additions since an earlier snapshot. If totals have shrunk, the kind was folded into another and restarted,
+    /// so all of it is new.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         if self.count < earlier.count || self.bytes() < earlier.bytes() {

@@ -1,4 +1,4 @@
-//! From an aggregate and what is known about its source to the run record.
+//! Builds the run record from an aggregate and facts about its source.
 
 use super::Aggregate;
 use crate::bounds::losses;
@@ -9,32 +9,31 @@ use overhead_model::record::{
 };
 use overhead_model::{Measured, Side, Transport};
 
-/// What a record says besides operations and connections.
+/// A record's content apart from operations and connections.
 #[derive(Clone, Debug)]
 pub struct RunFacts {
-    /// What writes the record.
     pub tool: Tool,
     /// Machine and command of a live run.
     pub environment: Option<Environment>,
-    /// Where the frames came from.
+    /// Origin of the frames.
     pub source: Source,
-    /// What carried the selected connections.
+    /// Transport of the selected connections.
     pub transport: Transport,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
-    /// Bytes of frames of no selected connection.
+    /// Bytes of frames without a selected connection.
     pub other_bytes: u64,
     /// Kernel counters of the window.
     pub counters: Measured<Counters>,
-    /// What measuring cost.
+    /// Cost of measuring.
     pub observer: Observer,
-    /// Warnings, in whole sentences; passed through in this order.
+    /// Warnings as complete sentences, kept in this order.
     pub warnings: Vec<String>,
-    /// Exit status so far: 0 complete, 3 partial. A ledger that does not balance makes it 3.
+    /// Exit status so far: 0 complete, 3 partial. An unbalanced ledger makes it 3.
     pub exit: u8,
 }
 
-/// Returns the record of a run. Its ledger says by how much it is off, where it is, and so does a warning.
+/// Builds the record of a run. Its ledger and a warning state any imbalance.
 pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
     let ledger = balance(aggregate, facts.source.wire_bytes, facts.other_bytes);
     let mut warnings = facts.warnings;
@@ -64,7 +63,7 @@ pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
     }
 }
 
-/// Returns the largest connections; where all were carried by the same, that is said once.
+/// Returns the largest connections; omits a transport common to all.
 fn connections(aggregate: &Aggregate, transport: Transport) -> Vec<Connection> {
     let mut connections = aggregate.connections();
     for connection in &mut connections {
@@ -73,7 +72,7 @@ fn connections(aggregate: &Aggregate, transport: Transport) -> Vec<Connection> {
     connections
 }
 
-/// Returns the ledger of what was added up, of so many bytes on the wire and so many of no selected connection.
+/// Returns the ledger of the aggregate for these totals of wire bytes and bytes without a selected connection.
 pub fn balance(aggregate: &Aggregate, wire_bytes: u64, other: u64) -> Ledger {
     let (request, response) = (aggregate.ledger(Side::Request), aggregate.ledger(Side::Response));
     let posted = i128::from(request.total()) + i128::from(response.total()) + i128::from(other);

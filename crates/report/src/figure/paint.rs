@@ -13,16 +13,16 @@ use plotters::style::{FontFamily, FontStyle, RGBColor, TextStyle};
 use plotters_backend::{BackendColor, BackendCoord, BackendStyle, DrawingErrorKind};
 use std::fmt::Display;
 
-/// Device pixels per logical pixel, in both formats: sharp on dense screens, and on others when shown at half size.
+/// Device pixels per logical pixel in both formats: sharp on dense screens, and on others at half size.
 pub(crate) const SCALE: f64 = 2.0;
 
-/// What plotters divides a font's size by before it writes it into an SVG.
+/// Divisor that plotters applies to a font size in SVG.
 const PLOTTERS_SIZE_FACTOR: f64 = 1.24;
 
-/// Largest height of a PNG in device pixels: at 1,600 pixels width about 160 MB in memory.
+/// Maximum height of a PNG in device pixels: about 160 MB in memory at 1,600 pixels width.
 const MAX_HEIGHT: f64 = 32_768.0;
 
-/// Families where a viewer does not take embedded fonts: those of about the same widths first.
+/// Fallback families for viewers that ignore embedded fonts, most similar widths first.
 const FALLBACK: &str = "Inter,Roboto,'Helvetica Neue',Arial,sans-serif";
 
 /// Fill, or stroke of one device pixel.
@@ -50,7 +50,7 @@ fn failed(error: impl Display) -> ReportError {
     ReportError::Drawing(error.to_string())
 }
 
-/// The scene as a PNG file, 24 bits per pixel.
+/// Renders a PNG file with 24 bits per pixel.
 pub(crate) fn png(scene: &Scene) -> Result<Vec<u8>, ReportError> {
     font::check()?;
     if scene.height * SCALE > MAX_HEIGHT {
@@ -75,7 +75,7 @@ fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::Encodi
     Ok(file)
 }
 
-/// The scene as an SVG document that carries its own font.
+/// Renders an SVG document with an embedded font.
 pub(crate) fn svg(scene: &Scene, title: &str, description: &str) -> Result<Vec<u8>, ReportError> {
     font::check()?;
     let mut document = String::new();
@@ -114,7 +114,7 @@ fn shapes_and_text<B: DrawingBackend>(
     Ok(())
 }
 
-/// Returns the corners of a line as thick at every slope; plotters' own strokes are thinner where they are steep.
+/// Returns the corners of a line of constant thickness; plotters' own strokes are thinner on steep slopes.
 fn thick_line(from: (f64, f64), to: (f64, f64), thickness: f64) -> [BackendCoord; 4] {
     let (along, down) = (to.0 - from.0, to.1 - from.1);
     let half = thickness / 2.0 / along.hypot(down).max(f64::MIN_POSITIVE);
@@ -126,7 +126,7 @@ fn corner(x: f64, y: f64) -> BackendCoord {
     (device(x), device(y))
 }
 
-/// Nothing for what rounds to no pixel, so that a stack of thin parts keeps its length.
+/// Draws nothing below one pixel, so that a stack of thin parts keeps its length.
 fn fill_rect<B: DrawingBackend>(
     backend: &mut B,
     (from, to): (BackendCoord, BackendCoord),
@@ -135,7 +135,7 @@ fn fill_rect<B: DrawingBackend>(
     if to.0 > from.0 && to.1 > from.1 { backend.draw_rect(from, to, &Solid(fill), true) } else { Ok(()) }
 }
 
-/// Glyphs at fractions of a pixel; plotters' own text snaps each to a whole one, which makes spacing uneven.
+/// Draws glyphs at fractions of a pixel; plotters' own text snaps each to a whole one and spaces them unevenly.
 fn bitmap_text(
     backend: &mut BitMapBackend<'_, RGBPixel>,
     text: &Text,
@@ -174,7 +174,7 @@ fn svg_text(backend: &mut SVGBackend<'_>, text: &Text) -> PaintResult<SVGBackend
     backend.draw_text(&text.line, &style, corner(text.x, text.baseline))
 }
 
-/// Returns the document of plotters with logical size, base lines where they were asked for, a title and the font.
+/// Finishes a plotters document with logical size, exact base lines, a title and the font.
 fn finished(document: &str, scene: &Scene, title: &str, description: &str) -> String {
     let (width, height) = size(scene);
     let drawn = format!("width=\"{width}\" height=\"{height}\" viewBox");
@@ -193,9 +193,9 @@ fn finished(document: &str, scene: &Scene, title: &str, description: &str) -> St
     }
 }
 
-/// Texts without the line breaks that plotters puts around them, which some viewers count as spaces; each with the width
-/// that it was laid out for, so that a viewer that does not take the embedded font stretches or squeezes its own to fit, and
-/// with the families to fall back on, for viewers that drop the style sheet as well.
+/// Removes the line breaks that plotters puts around texts, which some viewers count as spaces. Adds each text's layout width,
+/// so that viewers without the embedded font stretch or squeeze their own, and fallback families for viewers that also drop the
+/// style sheet.
 fn sized_text(document: &str, scene: &Scene) -> String {
     let family = format!("font-family=\"{FAMILY}\"");
     let families = format!("font-family=\"'{FAMILY}',{FALLBACK}\"");
@@ -234,7 +234,6 @@ fn faces() -> String {
     Weight::ALL.map(face).concat() + &fallback
 }
 
-/// Returns a font's file in base64.
 pub(super) fn font_base64(weight: Weight) -> String {
     STANDARD.encode(weight.ttf())
 }

@@ -1,21 +1,20 @@
-//! A figure of a quantity, in whichever form suits it.
+//! A figure in the form that suits its quantity.
 
 use super::dots::{DotFigure, draw_dots, draw_dots_inline};
 use super::lines::{LineFigure, draw_lines, draw_lines_inline};
 use super::{ImageFormat, Look};
 use crate::error::ReportError;
 
-/// A figure of lines or of ranges.
+/// A line chart or range chart.
 #[derive(Clone, Debug)]
 pub(crate) enum Plot {
-    /// Of what goes on: percentiles, time, lengths of a pipeline.
+    /// For continuous quantities: percentiles, time, pipeline lengths.
     Lines(LineFigure),
-    /// Of what stands beside each other, and how far it goes.
+    /// For separate items and their ranges.
     Dots(DotFigure),
 }
 
 impl Plot {
-    /// Returns the heading.
     pub(crate) fn title(&self) -> &str {
         match self {
             Self::Lines(figure) => &figure.title,
@@ -23,7 +22,7 @@ impl Plot {
         }
     }
 
-    /// Returns the same with another look.
+    /// Returns the figure with another look.
     pub(crate) fn looking(self, look: Look) -> Self {
         match self {
             Self::Lines(figure) => Self::Lines(LineFigure { look, ..figure }),
@@ -31,7 +30,7 @@ impl Plot {
         }
     }
 
-    /// Returns its width in logical pixels.
+    /// Returns the width in logical pixels.
     pub(crate) fn width(&self) -> u32 {
         match self {
             Self::Lines(figure) => figure.look.width,
@@ -39,11 +38,11 @@ impl Plot {
         }
     }
 
-    /// Returns it as SVG and as PNG, each with the name of its file.
+    /// Returns the figure as SVG and PNG with file names.
     ///
     /// # Errors
     ///
-    /// Those of drawing.
+    /// Returns any drawing error.
     pub(crate) fn files(&self, name: &str) -> Result<[(String, Vec<u8>); 2], ReportError> {
         let drawn = match self {
             Self::Lines(figure) => draw_lines(figure),
@@ -52,11 +51,11 @@ impl Plot {
         Ok(drawn.map(|(format, bytes): (ImageFormat, Vec<u8>)| (format!("{name}.{}", format.suffix()), bytes)))
     }
 
-    /// Returns it as an element of a page that has its title.
+    /// Returns the figure as an element for a page that already shows its title.
     ///
     /// # Errors
     ///
-    /// Those of drawing.
+    /// Returns any drawing error.
     pub(crate) fn inline(&self, id: &str) -> Result<String, ReportError> {
         match self {
             Self::Lines(figure) => draw_lines_inline(figure, id),

@@ -1,16 +1,15 @@
-//! What is drawn, before it is drawn: rectangles, lines and texts in logical pixels. Layout is thus a pure function that
-//! tests can look at, and both image formats show the same.
+//! A scene of rectangles, lines and texts in logical pixels, before drawing. It makes layout a pure, testable function and
+//! keeps both image formats identical.
 
 use super::font::Weight;
 use super::palette::{PAPER, Rgb};
 
-/// A figure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scene {
     pub width: f64,
     pub height: f64,
     pub marks: Vec<Mark>,
-    /// It is drawn for a dark screen.
+    /// Uses colours for a dark screen.
     pub dark: bool,
 }
 
@@ -23,7 +22,6 @@ pub(crate) enum Mark {
     Text(Text),
 }
 
-/// A line of text.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub line: String,
@@ -34,7 +32,6 @@ pub(crate) struct Text {
     pub face: Face,
 }
 
-/// Size, weight and colour of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Face {
     pub size: f64,
@@ -42,7 +39,7 @@ pub(crate) struct Face {
     pub color: Rgb,
 }
 
-/// What the `x` of a text is.
+/// Meaning of a text's `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -65,7 +62,7 @@ impl Face {
 }
 
 impl Text {
-    /// Left end of the line.
+    /// Returns the left end of the line.
     pub(crate) fn left(&self) -> f64 {
         let width = self.face.width(&self.line);
         match self.anchor {
@@ -77,7 +74,7 @@ impl Text {
 }
 
 impl Scene {
-    /// Returns it in the colours of a dark screen.
+    /// Converts the scene to dark screen colours.
     pub(crate) fn darkened(mut self) -> Self {
         for mark in &mut self.marks {
             match mark {
@@ -91,7 +88,7 @@ impl Scene {
         self
     }
 
-    /// Returns what it is drawn on.
+    /// Returns the background colour.
     pub(crate) fn paper(&self) -> Rgb {
         if self.dark { PAPER.dark() } else { PAPER }
     }
@@ -115,7 +112,7 @@ impl Scene {
         }
     }
 
-    /// A paragraph of words, each with its face, in lines no wider than `width`. Returns the base line after the last.
+    /// Adds a paragraph of words with their faces, in lines no wider than `width`. Returns the base line after the last.
     pub(crate) fn paragraph(
         &mut self,
         words: &[(String, Face)],
@@ -124,7 +121,7 @@ impl Scene {
         leading: f64,
     ) -> f64 {
         let (mut pen, mut line) = (x, baseline);
-        // Words of one face on one line become one text, which a reader can search and copy.
+        // Join words of one face on a line into one text that a reader can search and copy.
         let mut phrase: Option<(String, f64, Face)> = None;
         for (word, face) in words {
             for piece in pieces(&face.weight.supported(word), *face, width) {
@@ -154,8 +151,7 @@ impl Scene {
     }
 }
 
-/// Returns a word, in parts no wider than a line: cut behind what stands between words, where the line has any of that in its second
-/// half.
+/// Splits a word into parts no wider than a line, preferably after punctuation in the second half of the line.
 fn pieces(word: &str, face: Face, width: f64) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = word;
@@ -176,7 +172,6 @@ fn pieces(word: &str, face: Face, width: f64) -> Vec<String> {
     }
 }
 
-/// Returns the words of a sentence in one face.
 pub(crate) fn words(text: &str, face: Face) -> impl Iterator<Item = (String, Face)> {
     text.split_whitespace().map(move |word| (word.to_owned(), face))
 }

@@ -1,4 +1,4 @@
-//! A figure of stacks: bytes by account of one operation, asked above answered, for several systems below each other.
+//! A stacked bar chart: one operation's bytes by account, request above response, for several systems.
 
 use super::caption::{self, Paragraph};
 use super::chart::BarPart;
@@ -14,39 +14,35 @@ use crate::error::ReportError;
 use crate::text::number::bytes_label;
 use overhead_model::Account;
 
-/// What is drawn.
+/// Content of a stacked bar chart.
 #[derive(Clone, Debug, Default)]
 pub struct StackFigure {
-    /// Heading.
     pub title: String,
-    /// What it shows, for those who do not see it.
+    /// Text alternative for readers who cannot see the figure.
     pub description: String,
-    /// What is counted.
+    /// The quantity counted.
     pub unit: String,
     /// Systems, from top to bottom.
     pub rows: Vec<StackRow>,
-    /// How it was measured, below the figure.
+    /// Note on the method, printed below the figure.
     pub note: String,
 }
 
-/// A system: bytes by account of an operation, in the order of the stack.
+/// A system: an operation's bytes by account, in stack order.
 #[derive(Clone, Debug)]
 pub struct StackRow {
-    /// What it is called.
     pub name: String,
-    /// What is asked.
     pub request: Vec<(Account, f64)>,
-    /// What is answered.
     pub response: Vec<(Account, f64)>,
 }
 
 const NAME: Face = Face::new(12.5, Weight::Bold, INK);
 const TAG: Face = Face::new(11.0, Weight::Regular, MUTED);
 const SUM: Face = Face::new(15.0, Weight::Bold, INK);
-/// Part of the longest bar from which on an account is in the legend: less is not drawn.
+/// Share of the longest bar below which an account is neither drawn nor in the legend.
 const VISIBLE: f64 = 0.002;
 const TAGS: [&str; 2] = ["request", "response"];
-/// Between rows, and between columns.
+/// Space between rows.
 const ROW_GAP: f64 = 11.0;
 const GAP: f64 = 12.0;
 
@@ -54,7 +50,7 @@ const GAP: f64 = 12.0;
 ///
 /// # Errors
 ///
-/// [`ReportError::NoRuns`] without any byte to draw, and those of drawing.
+/// Returns [`ReportError::NoRuns`] if there are no bytes to draw, and any drawing error.
 pub fn draw_stacks(figure: &StackFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
     if longest(figure) <= 0.0 {
         return Err(ReportError::NoRuns);
@@ -72,7 +68,7 @@ fn longest(figure: &StackFigure) -> f64 {
     figure.rows.iter().flat_map(|row| [sum(&row.request), sum(&row.response)]).fold(0.0, f64::max)
 }
 
-/// Where bars begin, and how long the longest is.
+/// Left edge of the bars, and length of the longest.
 struct Field {
     zero: f64,
     length: f64,
@@ -103,7 +99,7 @@ fn scene(figure: &StackFigure) -> Scene {
     scene
 }
 
-/// The accounts that some bar has, in the order of the stack.
+/// Returns the accounts present in any bar, in stack order.
 fn entries(figure: &StackFigure) -> Vec<(String, Rgb)> {
     let visible = longest(figure) * VISIBLE;
     let holds = |account: &Account| {
@@ -117,7 +113,7 @@ fn entries(figure: &StackFigure) -> Vec<(String, Rgb)> {
         .collect()
 }
 
-/// Names and tags stand left of the bars, sums right of them.
+/// Places names and tags left of the bars, sums right of them.
 fn field(figure: &StackFigure) -> Field {
     let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
     let names = widest(&mut figure.rows.iter().map(|row| NAME.width(&row.name))).min(WIDTH / 3.0);

@@ -1,4 +1,4 @@
-//! A run held against a budget.
+//! Checks a run against a budget.
 
 use super::budget::{Allowed, Budget, MadeOf, OperationBudget, Unlisted};
 use super::finding::{Changes, Judged};
@@ -11,10 +11,10 @@ use crate::sums::{Grain, OperationSum, SideSum, SumKey, by_name, by_statement};
 use overhead_model::{Account, Class, Run, Side, exit};
 use std::collections::BTreeMap;
 
-/// What all operations of a run are called.
+/// Label for all operations of a run.
 pub(super) const ALL: &str = "all operations";
 
-/// Returns what a run breaks of a budget, and what of the budget it cannot be held against; empty where it is within.
+/// Returns the breaches of a budget and the limits that could not be judged; empty if the run is within budget.
 pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
     let sums = RunSums::of(named);
     let mut findings: Vec<Finding> = partial(named).into_iter().collect();
@@ -28,14 +28,14 @@ pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
     findings
 }
 
-/// Returns what is to be said of a run that is not complete: its figures may be too small.
+/// Returns a finding for an incomplete run, whose figures may be too small.
 fn partial(named: &NamedRun) -> Option<Finding> {
     let say = |message| Finding::plain(Severity::Unjudged, &named.name, "", message);
     incomplete(&named.run).map(say)
 }
 
-/// Returns why a run may cost more than its record says: it is partial, or its command failed and may have asked for less than it
-/// should have; `None` where neither is so.
+/// Returns why a run may cost more than its record shows, or `None`: it is partial, or its command failed and may have sent too
+/// few requests.
 pub fn incomplete(run: &Run) -> Option<String> {
     if let Some(status) = failed_command(run) {
         return Some(format!("the command ended with status {status}"));
@@ -48,7 +48,7 @@ pub fn incomplete(run: &Run) -> Option<String> {
     Some(format!("the run is partial, so that it may cost more than was seen: {}", reason.trim_end_matches('.')))
 }
 
-/// A run's operations, added up.
+/// Sums of a run's operations.
 pub(super) struct RunSums<'a> {
     pub named: &'a NamedRun,
     names: Vec<OperationSum>,
@@ -61,7 +61,7 @@ impl<'a> RunSums<'a> {
         Self { named, names: by_name(runs), statements: by_statement(runs) }
     }
 
-    /// Returns the operations that fit, however they were sent; `None` where there are none.
+    /// Returns the matching operations, however sent, or `None` if there are none.
     fn sum(&self, fits: impl Fn(&SumKey) -> bool, is_statement: bool) -> Option<OperationSum> {
         let all = if is_statement { &self.statements } else { &self.names };
         let mut ways = all.iter().filter(|sum| fits(&sum.key));
@@ -72,7 +72,7 @@ impl<'a> RunSums<'a> {
         }))
     }
 
-    /// Returns the operations that a budget is for.
+    /// Returns the operations that a budget covers.
     pub(super) fn of_budget(&self, budget: &OperationBudget) -> Option<OperationSum> {
         let statement = budget.statement.as_deref();
         let fits = |key: &SumKey| is_of(budget, key) && is_same_statement(key.statement.as_deref(), statement);
@@ -129,7 +129,7 @@ impl<'a> RunSums<'a> {
         judged.is_above().then(|| Finding::breach(run, &label, figure, judged, changes()))
     }
 
-    /// Returns why the figures of a direction are not to be believed, where it was not captured.
+    /// Returns why a direction's figures are unreliable if it was not captured.
     fn unseen(&self, budget: &OperationBudget, side: Side) -> Option<&str> {
         let rows = self
             .named
@@ -156,7 +156,7 @@ impl<'a> RunSums<'a> {
         figure.of(&self.whole(operations)).ok_or_else(|| "not a figure of a run".to_owned())
     }
 
-    /// Returns all operations of every class as one sum, to be divided by the workload operations.
+    /// Sums all operations of every class, for division by the number of workload operations.
     fn whole(&self, operations: u64) -> OperationSum {
         let mut sides = [SideSum::default(); 2];
         for sum in &self.names {
@@ -175,8 +175,7 @@ impl<'a> RunSums<'a> {
         OperationSum { key, count: operations, samples: operations, sides, fields: None, runs: Vec::new() }
     }
 
-    /// Returns the payload of a direction by operation, per workload operation, each by class and name; all operations together and
-    /// what they come to.
+    /// Returns all operations as one sum, and a direction's payload by class and name per workload operation.
     pub(super) fn made_of(&self, side: Side) -> Option<(OperationSum, BTreeMap<String, f64>)> {
         let workload = workload_count(&self.named.run);
         let mut parts = BTreeMap::new();
@@ -188,7 +187,7 @@ impl<'a> RunSums<'a> {
         (workload > 0).then(|| (self.whole(workload), parts))
     }
 
-    /// Returns in what all operations together differ from what they were made of.
+    /// Returns how the composition of all operations together has changed.
     fn changes(&self, figure: Figure, made_of: Option<&MadeOf>) -> Option<Changes> {
         let (side, before) = (figure.side()?, made_of?);
         let (whole, mut parts) = self.made_of(side)?;
@@ -221,7 +220,7 @@ impl<'a> RunSums<'a> {
         }
     }
 
-    /// Returns the workload operations worth a word that a budget does not name.
+    /// Returns the notable workload operations that a budget does not list.
     fn unlisted(&self, budget: &Budget) -> Vec<Finding> {
         let severity = match budget.unlisted {
             Unlisted::Fail => Severity::Breach,
@@ -246,7 +245,7 @@ impl<'a> RunSums<'a> {
             .collect()
     }
 
-    /// Returns the workload operations that are not negligible, by statement where there are statements, however sent.
+    /// Returns the workload operations that are not negligible, by statement if available, however sent.
     pub(super) fn worth_a_word(&self, grain: Grain) -> Vec<OperationSum> {
         let has_statements = |sum: &OperationSum| {
             grain == Grain::Statement && self.statements.iter().any(|other| is_same_name(&other.key, &sum.key))

@@ -1,4 +1,4 @@
-//! Findings in words and for programs.
+//! Formats findings for people and programs.
 
 use super::{Finding, Severity, status};
 use crate::error::ReportError;
@@ -10,10 +10,9 @@ use overhead_model::outside::to_json;
 use serde::Serialize;
 use std::path::Path;
 
-/// Form of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingForm {
-    /// A line each.
+    /// One line per finding.
     Lines,
     /// An object with the findings and the status.
     Json,
@@ -21,15 +20,15 @@ pub enum FindingForm {
     Csv,
     /// A table for documents.
     Markdown,
-    /// Annotations of GitHub's workflows, a line each.
+    /// GitHub workflow annotations, one per line.
     Github,
 }
 
-/// Returns findings in a form; `file` is what annotations point at, where there is one.
+/// Formats findings; annotations point to `file`, if given.
 ///
 /// # Errors
 ///
-/// [`ReportError::Json`] when a number is not finite.
+/// Returns [`ReportError::Json`] if a number is not finite.
 pub fn findings(findings: &[Finding], form: FindingForm, file: Option<&Path>) -> Result<String, ReportError> {
     Ok(match form {
         FindingForm::Lines => findings.iter().map(line).collect(),
@@ -41,7 +40,6 @@ pub fn findings(findings: &[Finding], form: FindingForm, file: Option<&Path>) ->
 }
 
 impl Severity {
-    /// Returns the word that stands for it.
     const fn word(self) -> &'static str {
         match self {
             Self::Note => "note",
@@ -51,7 +49,7 @@ impl Severity {
     }
 }
 
-/// `runs/a: SELECT …: response.payload 198 B per operation, allowed 155 B (+43 B, +27.7%): schema +33, framing +10`.
+/// Formats `runs/a: SELECT …: response.payload 198 B per operation, allowed 155 B (+43 B, +27.7%): schema +33, framing +10`.
 fn line(finding: &Finding) -> String {
     let word = match finding.severity {
         Severity::Breach => "",
@@ -94,7 +92,7 @@ fn markdown(findings: &[Finding]) -> String {
     }
 }
 
-/// `::error file=budget.toml,title=SELECT response.payload::…`.
+/// Formats `::error file=budget.toml,title=SELECT response.payload::…`.
 fn annotation(finding: &Finding, file: Option<&Path>) -> String {
     let command = match finding.severity {
         Severity::Breach | Severity::Unjudged => "error",
@@ -107,12 +105,12 @@ fn annotation(finding: &Finding, file: Option<&Path>) -> String {
     format!("::{command} {file}title={}::{}\n", property(&title), data(line(finding).trim_end()))
 }
 
-/// Escapes what stands for something else in a message of a workflow command; line ends are escapes already.
+/// Escapes special characters in a workflow command's message; line ends are already escaped.
 fn data(text: &str) -> String {
     clean(text).replace('%', "%25")
 }
 
-/// Escapes what ends a property of one, too.
+/// Also escapes the characters that end a property.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

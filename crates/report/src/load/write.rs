@@ -1,4 +1,4 @@
-//! A load in a folder: its figures, its tables and its page.
+//! A load folder: its figures, tables and page.
 
 use super::figures::{NAMES, figures};
 use super::tables::{label, repetitions, results};
@@ -12,21 +12,20 @@ use overhead_files::OutputFolder;
 use overhead_model::load::{Load, LoadResult, LoadSettings};
 use std::path::PathBuf;
 
-/// Begins the tables of every load.
+/// First words of every load's tables.
 const HEADING: &str = "# Load: ";
-/// The tables.
 const TABLES: &str = "report.md";
 
-/// The files of a load's report: its tables, the page, and figures that it may have.
+/// Files of a load report: tables, page and possible figures.
 pub const LOAD_FILES: [&str; 6] = [TABLES, PAGE_FILE, "rate.svg", "rate.png", "latency.svg", "latency.png"];
 
-/// Returns the first file that [`write_load`] would replace and that no earlier report of a load has left there.
+/// Returns the first file that [`write_load`] would replace and that no earlier load report wrote.
 pub fn replaced_by_load(folder: &OutputFolder) -> Option<&'static str> {
     replaced(folder, TABLES, &[HEADING], &LOAD_FILES)
 }
 
-/// Writes tables, page and figures into `folder`, over what is there of these names; a figure of an earlier report that this load
-/// has not is removed. Returns the files, the tables first.
+/// Writes tables, page and figures into `folder`, replacing files with these names. Removes figures of an earlier report that
+/// do not apply to this load. Returns the files, tables first.
 ///
 /// # Errors
 ///
@@ -35,11 +34,11 @@ pub fn write_load(load: &Load, folder: &OutputFolder) -> Result<Vec<PathBuf>, Re
     write_load_as(load, folder, &ReportOptions::default())
 }
 
-/// Writes the same as [`write_load`], as somebody wants it: title, theme and width.
+/// Like [`write_load`], with a choice of title, theme and width.
 ///
 /// # Errors
 ///
-/// Those of [`write_load`].
+/// Returns the errors of [`write_load`].
 pub fn write_load_as(load: &Load, folder: &OutputFolder, options: &ReportOptions) -> Result<Vec<PathBuf>, ReportError> {
     let mut contents: Vec<(String, Vec<u8>)> = Vec::new();
     let mut inline = Vec::new();
@@ -85,7 +84,7 @@ fn markdown(load: &Load, figures: &[PageFigure]) -> String {
 const NOTE: &str = "Rates and latencies are those of the client, from sending an operation to its complete answer, and those of the median \
 run where one figure stands for several. Latency with a pipeline is that of the whole pipeline.";
 
-/// `redis at 127.0.0.1:6379 (Redis 7.0.15) by redis 1.0.2`.
+/// Returns text such as `redis at 127.0.0.1:6379 (Redis 7.0.15) by redis 1.0.2`.
 fn subject(load: &Load) -> String {
     let servers = load.servers.iter().map(|server| {
         let version = server.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The page: one HTML file that holds everything, opens without a network, and can be clicked in.
+//! The page: one self-contained, interactive HTML file that works offline.
 //!
-//! What it says is made here as plain values ([`content`]); how it looks are a template, a style sheet and a script beside this
-//! code. The engine escapes every value, so that no name from the wire is markup or steers the browser.
+//! This code prepares plain values ([`content`]); a template, style sheet and script next to it define the appearance. The
+//! engine escapes every value, so no name from the wire can become markup or control the browser.
 
 mod content;
 mod detail;
@@ -24,14 +24,13 @@ pub(crate) use runs::machine_facts;
 
 pub(crate) use runs::of_runs;
 
-/// Name of the file.
 pub(crate) const PAGE_FILE: &str = "index.html";
 
-/// Begins every page, so that one is told from a file of the user's.
+/// Start of every page, which distinguishes it from a user's file.
 const PAGE_START: &[u8] = b"<!doctype html>\n<!-- made by overhead report -->\n";
 
-/// Returns the first of a report's `files` that would be replaced and that no earlier report has left there: one of ours has tables
-/// that begin with one of `starts`, and a page that says what has made it.
+/// Returns the first of a report's `files` that would be replaced and that no earlier report wrote. Our reports have tables
+/// that begin with one of `starts`, and a page that names its origin.
 pub(crate) fn replaced(
     folder: &OutputFolder,
     tables: &str,
@@ -47,24 +46,24 @@ pub(crate) fn replaced(
     files.iter().copied().find(|name| folder.holds(name))
 }
 
-/// Bytes of a page at most, where shortening its lists can do it: what is sent by mail and opens at once.
+/// Target size of a page in bytes, if shorter lists can reach it: small enough to mail and to open at once.
 const PAGE_BYTES: usize = 1_000_000;
 
-/// Findings that are told at once; further ones unfold.
+/// Findings shown initially; the others unfold.
 const FINDINGS_SHOWN: usize = 8;
 
-/// The engine escapes by the suffix of this name.
+/// The engine chooses its escaping by this name's suffix.
 const TEMPLATE_NAME: &str = "page.html";
 const TEMPLATE: &str = include_str!("page.html.jinja");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 impl WebPage {
-    /// Returns the file's text.
+    /// Renders the file's text.
     ///
     /// # Errors
     ///
-    /// [`ReportError::Page`], which a test rules out.
+    /// Returns [`ReportError::Page`], which a test rules out.
     pub(crate) fn render(&self) -> Result<String, ReportError> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);

@@ -1,4 +1,4 @@
-//! A sweep in lines: each quantity against the first parameter, a line for each combination of the others.
+//! Line charts of a sweep: each quantity against the first parameter, a line per combination of the others.
 
 use super::render::command;
 use super::sections::shown;
@@ -8,25 +8,25 @@ use overhead_model::record::{CycleSource, Within};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepReported, SweepWork};
 use overhead_model::{Measured, Spread};
 
-/// Lines that a figure has room for: as many as there are colours.
+/// Maximum lines in a figure: one per colour.
 const LINES: usize = 8;
 
-/// Lengths of time whose names have room below a figure.
+/// Maximum time limits labelled below a figure.
 const BOUNDS: usize = 16;
 
-/// A figure and the name of its files.
+/// A figure and its file name.
 pub(super) type Named = (&'static str, LineFigure);
 
-/// Names of all figures that a sweep may have.
+/// Names of all possible figures of a sweep.
 pub(super) const NAMES: [&str; 7] = ["bytes", "frames", "calls", "cpu", "rate", "latency", "distribution"];
 
-/// Returns the figures of a sweep, those left out that nothing was measured of.
+/// Returns the figures of a sweep that have measurements.
 pub(super) fn figures(sweep: &Sweep) -> Vec<Named> {
     let all = [bytes(sweep), frames(sweep), calls(sweep), cpu(sweep), rate(sweep), latency(sweep), distribution(sweep)];
     NAMES.into_iter().zip(all).filter(|(_, figure)| !figure.lines.is_empty()).collect()
 }
 
-/// Lines that are being made: their names, with the point that has the value for each place.
+/// Lines under construction: their names and the point that supplies each value.
 struct SweepLines<'a> {
     sweep: &'a Sweep,
     lines: Vec<(String, Vec<Option<Spread>>)>,
@@ -37,7 +37,7 @@ impl<'a> SweepLines<'a> {
         Self { sweep, lines: Vec::new() }
     }
 
-    /// Adds a line for each combination of the parameters but the first, where there is anything to draw.
+    /// Adds a line for each combination of the other parameters that has values.
     fn add(&mut self, name: &str, figure: impl Fn(&SweepPoint) -> Option<Spread>) {
         let places = &self.sweep.parameters.first().map(|first| &first.values);
         for others in self.others() {
@@ -54,7 +54,7 @@ impl<'a> SweepLines<'a> {
         }
     }
 
-    /// Values of the parameters but the first, in the order of the points.
+    /// Returns the values of all parameters except the first, in point order.
     fn others(&self) -> Vec<Vec<String>> {
         let mut found: Vec<Vec<String>> = Vec::new();
         for (_, rest) in self.sweep.points.iter().filter_map(|point| point.values.split_first()) {
@@ -65,14 +65,14 @@ impl<'a> SweepLines<'a> {
         found
     }
 
-    /// `GET, c = 16`.
+    /// Returns a name such as `GET, c = 16`.
     fn named(&self, name: &str, others: &[String]) -> String {
         let parameters = self.sweep.parameters.iter().skip(1).zip(others);
         let values = parameters.map(|(parameter, value)| format!("{} = {}", parameter.name, value));
         std::iter::once(name.to_owned()).filter(|name| !name.is_empty()).chain(values).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the figure. `said` is what is to be known of its quantity.
+    /// Returns the figure; `said` explains its quantity.
     fn figure(self, title: &str, y_title: &str, said: &str, logarithmic: bool) -> LineFigure {
         let Self { sweep, mut lines } = self;
         let left_out = left_out(&mut lines);
@@ -105,7 +105,7 @@ impl<'a> SweepLines<'a> {
     }
 }
 
-/// Leaves the lines out that a figure has no room for. Returns the sentence that says so.
+/// Drops the lines that do not fit. Returns a sentence about the omission.
 fn left_out<T>(lines: &mut Vec<T>) -> String {
     let more = lines.len().saturating_sub(LINES);
     lines.truncate(LINES);
@@ -116,8 +116,8 @@ fn left_out<T>(lines: &mut Vec<T>) -> String {
     }
 }
 
-/// Operations that are shown at some point, by protocol and name, in the order in which they appear. How they are sent may be
-/// what the sweep varies.
+/// Returns the operations shown at any point, by protocol and name, in order of appearance. The way of sending may be what the
+/// sweep varies.
 fn operations(sweep: &Sweep) -> Vec<&SweepOperation> {
     let mut found: Vec<&SweepOperation> = Vec::new();
     for operation in sweep.points.iter().flat_map(shown) {
@@ -132,7 +132,7 @@ fn is_same(one: &SweepOperation, other: &SweepOperation) -> bool {
     (&one.protocol, &one.name) == (&other.protocol, &other.name)
 }
 
-/// Returns the operation of this kind at a point: of several ways of sending it the one with the most bytes.
+/// Returns the operation of this kind at a point; of several ways of sending, the one with the most bytes.
 fn at<'p>(point: &'p SweepPoint, kind: &SweepOperation) -> Option<&'p SweepOperation> {
     point.operations.iter().find(|operation| is_same(operation, kind))
 }
@@ -161,7 +161,6 @@ fn frames(sweep: &Sweep) -> LineFigure {
     lines.figure("Frames", "frames per operation", said, false)
 }
 
-/// Adds a line for each role.
 fn by_role(lines: &mut SweepLines<'_>, figure: impl Fn(&SweepWork) -> &Measured<Spread>, factor: f64) {
     let work = |work: &SweepWork| figure(work).value().map(|spread| spread.times(factor));
     lines.add("server", |point| work(&point.total.server));
@@ -175,7 +174,7 @@ fn calls(sweep: &Sweep) -> LineFigure {
     lines.figure("System calls", "calls per operation", said, false)
 }
 
-/// Cycles where the hardware counts them; else time on a CPU, which reference cycles are in another unit.
+/// Draws cycles if the hardware counts them, otherwise CPU time, whose unit differs from that of reference cycles.
 fn cpu(sweep: &Sweep) -> LineFigure {
     let sources = sweep.points.iter().flat_map(|point| [&point.total.server, &point.total.client]);
     let mut sources = sources.filter_map(|work| work.cycles_source);
@@ -204,7 +203,7 @@ fn rate(sweep: &Sweep) -> LineFigure {
     lines.figure("Rate", "operations per second", said, false)
 }
 
-/// Tests of the command, in the order in which they appear.
+/// Returns the command's tests in order of appearance.
 fn tests(sweep: &Sweep) -> Vec<(&str, &str)> {
     let mut found: Vec<(&str, &str)> = Vec::new();
     for SweepReported { program, name, .. } in sweep.points.iter().flat_map(|point| &point.reported) {
@@ -215,10 +214,8 @@ fn tests(sweep: &Sweep) -> Vec<(&str, &str)> {
     found
 }
 
-/// A figure of a distribution of latencies.
 type SweepPercentile = fn(&SweepLatency) -> &Measured<Spread>;
 
-/// Those that are drawn.
 const PERCENTILES: [(&str, SweepPercentile); 3] =
     [("p50", |latency| &latency.p50), ("p99", |latency| &latency.p99), ("p99.9", |latency| &latency.p999)];
 
@@ -240,7 +237,7 @@ fn latency(sweep: &Sweep) -> LineFigure {
     lines.figure(&title, "latency, µs", said, true)
 }
 
-/// Returns how many operations took no longer than some lengths of time, a line for each operation of each combination.
+/// Draws cumulative latency distributions, one line per operation and combination.
 fn distribution(sweep: &Sweep) -> LineFigure {
     let kinds = operations(sweep);
     let mut found: Vec<(String, &[Within])> = Vec::new();

@@ -1,4 +1,4 @@
-//! A sweep in a folder: its figures, and the tables beside them.
+//! A sweep folder: its figures and tables.
 
 use super::figures::{NAMES, figures};
 use super::render::{command, markdown, remarks, title};
@@ -17,12 +17,11 @@ use overhead_model::sweep::SweepPoint;
 use overhead_model::{Measured, Spread, Sweep};
 use std::path::PathBuf;
 
-/// Begins the page of every sweep.
+/// First words of every sweep page.
 const HEADING: &str = "# Sweep: ";
-/// The page.
 const PAGE: &str = "report.md";
 
-/// The files of a sweep's report: its tables, the page, and figures that it may have.
+/// Files of a sweep report: tables, page and possible figures.
 pub const SWEEP_FILES: [&str; 16] = [
     PAGE,
     PAGE_FILE,
@@ -42,13 +41,13 @@ pub const SWEEP_FILES: [&str; 16] = [
     "distribution.png",
 ];
 
-/// Returns the first file that [`write_sweep`] would replace and that no earlier report of a sweep has left there.
+/// Returns the first file that [`write_sweep`] would replace and that no earlier sweep report wrote.
 pub fn replaced_by_sweep(folder: &OutputFolder) -> Option<&'static str> {
     replaced(folder, PAGE, &[HEADING], &SWEEP_FILES)
 }
 
-/// Writes the page and the figures into `folder`, over what is there of these names; a figure of an earlier report that this
-/// sweep has not is removed. Returns the files, the page first.
+/// Writes the page and figures into `folder`, replacing files with these names. Removes figures of an earlier report that do
+/// not apply to this sweep. Returns the files, the page first.
 ///
 /// # Errors
 ///
@@ -57,11 +56,11 @@ pub fn write_sweep(sweep: &Sweep, folder: &OutputFolder) -> Result<Vec<PathBuf>,
     write_sweep_as(sweep, folder, &ReportOptions::default())
 }
 
-/// Writes the same as [`write_sweep`], as somebody wants it: title, theme and width.
+/// Like [`write_sweep`], with a choice of title, theme and width.
 ///
 /// # Errors
 ///
-/// Those of [`write_sweep`].
+/// Returns the errors of [`write_sweep`].
 pub fn write_sweep_as(
     sweep: &Sweep,
     folder: &OutputFolder,
@@ -108,7 +107,7 @@ fn page(sweep: &Sweep, figures: &[(&str, String)]) -> String {
     out
 }
 
-/// Returns the page to read in a browser.
+/// Returns the browser page.
 fn web_page(sweep: &Sweep, figures: Vec<PageFigure>, options: &ReportOptions) -> Result<WebPage, ReportError> {
     let table = |(at, Section { title, note, columns, rows, keys }): (usize, Section)| {
         let grid = Grid { columns, rows, keys };
@@ -151,8 +150,8 @@ fn sentences(sweep: &Sweep) -> Vec<String> {
     std::iter::once(first).chain(said.into_iter().flatten().take(2)).collect()
 }
 
-/// Returns the least and the most of a figure, each with the values of the parameters at which it is: `from 40 B (P = 50) to 274 B
-/// (P = 1), 6.85 times as much`. `None` where it was not measured everywhere.
+/// Returns the smallest and largest values of a figure with their parameters, such as `from 40 B (P = 50) to 274 B (P = 1),
+/// 6.85 times as much`. Returns `None` unless every point has a measurement.
 fn range(
     sweep: &Sweep,
     figure: impl Fn(&SweepPoint) -> &Measured<Spread>,

@@ -1,4 +1,4 @@
-//! A sweep in words and numbers.
+//! Renders a sweep as text, Markdown, JSON and CSV.
 
 use super::sections::{CELLS, Section, sections};
 use crate::error::ReportError;
@@ -9,7 +9,7 @@ use overhead_model::outside::to_json;
 use overhead_model::sweep::{Sweep, SweepLatency, SweepPoint, SweepWork};
 use overhead_model::{Csv, Measured, Spread};
 
-/// For a terminal.
+/// Renders for a terminal.
 pub fn table(sweep: &Sweep, style: Style) -> String {
     let title = clean(&title(sweep));
     let mut out = if style.color { bold(&title) } else { title };
@@ -28,7 +28,7 @@ pub fn table(sweep: &Sweep, style: Style) -> String {
     out
 }
 
-/// For a document: the tables with headings of the second level.
+/// Renders for a document: tables under second-level headings.
 pub fn markdown(sweep: &Sweep) -> String {
     let mut out = String::new();
     for Section { title, note, columns, rows, .. } in sections(sweep) {
@@ -41,16 +41,16 @@ pub fn markdown(sweep: &Sweep) -> String {
     out
 }
 
-/// As indented JSON, with a newline at the end.
+/// Renders indented JSON with a final newline.
 ///
 /// # Errors
 ///
-/// [`ReportError::Json`] when a number is not finite.
+/// Returns [`ReportError::Json`] if a number is not finite.
 pub fn json(sweep: &Sweep) -> Result<String, ReportError> {
     Ok(to_json(sweep)?)
 }
 
-/// Returns what the sweep is of: `redis-benchmark -P {P}: P = 1, 10, 25, 50; 5 runs each`.
+/// Returns a title such as `redis-benchmark -P {P}: P = 1, 10, 25, 50; 5 runs each`.
 pub(super) fn title(sweep: &Sweep) -> String {
     let parameters = sweep.parameters.iter().map(|parameter| {
         let values: Vec<String> = parameter.values.clone();
@@ -70,7 +70,7 @@ pub(super) fn command(sweep: &Sweep) -> String {
     sweep.command.iter().map(|word| clean(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns what there is to know before believing any of it: why the sweep is not whole, which runs do not count, and what was lost.
+/// Returns the caveats: why the sweep is incomplete, which runs do not count, and what was lost.
 pub fn remarks(sweep: &Sweep) -> Vec<String> {
     let mut remarks: Vec<String> = sweep.partial.iter().cloned().collect();
     for run in sweep.points.iter().flat_map(|point| &point.runs) {
@@ -85,13 +85,13 @@ pub fn remarks(sweep: &Sweep) -> Vec<String> {
     remarks
 }
 
-/// Says what a line is of, beside the parameters.
+/// Columns that identify a line, apart from the parameters.
 const KEYS: [&str; 8] = ["of", "protocol", "operation", "via", "figure", "unit", "runs", "lower_bound"];
 const SPREAD: [&str; 5] = ["median", "q1", "q3", "min", "max"];
-/// Why there is no figure.
+/// Reason for a missing figure.
 const ABSENT: &str = "unavailable";
 
-/// For spreadsheets and programs: a line for each figure of each combination. A parameter's column is its name behind `vary_`.
+/// Renders CSV with a line per figure and combination. Parameter columns have the prefix `vary_`.
 pub fn csv(sweep: &Sweep) -> String {
     let parameters: Vec<String> = sweep.parameters.iter().map(|parameter| format!("vary_{}", parameter.name)).collect();
     let fixed = KEYS.into_iter().chain(SPREAD).chain([ABSENT]).map(str::to_owned);
@@ -102,13 +102,11 @@ pub fn csv(sweep: &Sweep) -> String {
     lines.csv.finish()
 }
 
-/// Lines of the table so far.
 struct SweepLines {
     csv: Csv,
     parameters: Vec<String>,
 }
 
-/// What a line is of.
 #[derive(Clone, Copy, Default)]
 struct LineKey<'a> {
     of: &'a str,
@@ -163,7 +161,7 @@ impl SweepLines {
     fn line(&mut self, point: &SweepPoint, key: LineKey<'_>, figure: &str, unit: &str, measured: &Measured<Spread>) {
         let mut row = self.csv.row();
         for (column, value) in self.parameters.iter().zip(&point.values) {
-            // A number stays one, be it below 0.
+            // Keep numbers as numbers, including negative ones.
             row = if value.parse::<f64>().is_ok() { row.number(column, value) } else { row.text(column, value) };
         }
         let LineKey { of, protocol, operation, via } = key;

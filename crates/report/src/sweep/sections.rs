@@ -1,5 +1,4 @@
-//! A sweep in tables: bytes, latencies, whole runs, and what the command itself reported. Each has a row for each combination
-//! of values.
+//! Tables of a sweep: bytes, latencies, whole runs and the command's own reports, with a row per combination of values.
 
 use crate::bounds::AT_LEAST;
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
@@ -11,31 +10,30 @@ use overhead_model::record::{CycleSource, Within};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepWork};
 use overhead_model::{Measured, Spread};
 
-/// A table with its heading.
 pub(super) struct Section {
     pub title: &'static str,
-    /// What its figures are.
+    /// Explanation of the figures.
     pub note: String,
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<String>>,
-    /// Columns that say what a row is.
+    /// Number of columns that identify a row.
     pub keys: usize,
 }
 
-/// How a figure is printed.
+/// Formatter of a figure.
 type Printed = fn(f64) -> String;
 
-/// What stands in the cells.
+/// Explanation of the cells.
 pub(super) const CELLS: &str =
     "Cells: the median over the runs, and in parentheses the first and the third quartile where they differ from it.";
 
-/// Returns the tables of a sweep, those without rows left out.
+/// Returns the non-empty tables of a sweep.
 pub(super) fn sections(sweep: &Sweep) -> Vec<Section> {
     let all = [bytes(sweep), latencies(sweep), within(sweep), work(sweep), reported(sweep)];
     all.into_iter().filter(|section| !section.rows.is_empty()).collect()
 }
 
-/// Returns the operations of a point that are worth a row: nearly all of its bytes, and what is asked often.
+/// Returns the notable operations of a point: nearly all of its bytes, and the frequent ones.
 pub(super) fn shown(point: &SweepPoint) -> impl Iterator<Item = &SweepOperation> {
     let of = |figure: fn(&SweepOperation) -> f64| point.operations.iter().map(figure).sum::<f64>();
     let (bytes, count) = (of(total_bytes), of(|operation| operation.count.median));
@@ -49,7 +47,7 @@ fn total_bytes(operation: &SweepOperation) -> f64 {
     operation.wire_bytes.median * operation.count.median
 }
 
-/// `GET`, or `SELECT (prepared)` where the sweep has several ways to send it.
+/// Returns `GET`, or `SELECT (prepared)` if the sweep has several ways of sending.
 fn label(sweep: &Sweep, operation: &SweepOperation) -> String {
     let name = operation.name.clone();
     let is_other = |other: &SweepOperation| other.name == operation.name && other.via != operation.via;
@@ -151,13 +149,13 @@ fn work(sweep: &Sweep) -> Section {
     }
 }
 
-/// Reference cycles are a unit of time.
+/// Formats cycles; reference cycles are a unit of time.
 fn cycles(work: &SweepWork) -> String {
     let text = measured(&work.cycles, significant);
     if work.cycles_source == Some(CycleSource::Reference) && text != DASH { format!("{text} ref") } else { text }
 }
 
-/// Returns why figures of work are absent, each reason once.
+/// Returns the reasons for missing work figures without duplicates.
 fn absences(sweep: &Sweep) -> String {
     let mut reasons: Vec<String> = Vec::new();
     let has_runs = |point: &&SweepPoint| point.runs.iter().any(|run| run.fault.is_none());
@@ -203,7 +201,7 @@ fn reported(sweep: &Sweep) -> Section {
 }
 
 impl Section {
-    /// Leaves out what no row has a figure for.
+    /// Removes columns without figures.
     fn without_empty_columns(mut self) -> Self {
         let is_said =
             |at: usize| at < self.keys || self.rows.iter().any(|row| row.get(at).is_some_and(|cell| cell != DASH));
@@ -218,14 +216,14 @@ impl Section {
     }
 }
 
-/// A column for each parameter, then further keys, then figures.
+/// Returns a column for each parameter, then further keys, then figures.
 fn columns(sweep: &Sweep, keys: &[&str], figures: &[&str]) -> Vec<Column> {
     let parameters = sweep.parameters.iter().map(|parameter| Column::right(&clean(&parameter.name)));
     let keys = keys.iter().map(|key| Column::left(key));
     parameters.chain(keys).chain(figures.iter().map(|figure| Column::right(figure))).collect()
 }
 
-/// The values of a point, in the order of the parameters.
+/// Returns a point's values in parameter order.
 fn keys(point: &SweepPoint) -> Vec<String> {
     point.values.clone()
 }
@@ -240,7 +238,7 @@ fn by_operation(sweep: &Sweep, cells: impl Fn(&SweepPoint, &SweepOperation) -> V
     sweep.points.iter().flat_map(|point| shown(point).map(|one| row(point, one)).collect::<Vec<_>>()).collect()
 }
 
-/// Marks a figure of bytes or frames of a point whose captures lost some.
+/// Marks a byte or frame figure of a point whose captures had losses.
 fn bounded(point: &SweepPoint, figure: String) -> String {
     if point.lower_bounds.is_empty() || figure == DASH { figure } else { format!("{AT_LEAST}{figure}") }
 }
@@ -253,7 +251,7 @@ fn measured(figure: &Measured<Spread>, print: Printed) -> String {
     figure.value().map_or_else(|| DASH.to_owned(), |spread| cell(*spread, print))
 }
 
-/// `41.5 (40.2-42.0)`; without spread the median alone.
+/// Formats `41.5 (40.2-42.0)`, or only the median without a spread.
 fn cell(spread: Spread, print: Printed) -> String {
     let [median, q1, q3] = [spread.median, spread.q1, spread.q3].map(print);
     if q1 == median && q3 == median { median } else { format!("{median} ({q1}-{q3})") }

@@ -1,5 +1,5 @@
-//! A record as one table: two rows per operation, one for each direction, and rows of other kinds for what belongs to no
-//! single operation. The column `row` says which kind it is; cells that a kind has not are empty. `docs/run.md` lists them.
+//! A record as one table: two rows per operation, one for each direction, and other kinds of rows for the rest. The `row`
+//! column gives the kind; cells that do not apply are empty. `docs/run.md` lists the columns.
 
 use super::{projection, sampled};
 use crate::bounds::LowerBounds;
@@ -10,7 +10,7 @@ use overhead_model::record::{
 };
 use overhead_model::{Account, Csv, Measured, Run, Side};
 
-/// Says what a row is of.
+/// Columns that identify a row.
 const KEYS: [&str; 8] = ["run", "row", "protocol", "class", "operation", "via", "side", "field"];
 const COUNTS: [&str; 6] = ["count", "unsolicited", "errors", "unanswered", "no_reply", "frames"];
 const SIZES: [&str; 8] = ["bytes", "mean", "min", "p50", "p90", "p99", "p999", "max"];
@@ -71,25 +71,25 @@ const SOURCE: [&str; 28] = [
     "observer_bpf_ns",
     "observer_frames_per_second",
 ];
-/// What a row of a view is of, and what its bytes cost: behind all others, for readers that count columns.
+/// View keys and costs, at the end for readers that count columns.
 const VIEW: [&str; 6] = ["statement", "client", "server", "rows", "cost_million", "cost_day"];
-/// What a model of a link changes.
+/// Columns for changes by a link model.
 const MODEL: [&str; 6] = ["frames", "wire_bytes", "link", "ip", "tcp", "control"];
-/// What watching took, as medians over the rounds in which that was measured; behind all others, too.
+/// Observer overhead as medians over the measured rounds, also at the end.
 const WATCHING: [&str; 2] = ["watching_throughput_share", "watching_cpu_ns_per_operation"];
-/// The sampled work of one end for a row's operations, per operation.
+/// Sampled work of one end for a row's operations, per operation.
 const KERNEL: [&str; 7] =
     ["sampled", "on_cpu_ns", "in_calls_ns", "shared_ns", "syscalls", "shared_syscalls", "divided"];
-/// Windows of a row of estimates, and the share of the time that they cover; the estimates follow, each with its error.
+/// Windows of a row of estimates, and the share of time they cover; the estimates and their errors follow.
 const SAMPLED: [&str; 2] = ["sampled_windows", "sampled_share"];
 /// Figures of a whole run.
 const SAMPLED_OF_RUN: [&str; 2] = ["frames_per_second", "wire_bytes_per_second"];
 const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
-/// Why quantities of the row are absent, each with its name.
+/// Names of a row's missing quantities, with reasons.
 const ABSENT: &str = "unavailable";
 
-/// Any number of runs as RFC 4180 text with a header line. Sizes are bytes, times nanoseconds. Over all rows of a run,
-/// `wire_bytes` adds up to the bytes of its frames.
+/// Formats runs as RFC 4180 text with a header line. Sizes are bytes, times nanoseconds. The `wire_bytes` of all rows of a run
+/// add up to the bytes of its frames.
 pub fn csv(runs: &[NamedRun]) -> String {
     let mut table = Csv::new(columns());
     for NamedRun { name, run } in runs {
@@ -138,7 +138,7 @@ fn columns() -> Vec<String> {
     .concat()
 }
 
-/// Adds rows as they were asked for, two for each. One that is an operation's has all that there is of it.
+/// Adds the rows of a view, two for each. Rows of single operations include all their figures.
 fn view_rows(table: &mut Csv, run: &str, record: &Run, view: &View) {
     let bounds = LowerBounds::of(record);
     for row in &view.rows {
@@ -181,13 +181,13 @@ fn view_row(table: &mut Csv, run: &str, (by, row, side): (By, &ViewRow, Side), b
     reasons.end(costs(cells, row.cost));
 }
 
-/// Names of the columns of estimates: each figure, its standard error, and its interval.
+/// Returns the names of the estimate columns: each figure, its standard error and its interval.
 fn sampled_columns() -> impl Iterator<Item = String> {
     let of = |figure: &str| ["", "_se", "_low", "_high"].map(|part| format!("sampled_{figure}{part}"));
     sampled::FIGURES.into_iter().chain(SAMPLED_OF_RUN).flat_map(of)
 }
 
-/// Adds what windows say of the whole time: a row for each operation's row, and one for the run.
+/// Adds estimates for the whole time: a row for each operation row, and one for the run.
 fn sampled_rows(table: &mut Csv, run: &str, record: &Run) {
     let Some(sample) = &record.sample else { return };
     let of_run = table.row().text("run", run).text("row", "sampled");
@@ -213,7 +213,7 @@ fn estimates<'m>(mut cells: Cells<'_>, figures: impl Iterator<Item = (&'static s
     reasons.end(cells);
 }
 
-/// Adds what a link would have carried of an operation's row: in columns of its own.
+/// Adds the modelled link traffic of an operation row, in separate columns.
 fn modelled_rows(table: &mut Csv, run: &str, row: &ProjectedRow) {
     for (side, sums) in [(Side::Request, &row.request), (Side::Response, &row.response)] {
         let cells = table.row().text("run", run).text("row", "modelled").text("protocol", &row.protocol);
@@ -298,7 +298,7 @@ fn accounts<'a>(cells: Cells<'a>, side: &SideRow) -> Cells<'a> {
     side.accounts.iter().fold(cells, |cells, (account, bytes)| cells.number(account.name(), bytes))
 }
 
-/// Times are empty where no operation had one.
+/// Leaves times empty if no operation had one.
 fn latency<'a>(cells: Cells<'a>, latency: &Latency) -> Cells<'a> {
     let cells = cells.number("latency_count", latency.count);
     if latency.count == 0 {
@@ -310,7 +310,7 @@ fn latency<'a>(cells: Cells<'a>, latency: &Latency) -> Cells<'a> {
     rest.fold(cells, |cells, (name, value)| cells.number(&format!("latency_{name}"), value))
 }
 
-/// Quantities that may be absent, with the reasons of those that are.
+/// Optional quantities, with reasons for the missing ones.
 #[derive(Default)]
 struct Reasons(Vec<String>);
 
@@ -384,7 +384,7 @@ fn softirqs<'a>(cells: Cells<'a>, counters: &Counters, reasons: &mut Reasons) ->
     SOFTIRQ.into_iter().zip(numbers).fold(cells, |cells, (column, number)| cells.number(column, number))
 }
 
-/// A row per role, and one for each of its system calls. A role that was not measured has a row with the reason.
+/// Adds a row per role and per system call. An unmeasured role gets a row with the reason.
 fn counter_rows(table: &mut Csv, run: &str, record: &Run) {
     let Some(counters) = record.counters.value() else { return };
     let whole = [("server".to_owned(), &counters.server), ("client".to_owned(), &counters.client)];

@@ -33,40 +33,38 @@ use crate::error::ReportError;
 use overhead_model::Run;
 use overhead_model::outside::to_json;
 
-/// How the terminal wants its text. Whether colour is due (`NO_COLOR`, `--color`, not a terminal) is the caller's to decide.
+/// Terminal formatting. The caller decides on colour (`NO_COLOR`, `--color`, not a terminal).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Use ANSI escape sequences.
     pub color: bool,
-    /// Characters in a line: tables have the columns that fit, and are cut into blocks where the names alone do not leave
-    /// room. `None`: as wide as it takes.
+    /// Characters in a line. Tables show the columns that fit, or split into blocks if the names leave no room. `None` for no
+    /// limit.
     pub width: Option<usize>,
-    /// Characters in a line of prose; `None` where lines are for programs to search.
+    /// Characters in a line of prose; `None` to keep lines searchable for programs.
     pub prose: Option<usize>,
 }
 
-/// The columns of the operations table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Columns {
-    /// Those that matter most, as many as fit into [`Style::width`].
+    /// The most important ones that fit into [`Style::width`].
     #[default]
     Fitting,
     /// The whole table.
     All,
-    /// These, in this order.
     Listed(Vec<OperationColumn>),
 }
 
-/// Returns columns that say what a row is, and those beside them.
+/// Returns key columns followed by figure columns.
 pub(crate) fn beside_columns(keys: &[&str], figures: Vec<grid::Column>) -> Vec<grid::Column> {
     keys.iter().map(|key| grid::Column::left(key)).chain(figures).collect()
 }
 
-/// The record as indented JSON, with a newline at the end.
+/// Renders the record as indented JSON with a final newline.
 ///
 /// # Errors
 ///
-/// [`ReportError::Json`] when a number of the record is not finite.
+/// Returns [`ReportError::Json`] if a number of the record is not finite.
 pub fn json(run: &Run) -> Result<String, ReportError> {
     Ok(to_json(run)?)
 }
