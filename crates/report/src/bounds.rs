@@ -1,23 +1,23 @@
-//! Which figures of a run are exact, and which are the least that they can be.
+//! Separates exact figures of a run from lower bounds.
 
 use crate::text::number::{DASH, counted};
 use overhead_model::Run;
 use overhead_model::record::{Source, TcpTotals};
 
-/// Which byte figures are lower bounds: frames were lost, their ends were cut off, or one direction was not captured.
+/// Lower bounds among byte figures: frames were lost or truncated, or one direction was not captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LowerBounds {
-    /// Bytes on the wire: frames are missing from the capture.
+    /// Bytes on the wire: the capture lacks frames.
     wire: bool,
-    /// Accounts of the payload but `unknown`: what was cut off or lost is not in them.
+    /// Payload accounts except `unknown`: they exclude truncated or lost bytes.
     payload: bool,
 }
 
-/// Stands before a figure that is a lower bound.
+/// Marks a figure as a lower bound.
 pub(crate) const AT_LEAST: char = '≥';
 
 impl LowerBounds {
-    /// Those of a run.
+    /// Returns the lower bounds of a run.
     pub(crate) fn of(run: &Run) -> Self {
         let dropped = run.source.kernel_drops.value().is_some_and(|frames| *frames > 0);
         let one_way = run.tcp.request_only > 0 || run.tcp.response_only > 0;
@@ -25,32 +25,30 @@ impl LowerBounds {
         Self { wire: lost, payload: lost || run.source.truncated_frames > 0 }
     }
 
-    /// Returns which figures are lower bounds where two runs are added up.
+    /// Returns the lower bounds for the sum of two runs.
     pub(crate) const fn or(self, other: Self) -> Self {
         Self { wire: self.wire || other.wire, payload: self.payload || other.payload }
     }
 
-    /// Returns whether any figure is one.
+    /// Returns whether any figure is a lower bound.
     pub(crate) const fn any(self) -> bool {
         self.wire || self.payload
     }
 
-    /// Returns whether bytes on the wire are.
     pub(crate) const fn is_wire(self) -> bool {
         self.wire
     }
 
-    /// Returns whether the accounts of the payload are.
     pub(crate) const fn is_payload(self) -> bool {
         self.payload
     }
 
-    /// Returns a figure of bytes on the wire, marked where it is a lower bound.
+    /// Marks a wire byte figure if it is a lower bound.
     pub(crate) fn wire(self, figure: String) -> String {
         marked(self.wire, figure)
     }
 
-    /// Returns a figure of accounts of the payload, likewise.
+    /// Marks a payload account figure if it is a lower bound.
     pub(crate) fn payload(self, figure: String) -> String {
         marked(self.payload, figure)
     }
@@ -63,7 +61,7 @@ fn marked(bound: bool, mut figure: String) -> String {
     figure
 }
 
-/// Returns what a capture lost, a phrase for each kind of loss, as the record has it in `lower_bounds`.
+/// Returns a phrase for each kind of capture loss, as in the record's `lower_bounds`.
 pub(crate) fn losses(source: &Source, tcp: &TcpTotals) -> Vec<String> {
     let dropped = source.kernel_drops.value().copied().unwrap_or_default();
     let losses = [
@@ -78,7 +76,7 @@ pub(crate) fn losses(source: &Source, tcp: &TcpTotals) -> Vec<String> {
     lost.map(|(count, noun, how)| format!("{} {how}", counted(count, noun))).collect()
 }
 
-/// Why byte figures of a run are lower bounds, in a sentence; `None` where they are exact.
+/// Returns a sentence that explains why byte figures are lower bounds, or `None` if they are exact.
 pub(crate) fn lower_bounds(run: &Run) -> Option<String> {
     let bounds = LowerBounds::of(run);
     let reasons = losses(&run.source, &run.tcp);

@@ -1,4 +1,4 @@
-//! Latencies of runs in lines: by percentile, and as the share of operations that took no longer.
+//! Line charts of latencies: by percentile, and cumulative.
 
 use crate::figure::LineFigure;
 use crate::run::NamedRun;
@@ -6,19 +6,19 @@ use crate::summary::{noteworthy, workload};
 use crate::text::distribution::{self, bounds, count_within};
 use overhead_model::record::{Latency, OperationRow, Within};
 
-/// Lines that a figure has room for: as many as there are colours.
+/// Maximum lines in a figure: one per colour.
 const LINES: usize = 8;
 
-/// Lengths of time that are named below a figure.
+/// Maximum time limits labelled below a figure.
 const BOUNDS: usize = 24;
 
-/// Names of all figures of latencies that a report may have.
+/// Names of all possible latency figures of a report.
 pub(crate) const NAMES: [&str; 2] = ["latency", "distribution"];
 
-/// Name, least number of operations, and where it is read.
+/// Name, minimum operation count and accessor.
 type Percentile = (&'static str, u64, fn(&Latency) -> u64);
 
-/// Percentiles, and the least number of operations at which each is another than the largest.
+/// Percentiles, with the operation count from which each can differ from the maximum.
 const PERCENTILES: [Percentile; 6] = [
     ("50%", 2, |latency| latency.p50),
     ("90%", 10, |latency| latency.p90),
@@ -28,20 +28,19 @@ const PERCENTILES: [Percentile; 6] = [
     ("all", 1, |latency| latency.max),
 ];
 
-/// Where a latency begins and ends.
+/// Start and end of a latency.
 pub(crate) const MEASURED: &str = "from the frame with the first byte of the request to the frame with the last byte of the response, at the \
 capture point, not the client's";
 
-/// Returns the figures of latencies, those left out that there is nothing to draw in.
+/// Returns the latency figures, without empty ones.
 pub(crate) fn figures(runs: &[NamedRun]) -> Vec<(&'static str, LineFigure)> {
     let all = [by_percentile(runs), shares(runs)];
     NAMES.into_iter().zip(all).filter(|(_, figure)| !figure.lines.is_empty()).collect()
 }
 
-/// Returns the operations of the workload that are drawn, the largest of each run before the second of any, and how many more there
-/// are.
+/// Returns the workload operations to draw (the largest of each run before the second of any) and the number of others.
 fn drawn(runs: &[NamedRun], has: impl Fn(&OperationRow) -> bool) -> (Vec<(String, &OperationRow)>, usize) {
-    // What a benchmark asks once at its start is not what it measures.
+    // A benchmark's initial queries are not its subject.
     let of_run = |named| noteworthy(&workload(named), usize::MAX).into_iter().filter(|row| has(row)).collect();
     let rows: Vec<Vec<&OperationRow>> = runs.iter().map(|named| of_run(&named.run)).collect();
     let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -74,7 +73,7 @@ fn more(left_out: usize) -> String {
 
 fn by_percentile(runs: &[NamedRun]) -> LineFigure {
     let (rows, left_out) = drawn(runs, |row| row.latency_ns.or_empty().count > 0 && row.latency_ns.or_empty().max > 0);
-    // Percentiles that none of them has take no place.
+    // Omit percentiles that no row has.
     let most = rows.iter().map(|(_, row)| row.latency_ns.or_empty().count).max().unwrap_or(0);
     let places: Vec<Percentile> = PERCENTILES.into_iter().filter(|(_, least, _)| most >= *least).collect();
     let values = |latency: &Latency| -> Vec<Option<f64>> {

@@ -1,4 +1,4 @@
-//! One row of the aggregate: what its statements share.
+//! A row of the aggregate: data common to its statements.
 
 use super::distribution::Values;
 use super::statement::{Alike, Statement, Sums, latency_of};
@@ -8,18 +8,17 @@ use overhead_model::record::{Distribution, OperationRow, SideRow, StatementRow};
 use overhead_model::{Class, Measured, OTHER, Protocol, RowKey, SideTotals};
 use std::cmp::Reverse;
 
-/// The operations of a kind: how their sizes are distributed. What adds up is kept by their statements.
+/// Operations of a kind and their size distributions. Its statements hold the additive figures.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub key: OwnedRowKey,
     sizes: [Sizes; 2],
-    /// Places of its statements.
     pub statements: Vec<u32>,
-    /// The place of the one that takes in what is not told apart, where there is one.
+    /// Place of the statement that collects undifferentiated operations, if any.
     pub other: Option<u32>,
 }
 
-/// An owned [`RowKey`] without a statement, in the order in which rows are kept when there are too many.
+/// An owned [`RowKey`] without a statement, ordered by priority if there are too many rows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OwnedRowKey {
     pub class: Class,
@@ -28,7 +27,7 @@ pub(super) struct OwnedRowKey {
     pub via: &'static str,
 }
 
-/// Bytes of one direction of operations.
+/// Bytes in one direction of operations.
 #[derive(Clone, Debug, Default)]
 struct Sizes {
     wire: Values,
@@ -50,10 +49,10 @@ impl OwnedRowKey {
         RowKey { protocol: self.protocol, class: self.class, name: &self.name, via: self.via, statement }
     }
 
-    /// Returns whether it is this one's, whatever the statement.
+    /// Returns whether a key belongs to this row, whatever its statement.
     #[inline]
     pub fn is(&self, key: RowKey<'_>) -> bool {
-        // A way of sending is nearly always the same text in the same place.
+        // Equal ways of sending nearly always share one static text.
         let is_via = std::ptr::eq(self.via, key.via) || self.via == key.via;
         is_via && self.protocol == key.protocol && self.class == key.class && *self.name == *key.name
     }
@@ -68,7 +67,6 @@ impl Row {
         Self { key, sizes: <[Sizes; 2]>::default(), statements: Vec::new(), other: None }
     }
 
-    /// Takes the sizes of operations in.
     pub fn add_sizes(&mut self, alike: &Alike) {
         if alike.times > 0 {
             for (sizes, SideTotals { amounts, .. }) in self.sizes.iter_mut().zip(&alike.sides) {
@@ -78,7 +76,7 @@ impl Row {
         }
     }
 
-    /// Takes the sizes in that another one has taken in.
+    /// Adds the sizes that another row has received.
     pub fn merge_sizes(&mut self, other: &Self) {
         for (mine, theirs) in self.sizes.iter_mut().zip(&other.sizes) {
             mine.wire.merge(&theirs.wire);
@@ -86,8 +84,7 @@ impl Row {
         }
     }
 
-    /// Returns the row of the record, with the statements that are its own, and with how many operations took how long where
-    /// that was asked for.
+    /// Returns the row of the record with its own statements and, on request, its latency distribution.
     pub fn to_record(&self, statements: &[&Statement], distributions: bool) -> OperationRow {
         let mut whole = self.clone();
         let (mut sums, mut latency) = (Sums::default(), Values::default());
@@ -96,7 +93,7 @@ impl Row {
             sums.merge(&statement.sums(self.key.class));
             latency.merge(statement.latency());
         }
-        // What was answered, or acknowledged, touches a frame.
+        // An answered or acknowledged message touches a frame.
         let [request, response] = &sums.sides;
         let unseen = sums.unanswered > 0 && *response == SideTotals::default();
         let samples = sums.count + sums.unsolicited;
@@ -125,7 +122,7 @@ impl Row {
         }
     }
 
-    /// Returns the statements of the record: the largest, and what the others come to. None where no operation has one.
+    /// Returns the record's statements: the largest and a sum of the rest, or nothing if no operation has one.
     fn statements_of(&self, statements: &[&Statement]) -> Vec<StatementRow> {
         if statements.iter().all(|statement| statement.text.is_empty()) {
             return Vec::new();
@@ -152,7 +149,7 @@ impl Row {
     }
 }
 
-/// What stands in place of the statement of operations without one, in a row where others have one.
+/// Placeholder for operations without a statement in a row that has statements.
 const NONE: &str = "(none)";
 
 impl Sizes {

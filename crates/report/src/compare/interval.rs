@@ -1,24 +1,24 @@
-//! Whether a difference between repeated runs can be told from chance.
+//! Tests whether a difference between repeated runs could be chance.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// How often an interval made like this one holds the true difference.
+/// Probability that such an interval contains the true difference.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A figure of repeated runs, the run as the unit.
+/// A figure of repeated runs, with the run as the unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Repeated {
     /// The figure of each run, by subject.
     pub runs: [Vec<f64>; 2],
     /// 95% confidence interval of the difference of the means, the second's minus the first's (Welch's, for unequal variances).
     pub interval: [f64; 2],
-    /// Whether the interval leaves out 0; otherwise no difference is shown.
+    /// Whether the interval excludes 0; otherwise it shows no difference.
     pub shown: bool,
 }
 
 impl Repeated {
-    /// Returns what the runs of two subjects show; `None` where one has fewer than two.
+    /// Compares the runs of two subjects; returns `None` if either has fewer than two.
     pub fn of(runs: [Vec<f64>; 2]) -> Option<Self> {
         let [first, second] = [IntervalSample::of(&runs[0])?, IntervalSample::of(&runs[1])?];
         let difference = second.mean - first.mean;
@@ -29,7 +29,7 @@ impl Repeated {
     }
 }
 
-/// Mean of the runs, and the squared standard error of it.
+/// Mean of the runs and its squared standard error.
 struct IntervalSample {
     mean: f64,
     error: f64,
@@ -47,12 +47,12 @@ impl IntervalSample {
     }
 }
 
-/// Returns the arithmetic mean; `None` without values.
+/// Returns the arithmetic mean, or `None` without values.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Returns half the width of the interval. Runs that do not vary at all leave nothing to chance.
+/// Returns half the width of the interval. Identical runs leave nothing to chance.
 fn margin(first: &IntervalSample, second: &IntervalSample) -> Option<f64> {
     let error = first.error + second.error;
     if error <= 0.0 {
@@ -68,7 +68,7 @@ fn margin(first: &IntervalSample, second: &IntervalSample) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Five runs each, with a variance of 2.5: a standard error of 1, 8 degrees of freedom, and so the 2.306004 of the tables of
+    /// Five runs each with variance 2.5: standard error 1, 8 degrees of freedom, so Student's t is 2.306004.
     /// Student's t.
     #[test]
     fn the_interval_is_that_of_welch() {
@@ -79,7 +79,7 @@ mod tests {
         assert!(repeated.shown);
     }
 
-    /// Variances of 2.5 and 10: the degrees of freedom are 5.88, between those of one sample and of both.
+    /// Variances of 2.5 and 10: 5.88 degrees of freedom, between the value for one sample and for both.
     #[test]
     fn unequal_variances_widen_it() {
         let (first, second) = ([100.0, 102.0, 98.0, 101.0, 99.0], [110.0, 114.0, 106.0, 112.0, 108.0]);

@@ -1,4 +1,4 @@
-//! Which operations of one subject stand against which of the other: those that are the same, whichever way they were sent.
+//! Pairs equivalent operations of two subjects, whichever way they were sent.
 
 use super::shape::shape;
 use crate::group::RunGroup;
@@ -8,13 +8,13 @@ use overhead_model::record::OperationRow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What each protocol calls reading by a key, and what it calls writing.
+/// Each protocol's names for reading and writing by key.
 const ALIKE: [&[&str]; 3] = [&["GET", "SELECT", "find"], &["SET", "INSERT", "insert"], &["SET", "UPDATE", "update"]];
 
-/// One way of sending is a stray beside another that was used this many times as often.
+/// A way of sending is a stray if another was used this many times as often.
 const STRAY: u64 = 10;
 
-/// Returns what an operation does, as far as protocols have it in common; else its name.
+/// Returns the operation's protocol-independent kind if there is one, or its name.
 pub(crate) fn kind(row: &OperationRow) -> &str {
     let alike = ALIKE.iter().find(|names| names.contains(&&*row.name));
     alike.and_then(|names| names.first()).map_or(&row.name, |name| *name)
@@ -23,9 +23,9 @@ pub(crate) fn kind(row: &OperationRow) -> &str {
 pub(crate) type Pairs = Vec<[OperationSum; 2]>;
 pub(crate) type Rest = [Vec<OperationSum>; 2];
 
-/// Pairs operations of the same protocol, class and name, and of the same statement where both subjects have some in common,
-/// across the ways of sending; then, of the workload, those that do the same in two protocols, a `GET` and a `SELECT`, those
-/// of most bytes first; then what is left, where it is one operation of each. The others have no partner.
+/// Pairs operations in three steps. First: equal protocol, class and name (and statement, if the subjects have any in common),
+/// across ways of sending. Second: equivalent workload operations of two protocols, such as `GET` and `SELECT`, most bytes
+/// first. Third: the rest, if each has one operation left. The others have no partner.
 pub(crate) fn pairs(first: &RunGroup, second: &RunGroup, grain: Grain) -> (Pairs, Rest) {
     let mut pairs = Vec::new();
     let mut rest = Rest::default();
@@ -60,14 +60,13 @@ pub(crate) fn pairs(first: &RunGroup, second: &RunGroup, grain: Grain) -> (Pairs
     (pairs, rest)
 }
 
-/// Operations of one name: all that were sent in one way, and the statements among them.
+/// Operations of one name: sums by way of sending, and their statements.
 #[derive(Default)]
 struct NameSums {
     ways: Vec<OperationSum>,
     statements: Vec<OperationSum>,
 }
 
-/// What a name is told apart by.
 type NameKey = (String, Class, String);
 
 fn names(group: &RunGroup) -> BTreeMap<NameKey, NameSums> {
@@ -82,8 +81,7 @@ fn names(group: &RunGroup) -> BTreeMap<NameKey, NameSums> {
     names
 }
 
-/// Pairs the statements that both have, whatever their placeholders look like; all operations of the name where they have
-/// none in common.
+/// Pairs statements that both have, ignoring placeholder syntax, or all operations of the name if they have none in common.
 fn of_one_name(first: NameSums, second: NameSums) -> (Pairs, Rest) {
     let shapes = |sums: Vec<OperationSum>| {
         let mut shapes: BTreeMap<String, Vec<OperationSum>> = BTreeMap::new();
@@ -109,8 +107,7 @@ fn of_one_name(first: NameSums, second: NameSums) -> (Pairs, Rest) {
     (pairs, rest)
 }
 
-/// Pairs what is the same but for the way of sending: equal ways, unless one of them is a stray; then those of most
-/// operations with each other.
+/// Pairs sums that differ only in the way of sending: first equal ways, unless one is a stray, then by operation count.
 fn by_way(first: Vec<OperationSum>, second: Vec<OperationSum>) -> (Pairs, Rest) {
     let most = [&first, &second].map(|sums| sums.iter().map(|sum| sum.count).max().unwrap_or(0));
     let mut rest = [first, second];
@@ -132,7 +129,7 @@ fn by_way(first: Vec<OperationSum>, second: Vec<OperationSum>) -> (Pairs, Rest) 
     (pairs, rest)
 }
 
-/// Moves workload operations that fit from the rest to the pairs.
+/// Moves matching workload operations from the rest to the pairs.
 fn take(rest: &mut Rest, pairs: &mut Pairs, fits: impl Fn(&SumKey, &SumKey) -> bool) {
     let is_workload = |sum: &OperationSum| sum.key.class == Class::Workload;
     let [firsts, seconds] = rest;

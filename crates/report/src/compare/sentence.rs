@@ -1,17 +1,17 @@
-//! What sets two kinds of operations apart, in a sentence.
+//! Describes the difference between two kinds of operations in a sentence.
 
 use super::{AccountDifference, FieldDifference, KindPair};
 use crate::text::number::decimal;
 use overhead_model::{Account, Side};
 
-/// Bytes per operation below which a difference is not worth a word: it rounds to nothing.
+/// Bytes per operation below which a difference rounds to nothing and gets no mention.
 pub(super) const VISIBLE: f64 = 0.05;
-/// Part of a direction's difference that its accounts and fields are named for.
+/// Share of a direction's difference that the named accounts and fields must cover.
 const TOLD: f64 = 0.9;
-/// Fields that are named one by one; of more, what their names have in common.
+/// Maximum fields named one by one; for more, the sentence gives their common group.
 const FIELDS: usize = 2;
 
-/// Returns `request alike; response 43 B smaller (−14.2%): schema −33, framing −10 (rows.metadata.column)`.
+/// Returns text such as `request alike; response 43 B smaller (−14.2%): schema −33, framing −10 (rows.metadata.column)`.
 pub(super) fn of(pair: &KindPair) -> String {
     let [request, response] = Side::BOTH.map(|side| Direction::of(pair, side));
     match (request.is_alike(), response.is_alike()) {
@@ -31,10 +31,9 @@ pub(super) fn of(pair: &KindPair) -> String {
     }
 }
 
-/// One direction of a pair.
 struct Direction<'a> {
     side: Side,
-    /// On the wire, by subject.
+    /// Bytes on the wire, by subject.
     bytes: [f64; 2],
     accounts: Vec<&'a AccountDifference>,
     fields: Vec<&'a FieldDifference>,
@@ -52,7 +51,7 @@ impl<'a> Direction<'a> {
         self.bytes[1] - self.bytes[0]
     }
 
-    /// Returns whether neither the sum nor any account differs: what one lost another may have gained.
+    /// Returns whether both the sum and all accounts are equal: one account's loss can hide another's gain.
     fn is_alike(&self) -> bool {
         self.accounts.is_empty() && !is_visible(self.difference())
     }
@@ -70,7 +69,7 @@ impl<'a> Direction<'a> {
         if causes.is_empty() { how } else { format!("{how}: {causes}{}", self.names()) }
     }
 
-    /// Returns `schema −33, framing −10`: the headers of frames are one cause.
+    /// Returns causes such as `schema −33, framing −10`; frame headers count as one.
     fn causes(&self) -> String {
         let is_header = |account: Account| matches!(account, Account::Link | Account::Ip | Account::Tcp);
         let headers: f64 =
@@ -89,14 +88,14 @@ impl<'a> Direction<'a> {
             more
         };
         let main = causes.iter().take_while(is_main).count();
-        // Where one is left it is named too, so that they come to the difference.
+        // Also name the cause if only one is left, so that they add up to the difference.
         let named = if main + 1 == causes.len() { causes.len() } else { main };
         let text = |(name, by): &(&str, f64)| format!("{name} {}", signed_whole(*by));
         let text = causes.iter().take(named).map(text).collect::<Vec<_>>().join(", ");
         if named < causes.len() { text + ", …" } else { text }
     }
 
-    /// Returns the fields that make most of it, or what their names have in common: ` (rows.metadata.column)`.
+    /// Returns the main fields, or their common group, such as ` (rows.metadata.column)`.
     fn names(&self) -> String {
         let mut fields = self.fields.clone();
         fields.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
@@ -121,7 +120,7 @@ impl<'a> Direction<'a> {
     }
 }
 
-/// Returns the group that all these fields lie in, however deep.
+/// Returns the deepest group common to all these fields.
 fn common_group<'a>(names: &[&'a str]) -> Option<&'a str> {
     let mut group = names.first()?.rsplit_once('.')?.0;
     loop {
@@ -137,7 +136,7 @@ fn is_visible(bytes: f64) -> bool {
     bytes.abs() >= VISIBLE
 }
 
-/// Whole bytes as such, means of mixed sizes with a digit.
+/// Formats whole bytes without a decimal digit, and mixed means with one.
 fn whole(bytes: f64) -> String {
     crate::text::number::bytes_label(bytes)
 }
@@ -146,7 +145,7 @@ fn signed_whole(bytes: f64) -> String {
     format!("{}{}", if bytes < 0.0 { '−' } else { '+' }, whole(bytes.abs()))
 }
 
-/// Returns the difference in percent of the first; `None` where that is nothing.
+/// Returns the difference in percent of the first, or `None` if the first is zero.
 fn percent([first, second]: [f64; 2]) -> Option<String> {
     let percent = (second - first) / first * 100.0;
     let sign = if percent < 0.0 { '−' } else { '+' };

@@ -1,4 +1,4 @@
-//! System calls, time on a CPU and their like, per workload operation of each subject.
+//! System calls, CPU time and similar figures per workload operation of each subject.
 
 use super::interval::{Repeated, mean};
 use crate::group::RunGroup;
@@ -8,7 +8,7 @@ use overhead_model::record::{Measured, Role};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// System calls that are rarer than this per operation, in all runs, are in the sum only.
+/// Calls per operation below which, in all runs, a system call appears only in the sum.
 const RARE: f64 = 0.005;
 
 /// A figure of one role.
@@ -16,18 +16,17 @@ const RARE: f64 = 0.005;
 pub struct WorkDifference {
     /// `server` or `client`.
     pub role: &'static str,
-    /// What it is, with its unit.
+    /// Name of the figure, with its unit.
     pub figure: String,
-    /// Per operation, by subject, the mean of its runs; or the reason why it is absent.
+    /// Mean of the runs per operation, by subject, or the reason for its absence.
     pub per_operation: [Measured<f64>; 2],
-    /// The second minus the first; absent where one of them is.
+    /// The second minus the first; absent if either is absent.
     pub difference: Option<f64>,
-    /// What the runs show, where both subjects have several.
+    /// Evidence from repeated runs, if both subjects have several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeated: Option<Repeated>,
 }
 
-/// Returns all figures of server and client.
 pub(super) fn differences(first: &RunGroup, second: &RunGroup) -> Vec<WorkDifference> {
     RoleName::BOTH.into_iter().flat_map(|role| of_role(role, [first, second])).collect()
 }
@@ -57,7 +56,7 @@ fn of_role(name: RoleName, groups: [&RunGroup; 2]) -> Vec<WorkDifference> {
             Ok(total) => measured(per_operation(total, workload_count(run))),
             Err(reason) => Measured::unavailable(reason),
         });
-        // Of the units that cycles come in, those that no run has are left out.
+        // Omit cycle units that no run has.
         if !figure.starts_with("cycles") || row.per_operation.iter().any(|figure| figure.value().is_some()) {
             rows.push(row);
         }
@@ -65,12 +64,12 @@ fn of_role(name: RoleName, groups: [&RunGroup; 2]) -> Vec<WorkDifference> {
     rows
 }
 
-/// Returns the system calls of a role per workload operation of a run.
+/// Returns a role's system calls per workload operation of a run.
 pub(crate) fn system_calls(name: RoleName, run: &Run) -> Measured<f64> {
     of_run(name, run, syscalls_per_operation)
 }
 
-/// Returns the CPU cycles of a role per workload operation of a run, and the unit that they are in.
+/// Returns a role's CPU cycles per workload operation of a run, with their unit.
 pub(crate) fn cycles(name: RoleName, run: &Run) -> Result<(CpuUnit, f64), &str> {
     let role = name.of(run)?;
     let source = match CpuUnit::Hardware.of(role) {
@@ -92,7 +91,7 @@ fn measured(figure: Option<f64>) -> Measured<f64> {
     figure.map_or_else(|| Measured::unavailable("no workload operations"), Measured::Value)
 }
 
-/// Names of the calls worth a line, most frequent first.
+/// Returns the names of notable calls, most frequent first.
 fn frequent_calls(name: RoleName, groups: [&RunGroup; 2]) -> Vec<String> {
     let runs = || groups.into_iter().flat_map(|group| &group.runs).map(|named| &named.run);
     let most = |call: &str| {

@@ -1,14 +1,14 @@
-//! The one typeface of all figures, embedded: figures need no font of the system and look the same everywhere.
+//! The embedded typeface of all figures: they need no system font and look the same everywhere.
 //!
-//! Inter, subset to Latin-1, some punctuation and `≥`, without kerning and with figures of equal width, so that adding up
-//! advances is exact for every renderer. Licence and making are in `assets/inter`.
+//! Inter, subset to Latin-1, some punctuation and `≥`, without kerning and with tabular figures, so that sums of advances are
+//! exact in every renderer. `assets/inter` has the licence and build steps.
 
 use crate::error::ReportError;
 use crate::text::clean;
 use ab_glyph::{Font as _, FontRef, GlyphId, OutlinedGlyph, PxScale, point};
 use std::sync::LazyLock;
 
-/// Name under which SVG text asks for the embedded font.
+/// Family name of the embedded font in SVG.
 pub(crate) const FAMILY: &str = "Overhead Inter";
 
 const REGULAR_TTF: &[u8] = include_bytes!("../../assets/inter/Inter-Regular.subset.ttf");
@@ -17,13 +17,12 @@ const BOLD_TTF: &[u8] = include_bytes!("../../assets/inter/Inter-SemiBold.subset
 static REGULAR: LazyLock<Option<FontRef<'static>>> = LazyLock::new(|| FontRef::try_from_slice(REGULAR_TTF).ok());
 static BOLD: LazyLock<Option<FontRef<'static>>> = LazyLock::new(|| FontRef::try_from_slice(BOLD_TTF).ok());
 
-/// Drawn in place of a character that the subset does not have.
+/// Replaces characters that the subset lacks.
 const SUBSTITUTE: char = '?';
 
-/// Advance of a character in em where there is no font at all; then nothing is drawn either.
+/// Advance of a character in em without a font, which draws nothing.
 const ADVANCE_WITHOUT_FONT: f64 = 0.6;
 
-/// Weight of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
     Regular,
@@ -33,7 +32,6 @@ pub(crate) enum Weight {
 impl Weight {
     pub(crate) const ALL: [Self; 2] = [Self::Regular, Self::Bold];
 
-    /// Returns the font file.
     pub(crate) const fn ttf(self) -> &'static [u8] {
         match self {
             Self::Regular => REGULAR_TTF,
@@ -48,19 +46,19 @@ impl Weight {
         }
     }
 
-    /// Width of `text` in units of one em at `size` units per em.
+    /// Returns the width of `text` in units of one em at `size` units per em.
     pub(crate) fn width(self, text: &str, size: f64) -> f64 {
         let advance = |c| self.font().map_or(ADVANCE_WITHOUT_FONT, |font| advance_em(font, font.glyph_id(c)));
         text.chars().map(advance).sum::<f64>() * size
     }
 
-    /// `text` in characters that steer nothing and that the font has.
+    /// Escapes control characters in `text` and replaces characters that the font lacks.
     pub(crate) fn supported(self, text: &str) -> String {
         let has = |c| self.font().is_some_and(|font| font.glyph_id(c) != GlyphId(0));
         clean(text).chars().map(|c| if has(c) { c } else { SUBSTITUTE }).collect()
     }
 
-    /// `text` cut so that it is no wider than `width`, with an ellipsis where something is missing.
+    /// Cuts `text` to `width`, with an ellipsis if something is missing.
     pub(crate) fn fitted(self, text: &str, size: f64, width: f64) -> String {
         if self.width(text, size) <= width {
             return text.to_owned();
@@ -75,7 +73,7 @@ impl Weight {
         String::new()
     }
 
-    /// Returns the outlines of `text` in pixels, from a start on the base line.
+    /// Returns the outlines of `text` in pixels, from this point on the base line.
     pub(crate) fn outlines(self, text: &str, size: f64, (x, baseline): (f64, f64)) -> Vec<OutlinedGlyph> {
         let Some(font) = self.font() else { return Vec::new() };
         // A font's pixel scale is its height from descent to ascent, not its em.
@@ -100,7 +98,7 @@ fn advance_em(font: &FontRef<'_>, id: GlyphId) -> f64 {
     f64::from(font.h_advance_unscaled(id)) / units_per_em(font)
 }
 
-/// Fails when the embedded fonts do not parse, which a test rules out.
+/// Returns an error if the embedded fonts do not parse, which a test rules out.
 pub(crate) fn check() -> Result<(), ReportError> {
     if Weight::ALL.iter().all(|weight| weight.font().is_some()) {
         return Ok(());

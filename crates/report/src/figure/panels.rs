@@ -10,16 +10,16 @@ use overhead_model::record::Role;
 use overhead_model::{Account, Amounts};
 use std::collections::BTreeSet;
 
-/// From this many on, a unit a thousand times as large is used.
+/// Values from here on use a unit 1,000 times as large.
 const LARGE: f64 = 10_000.0;
 
-/// Part of the longest bar from which on a system call is drawn by name: less is no wider than the line around it.
+/// Share of the longest bar below which a system call is not drawn by name: it would be no wider than its outline.
 const VISIBLE: f64 = 0.01;
 
-/// Why a row has no bars at all.
+/// Reason for a row without any bars.
 const NO_OPERATIONS: &str = "no workload operations";
 
-/// Bytes per operation, request above response, by account.
+/// Returns bytes per operation by account, request above response.
 pub(crate) fn bytes(drawn: &[Drawn<'_>]) -> Panel {
     let sides = drawn.iter().map(|drawn| {
         let row = drawn.operation.ok_or_else(|| NO_OPERATIONS.to_owned());
@@ -59,7 +59,7 @@ fn part(total: u64, count: u64, color: Rgb) -> Option<BarPart> {
     per_operation(total, count).filter(|value| *value > 0.0).map(|value| BarPart { value, color })
 }
 
-/// Bars of both roles at the first row of each run, nothing at its other rows: counters are those of a whole run.
+/// Places both roles' bars at the first row of each run, because counters cover the whole run.
 fn by_role(drawn: &[Drawn<'_>], bar: impl Fn(&Role, u64) -> Bar) -> Vec<Option<[Bar; 2]>> {
     let of_run = |named: &NamedRun| {
         let count = workload_count(&named.run);
@@ -72,7 +72,7 @@ fn by_role(drawn: &[Drawn<'_>], bar: impl Fn(&Role, u64) -> Bar) -> Vec<Option<[
     drawn.iter().map(|drawn| drawn.first.then(|| of_run(drawn.named))).collect()
 }
 
-/// Returns the roles that were measured, with the operations of their runs.
+/// Returns the measured roles with their runs' operation counts.
 fn measured(runs: &[NamedRun]) -> impl Iterator<Item = (&Role, u64)> {
     runs.iter().flat_map(|named| {
         let count = workload_count(&named.run);
@@ -80,7 +80,7 @@ fn measured(runs: &[NamedRun]) -> impl Iterator<Item = (&Role, u64)> {
     })
 }
 
-/// System calls per operation, server above client, by name: a call has the same colour and place in every figure.
+/// Returns system calls per operation by name, server above client; each call has the same colour and place in all figures.
 pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     let shown = visible(runs);
     let others = measured(runs).any(|(role, _)| role.syscalls.keys().any(|name| !shown.contains(&&**name)));
@@ -105,7 +105,7 @@ pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     }
 }
 
-/// Returns the calls that have a colour and are long enough to be seen in some bar.
+/// Returns the calls that have a colour and are visible in some bar.
 fn visible(runs: &[NamedRun]) -> BTreeSet<&'static str> {
     let per = |role: &Role, count, name: &str| {
         role.syscalls.get(name).and_then(|call| per_operation(call.count, count)).unwrap_or(0.0)
@@ -117,7 +117,7 @@ fn visible(runs: &[NamedRun]) -> BTreeSet<&'static str> {
     names.filter(|name| most(name) > 0.0 && most(name) >= longest * VISIBLE).collect()
 }
 
-/// CPU work per operation, server above client, by mode, in the unit that most of what was measured has in common.
+/// Returns CPU work per operation by mode, server above client, in the most common unit.
 pub(crate) fn cpu(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     let unit = common_unit(runs);
     let largest = measured(runs).filter_map(|(role, count)| {
@@ -141,10 +141,10 @@ pub(crate) fn cpu(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     }
 }
 
-/// Returns the unit that the most roles have; hardware cycles before others where as many have them.
+/// Returns the most common unit; prefers hardware cycles in a tie.
 fn common_unit(runs: &[NamedRun]) -> CpuUnit {
     let having = |unit: &CpuUnit| measured(runs).filter(|(role, _)| unit.of(role).is_ok()).count();
-    // The last of the greatest wins, so the order is turned round.
+    // `max_by_key` returns the last maximum, so reverse the order.
     CpuUnit::ALL.into_iter().rev().max_by_key(having).unwrap_or(CpuUnit::Hardware)
 }
 

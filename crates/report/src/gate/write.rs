@@ -1,4 +1,4 @@
-//! A budget made of runs.
+//! Derives a budget from runs.
 
 use super::Figure;
 use super::budget::version;
@@ -12,17 +12,17 @@ use overhead_model::{Account, Side};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What headers of frames with payload may vary by: TCP may cut otherwise what is written at once, depending on the time.
+/// Tolerance for headers of frames with payload: TCP segmentation depends on timing.
 const HEADERS: &str = "\"5%\"";
-/// What frames may vary by: an acknowledgment has a frame of its own or not, depending on the time, and on a busy machine many have.
+/// Tolerance for frames: separate acknowledgments depend on timing and are common on a busy machine.
 const FRAMES: &str = "\"100%\"";
-/// What system calls may vary by: a busy machine wakes a process more often or less.
+/// Tolerance for system calls: the number of wake-ups depends on machine load.
 const CALLS: &str = "\"10%\"";
-/// What all bytes together may vary by: connecting is shared by as many operations as there are.
+/// Tolerance for all bytes together: the number of operations that share the cost of connecting varies.
 const WHOLE: &str = "\"1%\"";
 
-/// Returns a budget that these runs are within, as TOML: the largest figure of them each, with the accounts and fields that it
-/// was made of. Operations that are negligible have none.
+/// Returns a budget as TOML that covers these runs: the largest of each figure, with its accounts and fields. Omits negligible
+/// operations.
 pub fn budget_of(runs: &[NamedRun], grain: Grain) -> String {
     let sums: Vec<RunSums<'_>> = runs.iter().map(RunSums::of).collect();
     let mut out = header(runs);
@@ -46,7 +46,7 @@ fn header(runs: &[NamedRun]) -> String {
     )
 }
 
-/// All operations together, setting up included, and system calls where all runs have counted them.
+/// Writes limits for all operations, setup included, and for system calls if all runs counted them.
 fn of_runs(sums: &[RunSums<'_>]) -> String {
     let bytes = Side::BOTH.map(|side| (Figure::Payload(side), WHOLE));
     let calls = [Process::Server, Process::Client].map(|process| (Figure::Syscalls(process), CALLS));
@@ -61,7 +61,7 @@ fn of_runs(sums: &[RunSums<'_>]) -> String {
     out
 }
 
-/// What all operations together were made of: means of the runs.
+/// Writes the mean composition of all operations.
 fn all_made_of(sums: &[RunSums<'_>]) -> String {
     let (mut accounts, mut operations) = (BTreeMap::new(), BTreeMap::new());
     for side in Side::BOTH {
@@ -86,7 +86,7 @@ fn all_made_of(sums: &[RunSums<'_>]) -> String {
     out
 }
 
-/// Operations of all runs, each with what the runs have of it.
+/// Groups operations of all runs, with each run's part.
 fn operations(sums: &[RunSums<'_>], grain: Grain) -> Vec<Vec<OperationSum>> {
     let mut found: Vec<Vec<OperationSum>> = Vec::new();
     for run in sums {
@@ -127,7 +127,7 @@ fn of_operation(runs: &[OperationSum]) -> String {
     out
 }
 
-/// What the bytes were made of, over all runs.
+/// Writes the composition of the bytes over all runs.
 fn made_of(runs: &[OperationSum]) -> String {
     let Some((first, others)) = runs.split_first() else { return String::new() };
     let mut all = first.clone();
@@ -164,12 +164,12 @@ fn largest(values: &[f64]) -> Option<f64> {
     values.iter().copied().max_by(f64::total_cmp)
 }
 
-/// Returns a number that reads back as the same one.
+/// Formats a number that reads back unchanged.
 fn number(value: f64) -> String {
     format!("{value:?}")
 }
 
-/// Returns a key of TOML: a string of one line without a harmful character.
+/// Formats a TOML key: a single-line string without harmful characters.
 fn key(value: &str) -> String {
     let mut out = String::from("\"");
     for character in value.chars() {
@@ -182,7 +182,6 @@ fn key(value: &str) -> String {
     out + "\""
 }
 
-/// Returns a string of TOML.
 fn text(value: &str) -> String {
     if value.contains(is_harmful) { key(value) } else { toml::Value::String(value.to_owned()).to_string() }
 }

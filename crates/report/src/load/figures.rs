@@ -1,4 +1,4 @@
-//! A load in lines: rates against what varies, and latencies by percentile.
+//! Charts of a load: rates against the varied setting, and latencies by percentile.
 
 use super::tables::label;
 use crate::figure::{DotFigure, DotRow, LineFigure, Plot};
@@ -8,19 +8,19 @@ use overhead_model::Spread;
 use overhead_model::load::{Load, LoadResult};
 use std::collections::BTreeSet;
 
-/// Lines that a figure has room for: as many as there are colours.
+/// Maximum lines in a figure: one per colour.
 const LINES: usize = 8;
 
-/// Names of all figures that a load may have.
+/// Names of all possible figures of a load.
 pub(super) const NAMES: [&str; 2] = ["rate", "latency"];
 
-/// Returns the figures of a load, those left out that nothing was measured of.
+/// Returns the figures of a load that have measurements.
 pub(super) fn figures(load: &Load) -> Vec<(&'static str, Plot)> {
     let latency = Some(latency(load)).filter(|figure| !figure.lines.is_empty()).map(Plot::Lines);
     NAMES.into_iter().zip([rate(load), latency]).filter_map(|(name, plot)| Some((name, plot?))).collect()
 }
 
-/// Returns operations per second: lines where one thing varies, else ranges below each other.
+/// Draws operations per second: lines if one setting varies, otherwise ranges.
 fn rate(load: &Load) -> Option<Plot> {
     let places: BTreeSet<Setting> = load.results.iter().map(setting).collect();
     let pipelines: BTreeSet<u32> = places.iter().map(|(_, pipeline)| *pipeline).collect();
@@ -31,12 +31,12 @@ fn rate(load: &Load) -> Option<Plot> {
     Some(rate_ranges(load)).filter(|figure| !figure.rows.is_empty()).map(Plot::Dots)
 }
 
-/// Returns the rates of a result's complete runs, in their order.
+/// Returns the rates of a result's complete runs, in order.
 fn rates(result: &LoadResult) -> Vec<f64> {
     result.runs.iter().filter(|run| run.partial.is_none() && run.operations > 0).map(|run| run.per_second).collect()
 }
 
-/// A row for each result, with a point for each of its runs.
+/// Draws a row for each result, with a point for each run.
 fn rate_ranges(load: &Load) -> DotFigure {
     let row = |result: &LoadResult| {
         let rates = rates(result);
@@ -61,7 +61,6 @@ fn rate_ranges(load: &Load) -> DotFigure {
     let ends = |row: &DotRow| [row.line.0, row.line.1];
     let least = rows.iter().flat_map(ends).fold(f64::INFINITY, f64::min);
     let most = rows.iter().flat_map(ends).fold(0.0, f64::max);
-    // Values that span decades.
     let logarithmic = least > 0.0 && most / least > 20.0;
     DotFigure {
         title: "Operations per second".to_owned(),
@@ -88,14 +87,14 @@ fn note(load: &Load, left_out: usize) -> String {
     format!("by {} {}, as the client saw it.{left_out}", load.driver.name, load.driver.version)
 }
 
-/// What a result was measured with, beside its operation.
+/// Settings of a result apart from its operation.
 type Setting = (u32, u32);
 
 fn setting(result: &LoadResult) -> Setting {
     (result.clients, result.pipeline)
 }
 
-/// Operations per second: a place for each number of clients, a line for each operation.
+/// Draws operations per second by number of clients, one line per operation.
 fn rate_by_clients(load: &Load, places: &BTreeSet<Setting>) -> LineFigure {
     let mut operations: Vec<&str> = Vec::new();
     for result in &load.results {
@@ -135,7 +134,7 @@ fn rate_by_clients(load: &Load, places: &BTreeSet<Setting>) -> LineFigure {
     }
 }
 
-/// Latencies of the median run of each result, by percentile.
+/// Draws the latencies of each result's median run by percentile.
 fn latency(load: &Load) -> LineFigure {
     let lines: Vec<(String, Vec<Option<f64>>)> = load
         .results

@@ -1,4 +1,4 @@
-//! What was measured, and what came of it, in three sentences.
+//! Summarises the measurement and its result in three sentences.
 
 use super::runs::without_counters;
 use crate::bounds::LowerBounds;
@@ -12,13 +12,12 @@ use overhead_model::record::{OperationRow, SourceKind};
 use overhead_model::{Account, Run};
 use std::collections::BTreeSet;
 
-/// Names of runs and operations that a sentence lists.
+/// Maximum run and operation names listed in a sentence.
 const LISTED: usize = 4;
 
-/// Times of single runs that differ by less than this factor are not called different: runs of one thing do, too.
+/// Factor below which times of single runs do not count as different: repeated runs vary as much.
 const CLOSE: f64 = 1.25;
 
-/// Returns the sentences about these runs.
 pub(super) fn sentences(runs: &[NamedRun]) -> Vec<String> {
     match runs {
         [one] => vec![Some(subject(one)), largest(&one.run), work(&one.run)].into_iter().flatten().collect(),
@@ -26,7 +25,7 @@ pub(super) fn sentences(runs: &[NamedRun]) -> Vec<String> {
     }
 }
 
-/// Returns a list as people say it: `a, b and 3 more`.
+/// Formats a list in words: `a, b and 3 more`.
 fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
@@ -36,7 +35,7 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// Returns the servers of a run, as they name themselves or by their protocol.
+/// Returns a run's servers by their self-reported names or protocols.
 fn servers(run: &Run) -> String {
     let named = |connection: &overhead_model::record::Connection| {
         let software = connection.server_software.clone();
@@ -73,7 +72,7 @@ fn name_of(row: &OperationRow) -> String {
     if row.via.is_empty() { row.name.clone() } else { format!("{} ({})", row.name, row.via) }
 }
 
-/// `234 B`, with what says that it is a lower bound.
+/// Formats bytes such as `234 B`, and marks a lower bound.
 fn bytes(bytes: u64, count: u64, bounds: LowerBounds) -> Option<String> {
     per_operation(bytes, count).map(|mean| bounds.wire(format!("{} B", bytes_label(mean))))
 }
@@ -125,11 +124,11 @@ fn capitalised(text: &str) -> String {
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
-/// Returns how long the largest operation of a run took.
+/// Returns the latency of a run's largest operation.
 fn latency(run: &Run) -> Option<String> {
     let row = workload(run).into_iter().next().filter(|row| row.latency_ns.or_empty().count > 0)?;
     let latency = row.latency_ns.or_empty();
-    // A percentile that so few operations do not have is their largest.
+    // With so few operations, the percentile equals the maximum.
     let most = match latency.count {
         100.. => format!("99% within {}", duration(latency.p99)),
         10..100 => format!("90% within {}", duration(latency.p90)),
@@ -156,7 +155,7 @@ fn subjects(runs: &[NamedRun]) -> String {
     )
 }
 
-/// Returns the run with the least and that with the most of something per operation of the workload.
+/// Returns the runs with the smallest and largest figure per workload operation.
 fn ends(runs: &[NamedRun], figure: impl Fn(&Run) -> Option<f64>) -> Option<[(&NamedRun, f64); 2]> {
     let with: Vec<(&NamedRun, f64)> = runs.iter().filter_map(|named| Some((named, figure(&named.run)?))).collect();
     let least = with.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -164,7 +163,7 @@ fn ends(runs: &[NamedRun], figure: impl Fn(&Run) -> Option<f64>) -> Option<[(&Na
     (with.len() == runs.len() && most.1 > least.1).then_some([*least, *most])
 }
 
-/// Returns how many times as much the second is, in words.
+/// Returns the ratio of the second to the first in words.
 fn times(least: f64, most: f64) -> String {
     if least > 0.0 {
         format!(", {} times as much", with_digits(most / least, if most / least < 10.0 { 2 } else { 0 }))

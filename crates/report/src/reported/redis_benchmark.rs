@@ -1,17 +1,16 @@
-//! `redis-benchmark`: in full, with `-q` or with `--csv`, of Redis 7 and before.
+//! Output of `redis-benchmark` up to Redis 7: full, `-q` or `--csv`.
 //!
-//! In full, a test begins with its name between `======`, and has a line `throughput summary`, or `requests per second` alone
-//! before Redis 6.2. Its percentiles are lists of `99.9% <= 1.2 milliseconds`: one that is not listed is no more than the next
-//! that is.
+//! Full output starts a test with its name between `======`, and has a line `throughput summary`, or only `requests per second`
+//! before Redis 6.2. Percentiles are lists of `99.9% <= 1.2 milliseconds`; the next listed value bounds an unlisted percentile.
 
 use super::{Reported, ReportedLatency, milliseconds, number};
 
-/// What marks the beginning of a test.
+/// Marks the beginning of a test.
 const BAR: &str = "======";
 
-/// Returns the tests, in the order in which they ran.
+/// Returns the tests in execution order.
 pub(super) fn read(stdout: &str) -> Vec<Reported> {
-    // Progress is written over itself: what follows the last carriage return of a line stays.
+    // Progress overwrites itself: keep the text after a line's last carriage return.
     let lines: Vec<&str> = stdout.lines().map(|line| line.trim_end().rsplit('\r').next().unwrap_or_default()).collect();
     if lines.iter().any(|line| line.starts_with("\"test\",\"rps\"")) {
         return lines.iter().filter_map(|line| csv(line)).collect();
@@ -35,7 +34,7 @@ fn test(name: &str) -> Reported {
     Reported { program: "redis-benchmark", name: name.to_owned(), per_second: None, latency_ns }
 }
 
-/// `GET: 83333.33 requests per second, p50=0.287 msec`.
+/// Parses a line such as `GET: 83333.33 requests per second, p50=0.287 msec`.
 fn quiet(line: &str) -> Option<Reported> {
     let (before, after) = line.split_once(" requests per second")?;
     let (name, rate) = before.rsplit_once(": ")?;
@@ -49,7 +48,7 @@ fn quiet(line: &str) -> Option<Reported> {
     Some(test)
 }
 
-/// A line of a test in full, with the one that follows.
+/// Parses a line of a full test together with the next line.
 fn full(test: &mut Reported, line: &str, next: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
@@ -83,9 +82,9 @@ fn full(test: &mut Reported, line: &str, next: &str) {
     }
 }
 
-/// `"GET","83333.33","0.320","0.096","0.303","0.455","0.599","1.103"`; before Redis 6.2 without the latencies.
+/// Parses `"GET","83333.33","0.320","0.096","0.303","0.455","0.599","1.103"`; latencies are absent before Redis 6.2.
 fn csv(line: &str) -> Option<Reported> {
-    // A name may have commas in it: the figures are counted from the end.
+    // Names can contain commas, so count figures from the end.
     let cells: Vec<&str> = line.trim_matches('"').split("\",\"").collect();
     let (name, figures) = cells.split_first()?;
     let mut test = test(name);

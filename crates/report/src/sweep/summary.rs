@@ -1,4 +1,4 @@
-//! From the records of a combination's runs to medians and spreads.
+//! Summarises the runs of a combination as medians and spreads.
 
 use crate::bounds::losses;
 use crate::reported::Reported;
@@ -13,18 +13,17 @@ use overhead_model::{Measured, Run, Spread};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// One run of a combination.
 #[derive(Clone, Debug)]
 pub struct PointRun {
     /// Its folder, relative to the sweep's.
     pub folder: String,
     /// Its record, or why it does not count.
     pub record: Result<Run, String>,
-    /// What the command printed about its tests.
+    /// Test results from the command's output.
     pub reported: Vec<Reported>,
 }
 
-/// Sums up the runs of one combination of values.
+/// Summarises the runs of one combination of values.
 pub fn point(values: Vec<String>, folder: String, runs: &[PointRun]) -> SweepPoint {
     let records: Vec<&Run> = runs.iter().filter_map(|run| run.record.as_ref().ok()).collect();
     let tests: Vec<&[Reported]> =
@@ -51,7 +50,7 @@ impl PointRun {
     }
 }
 
-/// The spread over the runs that have the figure; the reason of the first, where none has it.
+/// Returns the spread over the runs that have the figure, or the first run's reason if none has it.
 fn spread<T>(of: &[T], figure: impl Fn(&T) -> Result<f64, String>) -> Measured<Spread> {
     let (mut values, mut reason) = (Vec::new(), None);
     for one in of {
@@ -122,7 +121,7 @@ fn work(runs: &[&Run], role: RoleName) -> SweepWork {
     }
 }
 
-/// Returns the unit of the first run that has cycles: those of runs in another one are not counted in with them.
+/// Returns the cycle unit of the first run that has cycles; runs with other units are left out.
 fn cycle_unit(runs: &[&Run], role: RoleName) -> CpuUnit {
     let mut sources = runs.iter().filter_map(|run| Some(of_whole_run(run, role).ok()?.cycles.value()?.source));
     if sources.next() == Some(CycleSource::Hardware) { CpuUnit::Hardware } else { CpuUnit::Reference }
@@ -163,7 +162,7 @@ fn operation(kind: &OperationRow, runs: &[&Run]) -> Option<SweepOperation> {
     })
 }
 
-/// Bytes per operation and per message sent unsolicited, as in the tables of a run.
+/// Returns bytes per operation and per unsolicited message, as in the tables of a run.
 fn mean(bytes: u64, row: &OperationRow) -> f64 {
     bytes as f64 / row.samples().max(1) as f64
 }
@@ -194,7 +193,7 @@ fn latency(rows: &[&OperationRow]) -> SweepLatency {
     ])
 }
 
-/// The distributions of all runs together.
+/// Returns the combined distributions of all runs.
 fn within(rows: &[&OperationRow]) -> Vec<Within> {
     let each: Vec<&[Within]> = rows.iter().filter_map(|row| row.latency_within.as_deref()).collect();
     let bounds: BTreeSet<u64> = each.iter().flat_map(|row| row.iter().map(|within| within.ns)).collect();
@@ -202,7 +201,7 @@ fn within(rows: &[&OperationRow]) -> Vec<Within> {
     bounds.into_iter().map(|ns| Within { ns, count: sum(ns) }).collect()
 }
 
-/// Tests of the same name, over the runs that have them, in the order in which they appear.
+/// Groups tests by name over the runs that have them, in order of appearance.
 fn reported(runs: &[&[Reported]]) -> Vec<SweepReported> {
     let mut names: Vec<(&str, &str)> = Vec::new();
     for test in runs.iter().copied().flatten() {

@@ -1,4 +1,4 @@
-//! Sentences about a run that every output shares: where it came from, whether it can be trusted, what it cost.
+//! Sentences about a run for all outputs: origin, reliability, cost.
 
 use super::clean;
 use super::number::{counted, duration, grouped, percent, with_digits};
@@ -7,7 +7,7 @@ use crate::summary::{CpuUnit, RoleName, both_sides, counters_only, window_ns, wo
 use overhead_model::record::{CycleSource, Observer, SourceKind, WatchingCost};
 use overhead_model::{Measured, Run, Spread};
 
-/// Returns where the frames came from and how many there were.
+/// Returns the origin and number of the frames.
 pub(crate) fn source_line(run: &Run) -> String {
     if counters_only(run) {
         return format!("counters without packets: window {}", duration(window_ns(run)));
@@ -41,8 +41,8 @@ pub(crate) fn source_line(run: &Run) -> String {
     )
 }
 
-/// Returns which containers the counted processes are in: `server in container cache (docker 3f2a91c0de12)`; `None` where
-/// they are in none.
+/// Returns the containers of the counted processes, such as `server in container cache (docker 3f2a91c0de12)`, or `None` if
+/// there are none.
 pub(crate) fn containers_line(run: &Run) -> Option<String> {
     let of = |name: RoleName| {
         let containers = &name.counted(run).ok()?.containers;
@@ -58,7 +58,7 @@ pub(crate) fn containers_line(run: &Run) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// `balanced: 12,345 of 12,345 bytes posted`.
+/// Returns text such as `balanced: 12,345 of 12,345 bytes posted`.
 pub(crate) fn balance_line(run: &Run) -> String {
     let wire_bytes = run.source.wire_bytes;
     let posted = (i128::from(wire_bytes) - i128::from(run.ledger.difference)).try_into().unwrap_or(0);
@@ -66,7 +66,7 @@ pub(crate) fn balance_line(run: &Run) -> String {
     format!("{word}: {} of {} bytes posted", grouped(posted), grouped(wire_bytes))
 }
 
-/// Drops, gaps and other warnings about completeness, those that are zero included only for drops and gaps.
+/// Lists drops, gaps and other completeness warnings; only drops and gaps appear even if zero.
 pub(crate) fn integrity(run: &Run) -> String {
     let (source, tcp) = (&run.source, &run.tcp);
     let drops = match &source.kernel_drops {
@@ -87,7 +87,7 @@ pub(crate) fn integrity(run: &Run) -> String {
     parts.join(", ")
 }
 
-/// Returns what figures and reports leave out: the traffic that is not the workload's, and its part of the wire bytes.
+/// Returns the traffic that figures and reports omit: everything outside the workload, and its share of the wire bytes.
 pub(crate) fn beside_the_workload(run: &Run) -> Option<String> {
     let shown: u64 = workload(run).iter().map(|row| both_sides(row).total()).sum();
     let beside = run.source.wire_bytes.saturating_sub(shown);
@@ -99,7 +99,7 @@ pub(crate) fn beside_the_workload(run: &Run) -> Option<String> {
     (beside > 0).then(|| format!("setup, background and other traffic ({share} of the wire bytes)"))
 }
 
-/// Returns what the tool's own work came to.
+/// Describes the cost of the tool's work.
 pub(crate) fn observer_line(observer: &Observer) -> String {
     let time = |what: &str, ns: &Measured<u64>| match ns {
         Measured::Value(ns) => format!("{what} {}", duration(*ns)),
@@ -114,7 +114,7 @@ pub(crate) fn observer_line(observer: &Observer) -> String {
     format!("{own}, {}, {speed}{watching}", time("in BPF programs", &observer.bpf_ns))
 }
 
-/// Returns what watching took from the command, with medians and the range over the rounds.
+/// Describes the observer's cost to the command, with medians and ranges over the rounds.
 fn watching_in_words(cost: &WatchingCost) -> String {
     let range = |spread: &Spread, shown: fn(f64) -> String| {
         format!("{} ({} to {})", shown(spread.median), shown(spread.min), shown(spread.max))
@@ -142,7 +142,7 @@ fn watching_in_words(cost: &WatchingCost) -> String {
     format!("under watch {throughput}, {cpu}; medians of {}", counted(cost.rounds, "round"))
 }
 
-/// Returns what CPU work is counted in, with the reason where it is not the hardware's cycles.
+/// Returns the unit of CPU work, and the reason if it is not hardware cycles.
 pub(crate) fn cycle_label(run: &Run) -> String {
     let mut reason = None;
     for role in RoleName::BOTH {
@@ -169,14 +169,14 @@ fn cycles_in_words(source: CycleSource, reason: Option<&str>) -> String {
     }
 }
 
-/// Returns the command that made the load, else the tool's own.
+/// Returns the command that made the load, or the tool's command.
 pub(crate) fn command(run: &Run) -> Option<String> {
     let environment = run.environment.as_ref()?;
     let words = environment.workload.as_ref().map_or(&environment.command_line, |workload| &workload.command);
     (!words.is_empty()).then(|| clean(&words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
 }
 
-/// Returns a word as a shell would need it.
+/// Quotes a word for a shell if needed.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

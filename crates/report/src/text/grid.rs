@@ -1,4 +1,4 @@
-//! Plain tables with aligned columns, cut into blocks where the terminal is too narrow.
+//! Plain tables with aligned columns, split into blocks on narrow terminals.
 
 use super::{Style, clean};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
@@ -31,7 +31,7 @@ impl Column {
     }
 }
 
-/// Columns and rows; the first `keys` columns are repeated in every block.
+/// Columns and rows; every block repeats the first `keys` columns.
 pub(crate) struct Grid {
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<String>>,
@@ -48,13 +48,13 @@ impl Grid {
         self.columns.iter().enumerate().map(|(at, c)| c.width(self.rows.iter().map(|r| &r[at]))).collect()
     }
 
-    /// Returns the table, blocks separated by an empty line.
+    /// Renders the table with an empty line between blocks.
     pub(crate) fn render(&self, style: Style) -> String {
         let blocks: Vec<String> = self.blocks(style.width).iter().map(|block| self.block(block, style.color)).collect();
         blocks.join("\n")
     }
 
-    /// Column numbers of each block: as many as fit, never fewer than one beside the keys.
+    /// Returns the column numbers of each block: as many as fit, and at least one in addition to the keys.
     fn blocks(&self, width: Option<usize>) -> Vec<Vec<usize>> {
         let widths = self.widths();
         let taken =
@@ -84,7 +84,7 @@ impl Grid {
         out
     }
 
-    /// Returns the columns with these numbers; headers stand at the bottom of their lines.
+    /// Lays out these columns, with headers aligned at the bottom.
     fn laid_out(&self, columns: &[usize], header_lines: usize) -> Table {
         let rule = LineStyle::none().fill('─').junction('─');
         let mut table = Table::new();
@@ -108,7 +108,7 @@ impl Grid {
                 } else {
                     CellAlignment::Right
                 });
-                // The rule below the header brings a space of its own between columns.
+                // The rule below the header adds a space between columns.
                 column.set_padding((0, if position + 1 < columns.len() { GUTTER as u16 - 1 } else { 0 }));
             }
         }
@@ -116,8 +116,8 @@ impl Grid {
     }
 }
 
-/// Splits a sentence into lines of at most `width` characters, those after the first indented; a longer word has a line of
-/// its own. Lines that the sentence quotes are none.
+/// Wraps a sentence at `width` characters and indents the following lines; a longer word gets a whole line. Escapes quoted line
+/// breaks.
 pub fn wrapped(text: &str, width: Option<usize>) -> String {
     let text = clean(text);
     let Some(width) = width else { return text };
@@ -138,12 +138,12 @@ pub fn wrapped(text: &str, width: Option<usize>) -> String {
     out
 }
 
-/// Bold on a terminal with colour.
+/// Formats bold terminal text.
 pub(crate) fn bold(text: &str) -> String {
     format!("\x1b[1m{text}\x1b[0m")
 }
 
-/// Red on a terminal with colour: what must not be overlooked.
+/// Formats red terminal text for urgent messages.
 pub(crate) fn alarming(text: &str) -> String {
     format!("\x1b[1;31m{text}\x1b[0m")
 }

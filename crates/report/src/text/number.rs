@@ -1,6 +1,6 @@
 //! Numbers for people: thousands separators, fixed digits, one unit at a time.
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 pub fn grouped(value: u64) -> String {
     group(&value.to_string())
 }
@@ -16,12 +16,12 @@ fn group(digits: &str) -> String {
     out
 }
 
-/// One digit after the point, thousands separated: `1,234.5`. Not for negative values.
+/// Formats one decimal digit with thousands separators: `1,234.5`. Not for negative values.
 pub(crate) fn decimal(value: f64) -> String {
     with_digits(value, 1)
 }
 
-/// `digits` after the point, thousands separated. Not for negative values.
+/// Formats `digits` decimal digits with thousands separators. Not for negative values.
 pub fn with_digits(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     match text.split_once('.') {
@@ -30,13 +30,13 @@ pub fn with_digits(value: f64, digits: usize) -> String {
     }
 }
 
-/// Whole bytes as such, means of mixed sizes with one digit.
+/// Formats whole bytes without a decimal digit, and mixed means with one.
 pub fn bytes_label(value: f64) -> String {
     let is_whole = (value - value.round()).abs() < 0.05;
     with_digits(value, usize::from(!is_whole && value < 1_000.0))
 }
 
-/// About three significant digits: `0.032`, `3.21`, `32.1`, `1,234`.
+/// Formats about three significant digits: `0.032`, `3.21`, `32.1`, `1,234`.
 pub fn significant(value: f64) -> String {
     match value {
         v if v == 0.0 || v >= 100.0 => with_digits(v, 0),
@@ -46,23 +46,23 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// Returns an amount of money: at least two digits after the point, and as many more as three significant ones take.
+/// Formats money with at least two decimal digits, or more to show three significant ones.
 pub(crate) fn money(value: f64) -> String {
     let digits = if value > 0.0 && value < 1.0 { 2 - value.log10().floor() as i32 } else { 2 };
     with_digits(value, digits.clamp(2, 12) as usize)
 }
 
-/// Returns a part of a whole: `12.3%`; a dash without a whole.
+/// Formats a share such as `12.3%`, or a dash if the whole is zero.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { DASH.to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
 }
 
-/// Microseconds with one digit: the unit of latency columns.
+/// Formats microseconds, the unit of latency columns, with one decimal digit.
 pub(crate) fn microseconds(ns: u64) -> String {
     decimal(ns as f64 / 1e3)
 }
 
-/// Returns a length of time in the unit that suits it: `850 ns`, `12.3 µs`, `4.56 s`.
+/// Formats a duration in a suitable unit: `850 ns`, `12.3 µs`, `4.56 s`.
 pub fn duration(ns: u64) -> String {
     let value = ns as f64;
     match ns {
@@ -73,7 +73,7 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// `1 frame`, `2 frames`, `3 bodies`, `4 directions of a connection`.
+/// Formats `1 frame`, `2 frames`, `3 bodies`, `4 directions of a connection`.
 pub fn counted(count: u64, noun: &str) -> String {
     let number = grouped(count);
     if count == 1 {
@@ -86,7 +86,7 @@ pub fn counted(count: u64, noun: &str) -> String {
     }
 }
 
-/// Where there is no figure to print.
+/// Placeholder for a missing figure.
 pub(crate) const DASH: &str = "-";
 
 #[cfg(test)]

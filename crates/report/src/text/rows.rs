@@ -1,4 +1,4 @@
-//! The rows of the operations table, and what their cells have to know of the run.
+//! Rows of the operations table, with the run data that their cells need.
 
 use super::number::counted;
 use crate::bounds::LowerBounds;
@@ -7,22 +7,22 @@ use overhead_model::record::{By, OperationRow, Price, ViewRow};
 use overhead_model::{Account, Run};
 use std::borrow::Cow;
 
-/// The rows of a run as they are shown.
+/// The rows of a run, as shown.
 pub(crate) struct TableRows<'run> {
     pub run: &'run Run,
     pub rows: Cow<'run, [ViewRow]>,
-    /// What they are of.
+    /// Grouping of the rows.
     pub by: By,
     pub price: Option<&'run Price>,
-    /// They are of more than one protocol.
+    /// Whether the rows have more than one protocol.
     pub several_protocols: bool,
     pub bounds: LowerBounds,
-    /// That of all connections, where rows are of these.
+    /// The server common to all connections, if rows are connections.
     pub common_server: Option<String>,
 }
 
 impl<'run> TableRows<'run> {
-    /// Returns those that were asked for, or else all.
+    /// Returns the requested rows, or all.
     pub fn of(run: &'run Run) -> Self {
         let (rows, by, price) = match &run.view {
             Some(view) => (Cow::Borrowed(view.rows.as_slice()), view.by, view.price.as_ref()),
@@ -35,14 +35,14 @@ impl<'run> TableRows<'run> {
         Self { run, rows, by, price, several_protocols, bounds: LowerBounds::of(run), common_server }
     }
 
-    /// Returns whether some byte was not decoded.
+    /// Returns whether any byte was not decoded.
     pub fn has_unknown(&self) -> bool {
         let unknown =
             |row: &OperationRow| row.request.accounts[Account::Unknown] + row.response.accounts[Account::Unknown];
         self.run.operations.iter().any(|row| unknown(row) > 0)
     }
 
-    /// Returns what heads the names of rows.
+    /// Returns the header of the name column.
     pub fn noun(&self) -> &'static str {
         match self.by {
             By::Name => "operation",
@@ -50,12 +50,11 @@ impl<'run> TableRows<'run> {
         }
     }
 
-    /// Returns whether the way of sending tells rows apart.
+    /// Returns whether rows can differ by way of sending.
     pub fn has_via(&self) -> bool {
         matches!(self.by, By::Name | By::Statement)
     }
 
-    /// Returns what heads the table.
     pub fn title(&self) -> &'static str {
         match self.by {
             By::Name => "Operations",
@@ -66,12 +65,12 @@ impl<'run> TableRows<'run> {
         }
     }
 
-    /// Returns what a row is of, with its protocol where there are several.
+    /// Returns a row's subject, with its protocol if there are several.
     pub fn name_cell(&self, row: &ViewRow) -> String {
         let name = match (&row.client, &row.server) {
             _ if row.rows > 1 => format!("({})", counted(row.rows, "more row")),
             (None, None) => match &row.statement {
-                // Of operations that are not told apart by statement, and of those without one.
+                // A placeholder for several statements or for none.
                 Some(statement) if statement.starts_with('(') => format!("{} {statement}", row.name),
                 statement => statement.as_ref().unwrap_or(&row.name).clone(),
             },

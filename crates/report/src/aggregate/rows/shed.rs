@@ -1,32 +1,31 @@
-//! The bound on statements that are told apart.
+//! The limit on distinct statements.
 //!
-//! There may be as many as there are keys or texts, so some are to be shed: those with the fewest bytes so far. Those that stay
-//! are exact from when they appeared. Which ones these are depends on all that came before, and so on the order of frames: the
-//! ledger sheds between two frames, once nothing waits to be told.
+//! Keys and texts are unlimited, so the statements with the fewest bytes so far are shed. The remaining ones are exact from
+//! their first appearance. The choice depends on all earlier input and therefore on frame order. The ledger sheds between two
+//! frames, when no reports are pending.
 
 use super::{Rows, Statement};
 use overhead_model::{OTHER, RowId};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// What became of statements that are not told apart any more.
+/// Statements that are no longer distinct.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shed {
-    /// Those so far. One that comes again counts again.
+    /// Number so far. A statement that returns counts again.
     pub count: u64,
-    /// The numbers of those that were shed last, and those that stand for them.
+    /// Ids from the latest shedding, with their replacements.
     moved: HashMap<RowId, RowId>,
 }
 
 impl Rows {
-    /// Returns how many statements are told apart.
+    /// Returns the number of distinct statements.
     #[inline]
     pub(crate) fn told_apart(&self) -> usize {
         self.told_apart
     }
 
-    /// Keeps so many statements, the largest by bytes, and of equal ones the first by key; adds the others up in [`OTHER`] of
-    /// their rows.
+    /// Keeps the `keep` largest statements by bytes, ties by key, and adds the others to their rows' [`OTHER`].
     pub(crate) fn shed(&mut self, keep: usize) {
         let own = |at: &u32| {
             let statement = &self.statements[*at as usize];
@@ -47,7 +46,7 @@ impl Rows {
         }
     }
 
-    /// Its row is still to forget its place.
+    /// Leaves removal from the row to the caller.
     fn shed_one(&mut self, at: u32) {
         let Statement { row, id, .. } = self.statements[at as usize];
         let other = self.other_of(row);
@@ -56,7 +55,7 @@ impl Rows {
         self.shed.moved.insert(id, self.statements[other as usize].id);
     }
 
-    /// Returns the number that stands for one that was given out before statements were shed last.
+    /// Returns the current id for one issued before the latest shedding.
     pub(crate) fn renumbered(&self, id: RowId) -> RowId {
         self.shed.moved.get(&id).copied().unwrap_or(id)
     }
