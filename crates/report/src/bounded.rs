@@ -1,4 +1,4 @@
-//! Text files that a user names, read up to a bound: a device or a pipe in their place must not fill the memory.
+//! Size-limited reading of text files that a user names: a device or pipe must not exhaust memory.
 
 use crate::limits::TEXT_BYTES;
 use serde::Deserialize;
@@ -6,11 +6,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Returns the content of a record, a budget or another text.
+/// Reads a record, a budget or another text.
 ///
 /// # Errors
 ///
-/// What the system says, or [`io::ErrorKind::FileTooLarge`] beyond [`TEXT_BYTES`].
+/// Returns the system's error, or [`io::ErrorKind::FileTooLarge`] beyond [`TEXT_BYTES`].
 pub fn read_text(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path)?.take(TEXT_BYTES + 1).read_to_end(&mut text)?;
@@ -21,7 +21,7 @@ pub fn read_text(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The version of a record, read before the rest: a newer record is not malformed.
+/// The version of a record, read first so that a newer record is not reported as malformed.
 #[derive(Deserialize)]
 pub(crate) struct RecordVersion {
     pub schema_version: Option<u64>,

@@ -1,9 +1,9 @@
-//! Aggregates of operations, and what people read of them: tables, records and figures.
+//! Aggregates operations and presents them as tables, records and figures.
 //!
-//! [`Aggregate`] adds closed operations up; [`build_run`] makes the run record of it, with the proof that the ledger
-//! balances. [`text`] prints a record; [`figure`] and [`write_report`] put any number of
-//! them side by side, [`compare`] sets one against another, [`gate`] holds them against limits. No network,
-//! no clock, no system font: the same records give the same output everywhere.
+//! [`Aggregate`] sums closed operations; [`build_run`] makes the run record and verifies that the ledger balances. [`text`]
+//! prints a record; [`figure`] and [`write_report`] present any number of them side by side, [`compare`] compares them,
+//! [`gate`] checks them against limits. The crate uses no network, clock or system font: equal records give equal output
+//! everywhere.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! How far latencies go: a row for each operation of each run.
+//! Latency ranges: a row for each operation of each run.
 
 use crate::figure::{DotFigure, DotRow};
 use crate::latencies::{MEASURED, label};
@@ -8,20 +8,19 @@ use crate::summary::{noteworthy, workload};
 use crate::text::number::duration;
 use overhead_model::record::{Latency, OperationRow};
 
-/// Name of the figure.
 pub(crate) const NAME: &str = "ranges";
 
-/// Returns the figure; `None` where there are not two ranges to set beside each other.
+/// Returns the figure, or `None` if there are fewer than two ranges.
 pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
     let has = |row: &&OperationRow| row.latency_ns.or_empty().count > 0 && row.latency_ns.or_empty().min > 0;
-    // What a benchmark asks once at its start is not what it measures.
+    // A benchmark's initial queries are not its subject.
     let of_run = |named| noteworthy(&workload(named), usize::MAX).into_iter().filter(has).collect();
     let all: Vec<Vec<&OperationRow>> = runs.iter().map(|named| of_run(&named.run)).collect();
     let counts: Vec<usize> = all.iter().map(Vec::len).collect();
     if counts.iter().sum::<usize>() < 2 {
         return None;
     }
-    // As many of each run as there is room for, the largest of it, one at least: those of a run stand together.
+    // Take the largest operations of each run that fit, at least one, and keep each run's together.
     let longest = counts.iter().copied().max().unwrap_or(0);
     let of_each = (1..=longest).rev().find(|most| counts.iter().map(|of| of.min(most)).sum::<usize>() <= RANGE_ROWS);
     let of_each = of_each.unwrap_or(1);
@@ -54,7 +53,7 @@ pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
 
 fn dots(name: String, latency: &Latency) -> DotRow {
     let us = |ns: u64| ns as f64 / 1e3;
-    // A percentile that so few operations do not have is their largest.
+    // With so few operations, the percentile equals the maximum.
     let (part, most) = match latency.count {
         100.. => ("99% ", latency.p99),
         10..100 => ("90% ", latency.p90),

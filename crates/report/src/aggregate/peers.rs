@@ -1,13 +1,13 @@
-//! Who talked to whom, and how much: what tells whose counters belong to a capture.
+//! Payload by connection ends, which determines whose counters belong to a capture.
 
 use crate::limits::PEERS;
 use overhead_model::{ConnectionSummary, Protocol};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Payload by both ends; beyond [`PEERS`] connections by the client's address and the server's end, beyond as many again by the
-/// server's end alone, and beyond as many again all together. What was added up has port 0, and the unspecified address, in
-/// their place.
+/// Payload by both ends. Beyond [`PEERS`] connections, the key becomes the client's address and server's end; beyond as many
+/// again, only the server's end; beyond as many again, there is one sum. Port 0 and the unspecified address replace the merged
+/// parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peers(HashMap<(SocketAddr, SocketAddr, Protocol), u64>);
 
@@ -16,7 +16,7 @@ impl Peers {
         let ConnectionSummary { client, server, protocol, payload_bytes, .. } = *summary;
         let exact = (client, server, protocol);
         let known = self.0.len();
-        // A flood of connections that carry nothing leaves room for those that do.
+        // Reserve room for connections with payload against a flood of empty ones.
         if payload_bytes == 0 && known >= PEERS / 2 {
             return;
         }

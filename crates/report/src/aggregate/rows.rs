@@ -257,7 +257,7 @@ impl Rows {
         Some(last)
     }
 
-    /// Adds a statement to another one, frees its place and removes it from its row.
+    /// Adds a statement to another one and frees its place. Leaves its row's list to the caller.
     fn fold(&mut self, at: u32, into: u32) {
         let hash = self.hasher.hash_one(self.key_of(at));
         if let Ok(entry) = self.index.find_entry(hash, |&found| found == at) {

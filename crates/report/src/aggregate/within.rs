@@ -1,9 +1,9 @@
-//! How many operations took no longer than 1 ms, 2 ms, …
+//! Cumulative latency counts: operations within 1 ms, 2 ms, …
 
 use super::distribution::Values;
 use overhead_model::record::Within;
 
-/// Lengths of time that operations are counted within: what people think in, from 10 µs to 100 s.
+/// Time limits for the counts, in familiar steps from 10 µs to 100 s.
 const BOUNDS_NS: [u64; 31] = {
     const US: u64 = 1_000;
     const MS: u64 = 1_000_000;
@@ -42,14 +42,14 @@ const BOUNDS_NS: [u64; 31] = {
     ]
 };
 
-/// Returns how many values lie within each bound, from the first that any lies within to the first that all do.
+/// Returns the count of values within each limit, from the first that includes any to the first that includes all.
 pub(super) fn within(values: &Values) -> Vec<Within> {
     let counts = values.counts_within(&BOUNDS_NS);
     let all = BOUNDS_NS.into_iter().zip(counts).map(|(ns, count)| Within { ns, count });
     let mut some: Vec<Within> = all.filter(|within| within.count > 0).collect();
     let whole = some.iter().position(|within| within.count == values.count());
     some.truncate(whole.map_or(some.len(), |at| at + 1));
-    // Longer than any bound: the longest there is.
+    // For values beyond every limit, use the largest.
     if let Some(last) = some.last_mut().filter(|last| last.ns == u64::MAX) {
         last.ns = values.max();
     }

@@ -1,4 +1,4 @@
-//! A comparison as one table: a row for each figure, with both runs' values and their difference.
+//! A comparison as one table: a row for each figure, with both subjects' values and their difference.
 
 use super::{Comparison, Comparisons, KindPair, Repeated, Subject, WorkDifference};
 use overhead_model::csv::CsvRow;
@@ -29,8 +29,8 @@ const COLUMNS: [&str; 22] = [
     "interval_high",
 ];
 
-/// Returns comparisons as RFC 4180 text with a header line. `row` is `operation` (counts, bytes, frames and latency), `account` or
-/// `field` (bytes per operation), `alone` (an operation without a partner) or `work` (per workload operation of a subject).
+/// Returns comparisons as RFC 4180 text with a header line. `row` is `operation` (counts, bytes, frames and latency), `account`
+/// or `field` (bytes per operation), `alone` (an operation without a partner) or `work` (per workload operation of a subject).
 pub fn csv(comparisons: &Comparisons) -> String {
     let mut csv = Csv::new(COLUMNS);
     for comparison in comparisons.each() {
@@ -61,7 +61,7 @@ impl Table<'_> {
         }
     }
 
-    /// Begins a row of these operations of the two runs.
+    /// Starts a row for these two operations.
     fn row(&mut self, kind: &str, operations: [Option<&Subject>; 2]) -> CsvRow<'_> {
         let [first, second] = &self.comparison.runs;
         let bounds = self.comparison.lower_bounds.each_ref().map(Option::is_some);
@@ -131,13 +131,13 @@ impl Table<'_> {
     }
 }
 
-/// Sets both values and their difference, where there are both.
+/// Sets both values, and their difference if both exist.
 fn figure(cells: CsvRow<'_>, [first, second]: [Option<f64>; 2]) -> CsvRow<'_> {
     let difference = first.zip(second).map(|(first, second)| second - first);
     cells.maybe("first", first).maybe("second", second).maybe("difference", difference)
 }
 
-/// Sets the confidence interval of the difference, where there is one.
+/// Sets the confidence interval of the difference, if any.
 fn interval<'a>(cells: CsvRow<'a>, repeated: Option<&Repeated>) -> CsvRow<'a> {
     let end = |at: usize| repeated.map(|repeated| repeated.interval[at]);
     cells.maybe("interval_low", end(0)).maybe("interval_high", end(1))

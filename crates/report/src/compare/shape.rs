@@ -1,7 +1,7 @@
-//! When two statements are the same but for how their parameters are written.
+//! Detects statements that differ only in placeholder syntax.
 
-/// Returns the statement with every placeholder as `?`: `$1` and `:name` are how PostgreSQL and CQL write what a statement with
-/// its literals taken out has as `?` already. Casts (`::int`) stay, and so does what stands in double quotes.
+/// Returns the statement with every placeholder as `?`, the form of normalised literals; PostgreSQL and CQL use `$1` and
+/// `:name`. Leaves casts (`::int`) and double-quoted text unchanged.
 pub(crate) fn shape(statement: &str) -> String {
     let mut out = String::with_capacity(statement.len());
     let mut rest = statement;
@@ -18,12 +18,12 @@ pub(crate) fn shape(statement: &str) -> String {
     out
 }
 
-/// Returns whether two statements are the same, whatever their placeholders look like; also where neither is one.
+/// Returns whether two statements are equal apart from placeholder syntax, or both are absent.
 pub(crate) fn is_same_statement(a: Option<&str>, b: Option<&str>) -> bool {
     a == b || a.zip(b).is_some_and(|(a, b)| shape(a) == shape(b))
 }
 
-/// Returns the length of the placeholder that the text begins with, 0 where it begins with none.
+/// Returns the length of the placeholder at the start of the text, or 0.
 fn placeholder(text: &str, before: char) -> usize {
     let (sign, is_part): (char, fn(char) -> bool) = match text.chars().next() {
         Some('$') => ('$', |c| c.is_ascii_digit()),

@@ -1,4 +1,4 @@
-//! The caption: under which conditions each run was made, so that the image can stand alone.
+//! The caption: the conditions of each run, so that the image needs no other text.
 
 use super::font::Weight;
 use super::palette::{INK, MUTED, WARNING};
@@ -20,10 +20,9 @@ const STRONG: Face = Face::new(SIZE, Weight::Bold, INK);
 const ALARM: Face = Face::new(SIZE, Weight::Bold, WARNING);
 const WARNED: Face = Face::new(SIZE, Weight::Regular, WARNING);
 
-/// Words with their faces.
 pub(crate) type Paragraph = Vec<(String, Face)>;
 
-/// Returns the paragraphs of a caption: warnings about the comparison, how to read it, what all runs have in common, each run.
+/// Returns the paragraphs of a caption: comparison warnings, reading instructions, facts common to all runs, and each run.
 pub(crate) fn paragraphs(runs: &[NamedRun]) -> Vec<Paragraph> {
     let facts: Vec<CaptionFacts> = runs.iter().map(|named| CaptionFacts::of(&named.run)).collect();
     let common = CaptionFacts::common(&facts);
@@ -39,7 +38,7 @@ pub(crate) fn paragraphs(runs: &[NamedRun]) -> Vec<Paragraph> {
     paragraphs
 }
 
-/// Returns the caption where the page around the figure says the rest.
+/// Returns a reduced caption for a page that supplies the rest.
 pub(crate) fn of_page() -> Vec<Paragraph> {
     vec![led("How to read:", STRONG, HOW_TO_READ, PLAIN)]
 }
@@ -48,7 +47,7 @@ const HOW_TO_READ: &str = "request is client to server, response server to clien
 payload and repeats, blue to green (and violet for TLS) the protocol, amber the user's own data. Syscalls and CPU are those of \
 all of a role's processes in the window, over all workload operations of the run.";
 
-/// Returns a paragraph that begins with strong words.
+/// Returns a paragraph with a bold lead.
 pub(crate) fn note(lead: &str, text: &str) -> Paragraph {
     led(lead, STRONG, text, PLAIN)
 }
@@ -84,7 +83,7 @@ fn run_paragraph(named: &NamedRun, facts: &CaptionFacts, common: &[String]) -> P
     paragraph
 }
 
-/// Returns the files that a run was read from, in place of the command that made it.
+/// Returns the source files of a run, used instead of a capture command.
 fn from_files(run: &Run) -> Option<String> {
     let names: Vec<String> = run.source.inputs.iter().take(2).map(|input| input.path.clone()).collect();
     let more = run.source.inputs.len().saturating_sub(names.len());
@@ -92,7 +91,7 @@ fn from_files(run: &Run) -> Option<String> {
     (run.source.kind == SourceKind::File && !names.is_empty()).then(|| format!("from {}{rest}", names.join(", ")))
 }
 
-/// What is said of a run, in order.
+/// Statements about a run, in order.
 struct CaptionFacts(Vec<String>);
 
 impl CaptionFacts {
@@ -118,7 +117,7 @@ impl CaptionFacts {
         Self(facts.into_iter().map(|fact| shortened(&fact, CAPTION_CHARS)).collect())
     }
 
-    /// Returns what every run says, where there are several.
+    /// Returns the facts common to all runs, if there are several.
     fn common(all: &[Self]) -> Vec<String> {
         match all {
             [first, rest @ ..] if !rest.is_empty() => {

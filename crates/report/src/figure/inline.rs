@@ -1,5 +1,5 @@
-//! A scene as an element of a page. The page brings the font; its style sheet has the colours of what is not data, and those of
-//! data that are others on a dark screen.
+//! A scene as a page element. The page supplies the font; its style sheet sets the colours of non-data and of data that changes
+//! on a dark screen.
 
 use super::font::Weight;
 use super::paint::escaped;
@@ -7,7 +7,7 @@ use super::palette::{Rgb, THEMED};
 use super::scene::{Anchor, Mark, Scene, Text};
 use std::fmt::Write;
 
-/// Returns the element; `id` begins the ids within it.
+/// Returns the element; `id` is the prefix of its ids.
 pub(super) fn svg(scene: &Scene, id: &str, title: &str, description: &str) -> String {
     let (width, height) = (number(scene.width), number(scene.height));
     let mut out = format!(
@@ -21,7 +21,7 @@ pub(super) fn svg(scene: &Scene, id: &str, title: &str, description: &str) -> St
     out
 }
 
-/// Writing to a string does not fail.
+/// Writing to a string cannot fail.
 fn draw(out: &mut String, mark: &Mark) {
     let _ = match mark {
         Mark::Rect { x, y, width, height, fill } => writeln!(
@@ -40,7 +40,7 @@ fn draw(out: &mut String, mark: &Mark) {
 }
 
 fn line(out: &mut String, from: (f64, f64), to: (f64, f64), thickness: f64, color: Rgb) -> std::fmt::Result {
-    // An outline of its own: a stroke would need a second set of classes.
+    // Use an outline: a stroke would need a second set of classes.
     let (along, down) = (to.0 - from.0, to.1 - from.1);
     let half = thickness / 2.0 / along.hypot(down).max(f64::MIN_POSITIVE);
     let (x, y) = (-down * half, along * half);
@@ -49,7 +49,7 @@ fn line(out: &mut String, from: (f64, f64), to: (f64, f64), thickness: f64, colo
     writeln!(out, "<polygon points=\"{}\"{}/>", corners.join(" "), paint(color))
 }
 
-/// Each text has the width that it was laid out for, whatever font a browser takes.
+/// Sets each text to its layout width, whatever font a browser uses.
 fn element(text: &Text) -> String {
     let anchor = match text.anchor {
         Anchor::Start => "",
@@ -68,7 +68,7 @@ fn element(text: &Text) -> String {
     )
 }
 
-/// Returns how a colour is written: as a variable of the style sheet where it is not data.
+/// Returns a colour value, as a style sheet variable for non-data.
 fn paint(color: Rgb) -> String {
     match THEMED.iter().find(|(_, light, _)| *light == color) {
         Some((name, ..)) => format!(" style=\"fill:var(--{name})\""),
@@ -77,12 +77,12 @@ fn paint(color: Rgb) -> String {
     }
 }
 
-/// Returns the class of data of this colour.
+/// Returns the class of data in this colour.
 pub(super) fn class(color: Rgb) -> String {
     format!("d{}", &color.hex()[1..])
 }
 
-/// Returns a coordinate to a hundredth, in as few characters as it takes.
+/// Formats a coordinate to a hundredth with as few characters as possible.
 fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

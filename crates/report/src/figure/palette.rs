@@ -1,5 +1,5 @@
-//! Colours. Families of accounts share a hue - headers grey, waste red, protocol blue to green, the user's data amber -
-//! and neighbours in the stack differ in lightness, so that the order can be read without seeing hues at all.
+//! Colours. Account families share a hue: headers grey, waste red, protocol blue to green, user data amber. Neighbours in the
+//! stack differ in lightness, so their order is legible without colour vision.
 
 use overhead_model::Account;
 
@@ -15,11 +15,11 @@ pub(crate) const AXIS: Rgb = Rgb(150, 150, 150);
 pub(crate) const ABSENT: Rgb = Rgb(244, 244, 242);
 pub(crate) const WARNING: Rgb = Rgb(163, 38, 30);
 
-/// Text on a light and on a dark part of a bar: it does not change with what the bar is drawn on.
+/// Text colours on light and dark parts of a bar, regardless of background.
 const ON_LIGHT: Rgb = Rgb(24, 24, 24);
 const ON_DARK: Rgb = Rgb(254, 254, 254);
 
-/// What is not data, by name, on paper and on a dark screen. The last two are of the page alone: links, and what has the focus.
+/// Named colours of everything except data, for light and dark screens. Only the page uses the last two: links and focus.
 pub(crate) const THEMED: [(&str, Rgb, Rgb); 9] = [
     ("paper", PAPER, Rgb(23, 25, 29)),
     ("ink", INK, Rgb(232, 232, 230)),
@@ -32,7 +32,7 @@ pub(crate) const THEMED: [(&str, Rgb, Rgb); 9] = [
     ("focus", Rgb(204, 92, 0), Rgb(255, 176, 80)),
 ];
 
-/// Colours of data that a dark screen swallows, and lighter ones of the same hue in their place.
+/// Data colours that are hard to see on a dark screen, with lighter replacements of the same hue.
 const ON_A_DARK_SCREEN: [(Rgb, Rgb); 5] = [
     (account(Account::Framing), Rgb(58, 104, 168)),
     (account(Account::Retransmission), Rgb(196, 58, 52)),
@@ -45,7 +45,7 @@ const ON_A_DARK_SCREEN: [(Rgb, Rgb); 5] = [
 pub(crate) const USER: Rgb = Rgb(156, 198, 224);
 pub(crate) const KERNEL: Rgb = Rgb(46, 94, 140);
 
-/// Lines, in the order in which they are named: hues that readers who see few of them can still tell apart.
+/// Line colours in legend order: hues that readers with colour blindness can distinguish.
 pub(crate) const LINES: [Rgb; 8] = [
     Rgb(0, 114, 178),
     Rgb(213, 94, 0),
@@ -57,9 +57,9 @@ pub(crate) const LINES: [Rgb; 8] = [
     Rgb(150, 150, 150),
 ];
 
-/// System calls, each with one colour and one place in the stack, in every figure. What receives is blue, what sends orange,
-/// what waits green, what registers and sets up yellow, what synchronises and sleeps pink, files and memory brown; within a
-/// family they differ in lightness. A call that is not here is drawn with the others.
+/// System calls, each with a fixed colour and stack position in every figure. Receiving is blue, sending orange, waiting green,
+/// registration and setup yellow, synchronisation and sleep pink, files and memory brown; lightness varies within a family.
+/// Unlisted calls are drawn together.
 pub(crate) const SYSCALLS: [(&str, Rgb); 35] = [
     ("read", Rgb(119, 170, 221)),
     ("recvfrom", Rgb(173, 208, 240)),
@@ -117,25 +117,25 @@ pub(crate) const fn account(account: Account) -> Rgb {
     }
 }
 
-/// Returns the colours of data that are others on a dark screen, and these.
+/// Returns the data colours that change on a dark screen, with their replacements.
 pub(crate) fn darkened() -> impl Iterator<Item = (Rgb, Rgb)> {
     ON_A_DARK_SCREEN.into_iter()
 }
 
 impl Rgb {
-    /// Returns this colour as it is on a dark screen.
+    /// Returns the colour's variant for a dark screen.
     pub(crate) fn dark(self) -> Self {
         let themed = THEMED.iter().map(|(_, light, dark)| (light, dark));
         let data = ON_A_DARK_SCREEN.iter().map(|(light, dark)| (light, dark));
         themed.chain(data).find(|(light, _)| **light == self).map_or(self, |(_, dark)| *dark)
     }
 
-    /// Returns it as style sheets and SVG write it.
+    /// Returns the colour in the notation of style sheets and SVG.
     pub(crate) fn hex(self) -> String {
         format!("#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
     }
 
-    /// Relative luminance as WCAG 2.2 defines it, 0 to 1.
+    /// Returns the relative luminance as WCAG 2.2 defines it, 0 to 1.
     pub(crate) fn luminance(self) -> f64 {
         let linear = |channel: u8| {
             let c = f64::from(channel) / 255.0;
@@ -144,13 +144,13 @@ impl Rgb {
         0.2126 * linear(self.0) + 0.7152 * linear(self.1) + 0.0722 * linear(self.2)
     }
 
-    /// Contrast ratio as WCAG 2.2 defines it, 1 to 21.
+    /// Returns the contrast ratio as WCAG 2.2 defines it, 1 to 21.
     pub(crate) fn contrast(self, other: Self) -> f64 {
         let (a, b) = (self.luminance() + 0.05, other.luminance() + 0.05);
         a.max(b) / a.min(b)
     }
 
-    /// Black or white, whichever reads better on this.
+    /// Returns black or white, whichever is more legible on this colour.
     pub(crate) fn ink_on(self) -> Self {
         if self.contrast(ON_LIGHT) >= self.contrast(ON_DARK) { ON_LIGHT } else { ON_DARK }
     }
@@ -166,7 +166,7 @@ mod tests {
             let contrast = account(pair[0]).contrast(account(pair[1]));
             assert!(contrast > 1.3, "{} and {}: {contrast:.2}", pair[0], pair[1]);
         }
-        // `tls` and `retransmission` are seldom there: then these meet.
+        // These become neighbours without `tls` and `retransmission`, which are rare.
         for (a, b) in
             [(Account::Control, Account::Framing), (Account::Tcp, Account::Framing), (Account::Framing, Account::Data)]
         {

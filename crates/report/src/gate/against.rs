@@ -1,4 +1,4 @@
-//! Differences that a comparison must not exceed: `response.payload>+1%`.
+//! Limits on differences in a comparison: `response.payload>+1%`.
 
 use super::check::{ALL, incomplete};
 use super::finding::{Changes, Judged};
@@ -12,15 +12,15 @@ use overhead_model::{Account, Class, Run};
 use std::fmt;
 use std::str::FromStr;
 
-/// A difference that is too much.
+/// A limit on a difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangeLimit {
     figure: Figure,
-    /// More than this is too much.
+    /// The largest permitted difference.
     most: Tolerance,
 }
 
-/// Units that an absolute limit of a time may have, in nanoseconds.
+/// Units of absolute time limits, in nanoseconds.
 const TIMES: [(&str, f64); 5] = [("ns", 1.0), ("µs", 1e3), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 impl FromStr for ChangeLimit {
@@ -60,7 +60,7 @@ impl fmt::Display for ChangeLimit {
     }
 }
 
-/// Returns where a subject exceeds the limits against the first, and which limits could not be judged; empty where none is
+/// Returns where a subject exceeds the limits against the first, and which limits could not be judged; empty if none is
 /// exceeded.
 pub fn exceeded(limits: &[ChangeLimit], reference: &RunGroup, group: &RunGroup, grain: Grain) -> Vec<Finding> {
     let run = format!("{} against {}", group.name, reference.name);
@@ -85,7 +85,7 @@ fn partial(run: &str, group: &RunGroup) -> Vec<Finding> {
     group.runs.iter().filter_map(say).collect()
 }
 
-/// Returns that there is nothing to compare: at all, or of an operation that is worth a word.
+/// Reports that there is nothing to compare, either at all or for a notable operation.
 fn unpaired(
     run: &str,
     pairs: &[[OperationSum; 2]],
@@ -133,7 +133,7 @@ impl ChangeLimit {
         judged.is_above().then(|| Finding::breach(run, label, figure, judged, changes().unwrap_or_default()))
     }
 
-    /// Judges a figure that all workload operations have together.
+    /// Judges a figure of all workload operations together.
     fn of_runs(&self, run: &str, reference: &RunGroup, group: &RunGroup) -> Option<Finding> {
         let values = [reference, group].map(|group| self.values(group));
         match values {
@@ -163,7 +163,7 @@ impl ChangeLimit {
         Ok(values)
     }
 
-    /// Judges a figure that varies from run to run.
+    /// Judges a figure that varies between runs.
     fn of_values(&self, run: &str, label: &str, values: [Vec<f64>; 2], absent: &str) -> Option<Finding> {
         let figure = self.figure;
         let (Some(reference), Some(measured)) = (mean(&values[0]), mean(&values[1])) else {

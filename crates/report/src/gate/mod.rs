@@ -1,7 +1,7 @@
-//! Limits on what operations may cost: a budget that runs are held against, and differences that a comparison must not exceed.
+//! Cost limits for operations: budgets for runs, and permitted differences in comparisons.
 //!
-//! Whatever cannot be judged - an operation that is not there, a figure that was not measured - is a [`Finding`] of its own,
-//! so that a gate never passes because there was nothing to look at.
+//! Anything that cannot be judged, such as a missing operation or an unmeasured figure, is a separate [`Finding`], so that a
+//! gate never passes for lack of data.
 
 mod against;
 mod budget;
@@ -19,8 +19,8 @@ pub use finding::{Change, Finding, Severity, status};
 pub use print::{FindingForm, findings};
 pub use write::budget_of;
 
-/// An operation below one in this many of a run's workload operations, and of their bytes, is neither written into a budget
-/// nor missed in one: what a driver asks once at its start is not what it costs.
+/// An operation below one part in this many of a run's workload operations, and of their bytes, is neither added to a budget
+/// nor missed in one: a driver's initial queries are not its subject.
 const NEGLIGIBLE: u64 = 100;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A load, as `overhead bench` records it: rates and latencies as the client saw them, in figures, tables and a page.
+//! A load recorded by `overhead bench`: client-side rates and latencies in figures, tables and a page.
 
 mod figures;
 mod tables;
@@ -11,7 +11,7 @@ use crate::error::ReportError;
 use overhead_model::load::{LOAD_VERSION, Load};
 use std::path::Path;
 
-/// Reads the record of a load; `None` for JSON that is none.
+/// Reads the record of a load; returns `None` for other JSON.
 ///
 /// # Errors
 ///

@@ -1,10 +1,10 @@
-//! A load in a table.
+//! Tables of a load.
 
 use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, grouped, microseconds, with_digits};
 use overhead_model::load::{Load, LoadResult, LoadRun};
 
-/// `read, 16 clients`, with the pipeline and the rate where there are any.
+/// Returns a label such as `read, 16 clients`, with pipeline and rate if set.
 pub(super) fn label(load: &Load, result: &LoadResult) -> String {
     let clients = if result.clients == 1 { "1 client".to_owned() } else { format!("{} clients", result.clients) };
     let several = load.results.iter().any(|other| other.pipeline != result.pipeline) || result.pipeline > 1;
@@ -60,7 +60,7 @@ fn cells(result: &LoadResult) -> Vec<String> {
     cells
 }
 
-/// Microseconds of the client on a CPU for each operation.
+/// Formats the client's CPU time per operation in microseconds.
 fn cpu(run: &LoadRun) -> String {
     let operations = (run.operations + run.errors).max(1);
     with_digits((run.cpu_ns.user + run.cpu_ns.kernel) as f64 / 1e3 / operations as f64, 2)

@@ -1,4 +1,4 @@
-//! What unfolds below an operation: both directions by account, latencies, fields and statements.
+//! The expandable detail of an operation: both directions by account, latencies, fields and statements.
 
 use super::content::{PageTable, RowDetail, SideBar, SidePart};
 use crate::bounds::LowerBounds;
@@ -11,10 +11,9 @@ use overhead_model::record::{Latency, OperationRow, SideRow, StatementRow};
 use overhead_model::{Account, Amounts, Side};
 use std::cmp::Reverse;
 
-/// Characters of a name and a figure that find room in a short and in a middle part of a bar.
+/// Characters of name and figure that fit in short and middle parts of a bar.
 const ROOM: [usize; 2] = [10, 15];
 
-/// Returns what unfolds below an operation.
 pub(super) fn of(row: &OperationRow, id: String, bounds: LowerBounds) -> RowDetail {
     let mut tables = vec![accounts(row, bounds)];
     tables.extend(latencies(&row.latency_ns.or_empty()));
@@ -76,7 +75,7 @@ fn accounts(row: &OperationRow, bounds: LowerBounds) -> PageTable {
     titled("Bytes per operation by account", &["account"], &["request", "response", "both", "share"], rows)
 }
 
-/// Returns the percentiles; `None` where no operation has a latency.
+/// Returns the percentiles, or `None` if no operation has a latency.
 fn latencies(latency: &Latency) -> Option<PageTable> {
     let named = [
         ("smallest", latency.min),
@@ -100,7 +99,7 @@ fn latencies(latency: &Latency) -> Option<PageTable> {
     })
 }
 
-/// Returns what the messages are made of, where the record has it.
+/// Returns the message fields, if the record has them.
 fn fields(row: &OperationRow) -> Option<PageTable> {
     let mut fields: Vec<_> = row.fields.as_ref()?.iter().collect();
     fields.sort_by_key(|field| (field.side != Side::Request, Reverse(field.bytes)));
@@ -115,7 +114,7 @@ fn fields(row: &OperationRow) -> Option<PageTable> {
     (!rows.is_empty()).then(|| titled("Fields", &["field", "side", "account"], &["B/op"], rows))
 }
 
-/// Returns the grain below the name; `None` where it is the name's.
+/// Returns the statements, or `None` if they add nothing to the name.
 fn statements(row: &OperationRow, bounds: LowerBounds) -> Option<PageTable> {
     if row.statements.is_empty() {
         return None;

@@ -1,9 +1,9 @@
-//! `memtier_benchmark`: the table `ALL STATS`. Its columns depend on the version and on `--print-percentiles`, so they are
-//! found by their headers.
+//! Output of `memtier_benchmark`: the table `ALL STATS`. Its columns depend on the version and on `--print-percentiles`, so the
+//! code finds them by header.
 
 use super::{Reported, ReportedLatency, milliseconds, number};
 
-/// Returns a test for each line of the table with a rate above 0; of several tables the last, which is the average.
+/// Returns a test for each line with a rate above 0; of several tables it uses the last, the average.
 pub(super) fn read(stdout: &str) -> Vec<Reported> {
     let lines: Vec<&str> = stdout.lines().collect();
     let Some(header) = lines.iter().rposition(|line| line.starts_with("Type ") && line.contains("Ops/sec")) else {
@@ -18,7 +18,7 @@ pub(super) fn read(stdout: &str) -> Vec<Reported> {
     rows.filter_map(|line| row(&columns, line)).collect()
 }
 
-/// Returns the headers: `Latency` belongs to the word before, where that says which.
+/// Returns the headers; joins `Latency` to a preceding qualifier.
 fn headers(line: &str) -> Vec<String> {
     let mut headers: Vec<String> = Vec::new();
     for word in line.split_whitespace() {

@@ -1,5 +1,5 @@
-//! Sweeps: one command with several values of its parameters, each run several times. [`point`] makes the medians and spreads
-//! of the runs, the other functions print and draw them.
+//! Sweeps: one command with several values of its parameters, each run several times. [`point`] computes medians and spreads of
+//! the runs; the other functions print and draw them.
 
 mod figures;
 mod page;

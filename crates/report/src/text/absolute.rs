@@ -1,4 +1,4 @@
-//! Counters as they were counted: for runs without packets, and for roles whose counters do not belong to the operations.
+//! Raw counters, for runs without packets and for roles whose counters do not belong to the operations.
 
 use super::grid::{Column, Grid};
 use super::number::{DASH, decimal, grouped};
@@ -7,13 +7,13 @@ use overhead_model::Run;
 use overhead_model::record::{Role, Syscall};
 use std::cmp::Reverse;
 
-/// Returns the roles that are shown this way: all of a run without packets, else those whose counters are withheld.
+/// Returns the roles shown this way: all in a run without packets, otherwise those with withheld counters.
 pub(crate) fn roles(run: &Run) -> Vec<(&'static str, &Role)> {
     let all = RoleName::BOTH.into_iter().filter_map(|name| Some((name.name(), name.counted(run).ok()?)));
     all.filter(|(_, role)| counters_only(run) || role.withheld.is_some()).collect()
 }
 
-/// Totals over the window, and rates.
+/// Returns totals over the window, and rates.
 pub(crate) fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
     let headers = ["system\ncalls", "/s", "on-CPU\nms", "of it\nuser", "\nkernel", "switches", "B sent", "B received"];
     let row = |(name, role): &(&str, &Role)| {

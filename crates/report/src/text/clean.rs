@@ -1,14 +1,14 @@
-//! Names come from the wire and from users: nothing in them may steer a terminal, break a cell or leave a document.
+//! Sanitises names from the wire and from users, so that none can control a terminal, break a cell or escape from a document.
 
 use overhead_model::OutsideText;
 
-/// Returns text from outside with what is harmful in it as escapes.
+/// Escapes harmful characters in external text.
 pub fn clean(text: &str) -> String {
     OutsideText(text).to_string()
 }
 
-/// Text for a cell of a GitHub table or a line of a document, with what Markdown and HTML would act upon escaped. Words that GitHub
-/// makes links, mentions, formulas or pictures of whatever escapes they have are code.
+/// Escapes Markdown and HTML in text for a GitHub table cell or a document line. Formats words as code if GitHub would turn
+/// them into links, mentions, formulas or pictures despite escapes.
 pub fn markdown_cell(text: &str) -> String {
     let words = clean(text);
     let words =
@@ -16,14 +16,14 @@ pub fn markdown_cell(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns text as code, within more backquotes than stand together in it.
+/// Formats text as code, with more backquotes than any run within it.
 pub(crate) fn code_span(text: &str) -> String {
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(1) + 1);
     format!("{fence} {text} {fence}")
 }
 
-/// `https://…`, `www.…`, `a@b`, `$…$`, `#12`, `GH-12`, `:name:`.
+/// Returns whether GitHub acts on a word, such as `https://…`, `www.…`, `a@b`, `$…$`, `#12`, `GH-12` or `:name:`.
 fn is_active(word: &str) -> bool {
     let is_number = |rest: &str| rest.starts_with(|character: char| character.is_ascii_digit());
     let is_reference = |mark: &str| word.split(mark).skip(1).any(is_number);
@@ -51,7 +51,7 @@ fn escaped(word: &str) -> String {
     out
 }
 
-/// At most `chars` characters, the last an ellipsis where some are left out.
+/// Cuts text to `chars` characters, with a final ellipsis if it omits any.
 pub(crate) fn shortened(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();
@@ -61,7 +61,7 @@ pub(crate) fn shortened(text: &str, chars: usize) -> String {
     out
 }
 
-/// At most `chars` characters, with an ellipsis in the middle where some are left out: names often begin alike and differ at their
+/// Cuts text to `chars` characters, with an ellipsis in the middle: names often begin alike and differ at their ends.
 /// end.
 pub fn middle_cut(text: &str, chars: usize) -> String {
     let count = text.chars().count();

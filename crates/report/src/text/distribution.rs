@@ -1,4 +1,4 @@
-//! How many operations took no longer than 1 ms, 2 ms, …: the table that many load generators end with.
+//! Cumulative latencies (operations within 1 ms, 2 ms, …), the table that many load generators end with.
 
 use super::beside_columns;
 use super::grid::Column;
@@ -8,10 +8,9 @@ use overhead_model::Run;
 use overhead_model::record::{OperationRow, Within};
 use std::collections::BTreeSet;
 
-/// What stands above the table.
 pub(crate) const TITLE: &str = "Latency: operations that took no longer";
 
-/// Returns the columns of the bounds and the cells of each row, which has how many operations took no longer than which time, the
+/// Returns the columns of the time limits and the cells of each row. A row holds cumulative counts, the last of them the total.
 /// last entry all of them.
 pub(crate) fn percentages(rows: &[&[Within]]) -> (Vec<Column>, Vec<Vec<String>>) {
     let bounds: BTreeSet<u64> = rows.iter().flat_map(|row| row.iter().map(|within| within.ns)).collect();
@@ -23,12 +22,12 @@ pub(crate) fn percentages(rows: &[&[Within]]) -> (Vec<Column>, Vec<Vec<String>>)
     (columns, cells.collect())
 }
 
-/// Returns how many operations took no longer than this.
+/// Returns the number of operations within this time.
 pub(crate) fn count_within(row: &[Within], ns: u64) -> u64 {
     row.iter().take_while(|within| within.ns <= ns).last().map_or(0, |within| within.count)
 }
 
-/// Returns the table of a run: columns that say which operation, then bounds. `None` where the record does not have it.
+/// Returns a run's table, with columns for the operation and the time limits, or `None` if the record lacks the data.
 pub(crate) fn of_run(run: &Run) -> Option<(Vec<Column>, Vec<Vec<String>>)> {
     let rows: Vec<_> = ranked(run).into_iter().filter_map(|row| Some((row, row.latency_within.as_deref()?))).collect();
     if rows.is_empty() {
@@ -43,14 +42,14 @@ pub(crate) fn of_run(run: &Run) -> Option<(Vec<Column>, Vec<Vec<String>>)> {
     Some((beside_columns(&["operation", "via"], bounds), keyed.collect()))
 }
 
-/// Returns the lengths of time that are drawn: those of all lines up to the first within which all operations of each are, and of
-/// those as many as have room.
+/// Returns the time limits to draw, at most `most`: those of all lines, up to the first that includes every operation of each
+/// line.
 pub(crate) fn bounds(rows: &[&[Within]], most: usize) -> Vec<u64> {
     let all: BTreeSet<u64> = rows.iter().flat_map(|row| row.iter().map(|within| within.ns)).collect();
     let is_all = |ns: u64| rows.iter().all(|row| row.last().is_none_or(|last| count_within(row, ns) == last.count));
     let end = all.iter().position(|ns| is_all(*ns)).map_or(all.len(), |at| at + 1);
     let step = end.div_ceil(most).max(1);
-    // Counted from the end, for that is where all of them are.
+    // Count from the end, to keep the limit that includes all operations.
     all.into_iter()
         .take(end)
         .enumerate()
@@ -59,7 +58,7 @@ pub(crate) fn bounds(rows: &[&[Within]], most: usize) -> Vec<u64> {
         .collect()
 }
 
-/// Returns a length of time as text: `1 ms`, `200 µs`.
+/// Formats a time limit: `1 ms`, `200 µs`.
 pub(crate) fn bound(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000_000 => (ns as f64 / 1e3, "µs"),
@@ -70,7 +69,7 @@ pub(crate) fn bound(ns: u64) -> String {
     format!("{} {unit}", with_digits(value, digits))
 }
 
-/// Rounded down: 100% is all of them, and nothing less.
+/// Rounds down, so that 100% means all operations.
 fn share(count: u64, all: u64) -> String {
     match (count, all) {
         (_, 0) => DASH.to_owned(),

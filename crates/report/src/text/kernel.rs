@@ -1,4 +1,4 @@
-//! The kernel's work by operation, as it was sampled.
+//! Sampled kernel work by operation.
 
 use super::beside_columns;
 use super::grid::{Column, Grid};
@@ -8,11 +8,9 @@ use overhead_model::record::{By, Measured, OperationKernel, OperationTime, Opera
 use overhead_model::{Class, Run};
 use std::collections::BTreeMap;
 
-/// What stands above the table.
 pub(crate) const TITLE: &str = "Kernel work by operation (sampled)";
 
-/// Returns the table of a run: a row for each operation, or statement, of the workload and each end. `None` where nothing was
-/// sampled.
+/// Returns a run's table, with a row per workload operation or statement and end, or `None` without samples.
 pub(crate) fn grid(run: &Run) -> Option<Grid> {
     let by_statement = run.view.as_ref().is_some_and(|view| view.by == By::Statement);
     let mut rows = Vec::new();
@@ -57,7 +55,7 @@ fn figures(work: &OperationWork) -> Vec<String> {
     ]
 }
 
-/// Returns what is to be said below the table: the system calls by name, and what the sampled work adds up to.
+/// Returns the notes below the table: system calls by name, and totals of the sampled work.
 pub(crate) fn lines(run: &Run) -> Vec<String> {
     let Some(counters) = run.counters.value() else { return Vec::new() };
     let sample = match &counters.by_operation {

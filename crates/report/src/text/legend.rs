@@ -1,4 +1,4 @@
-//! What the columns of the operations table mean, for those that it has.
+//! Explains the columns present in an operations table.
 
 use super::columns::OperationColumn;
 use super::rows::TableRows;
@@ -6,11 +6,11 @@ use crate::bounds::lower_bounds;
 use OperationColumn as Of;
 use overhead_model::record::Price;
 
-/// From which frame to which a latency runs.
+/// Start and end of a latency.
 const LATENCY: &str = "latency: from the frame with the first byte of the request to the frame with the last byte of the \
 response, at the capture point, not the client's";
 
-/// Returns the meaning of these columns, a line for each that needs one.
+/// Explains these columns, one line for each that needs it.
 pub(crate) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<String> {
     let has = |wanted: &[OperationColumn]| wanted.iter().any(|column| columns.contains(column));
     let latency = columns.iter().any(|column| matches!(column, Of::Latency(_)));
@@ -37,7 +37,7 @@ pub(crate) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<
     said
 }
 
-/// Returns what the columns of costs mean.
+/// Explains the cost columns.
 fn cost(price: &Price) -> String {
     format!(
         "cost: of all bytes on the wire at {}, per million operations and per day at the rate of this run",

@@ -11,8 +11,8 @@ use crate::run::NamedRun;
 use crate::summary::{RoleName, RoleWork, counters_only, syscalls_per_operation, work};
 use crate::text::number::with_digits;
 
-/// Returns a run as a heading, its facts as a list, and its operations as a table with what its columns mean; all columns, unless
-/// they are listed.
+/// Returns a run as a heading, a list of facts, and an operations table with an explanation of its columns. Shows all columns
+/// unless some are listed.
 pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     let run = &named.run;
     let mut out = format!("### {}\n\n", markdown_cell(&named.name));
@@ -63,7 +63,7 @@ pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     out
 }
 
-/// Returns what there is to know about a run beside its figures, as a list.
+/// Returns the facts about a run, apart from its figures, as a list.
 pub(crate) fn facts(named: &NamedRun) -> String {
     let run = &named.run;
     let mut lines = vec![source_line(run)];
@@ -94,7 +94,7 @@ pub(crate) fn facts(named: &NamedRun) -> String {
     out
 }
 
-/// Returns a table with aligned columns; line breaks of headers become spaces.
+/// Returns a table with aligned columns; replaces line breaks in headers with spaces.
 pub(crate) fn github_table(columns: &[Column], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let headers = columns.iter().map(|column| markdown_cell(&column.header.replace("-\n", "").replace('\n', " ")));

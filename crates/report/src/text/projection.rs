@@ -1,4 +1,4 @@
-//! What a link would have carried, by a model, beside what was measured.
+//! Modelled link traffic next to the measured figures.
 
 use super::grid::{Column, Grid};
 use super::number::{counted, decimal, grouped};
@@ -6,7 +6,6 @@ use crate::summary::{Families, both_sides, per_operation};
 use overhead_model::record::{OperationRow, ProjectedRow, Projection};
 use overhead_model::{Account, Amounts, Class, Run};
 
-/// Returns what was modelled, as a title.
 pub(crate) fn title(projection: &Projection) -> String {
     let mtu = projection.mtu.map(|mtu| format!("a link of MTU {}", grouped(u64::from(mtu))));
     let cable = projection.physical.then(|| "Ethernet on the cable".to_owned());
@@ -14,7 +13,7 @@ pub(crate) fn title(projection: &Projection) -> String {
     format!("Modelled, not measured: {}", what.join(", "))
 }
 
-/// Returns the operations of the workload as they were measured and as they are modelled.
+/// Returns the workload operations as measured and as modelled.
 pub(crate) fn grid(run: &Run, projection: &Projection) -> Grid {
     let headers = [
         "frames/op\nmeasured",
@@ -47,7 +46,7 @@ pub(crate) fn grid(run: &Run, projection: &Projection) -> Grid {
     Grid { columns, rows: rows.iter().map(cells).collect(), keys: 2 }
 }
 
-/// Returns the sums, in sentences.
+/// Returns the sums as sentences.
 pub(crate) fn lines(run: &Run, projection: &Projection) -> Vec<String> {
     let Projection { frames, wire_bytes, cut_frames, added_frames, .. } = *projection;
     let mut lines = vec![format!(
@@ -93,14 +92,14 @@ pub(crate) fn lines(run: &Run, projection: &Projection) -> Vec<String> {
     lines
 }
 
-/// Returns the measured row of a modelled one.
+/// Returns the measured row that matches a modelled one.
 fn measured<'run>(run: &'run Run, row: &ProjectedRow) -> Option<&'run OperationRow> {
     run.operations
         .iter()
         .find(|of| of.class == row.class && (&of.protocol, &of.name, &of.via) == (&row.protocol, &row.name, &row.via))
 }
 
-/// Returns the bytes of an account that a model changes.
+/// Returns the accounts that a model changes, with their bytes.
 pub(crate) fn changed(amounts: &Amounts) -> [(&'static str, u64); 4] {
     [Account::Link, Account::Ip, Account::Tcp, Account::Control].map(|account| (account.name(), amounts[account]))
 }

@@ -1,4 +1,4 @@
-//! What windows say of the whole time, with the error of each figure.
+//! Estimates for the whole time from windows, with the error of each figure.
 
 use super::beside_columns;
 use super::grid::{Column, Grid};
@@ -7,9 +7,8 @@ use crate::summary::ranked;
 use overhead_model::record::{Estimate, Measured, RowEstimates};
 use overhead_model::{Class, Run};
 
-/// What stands above the table.
 pub(super) const TITLE: &str = "Of the whole time, by its windows (± of 95% confidence)";
-/// The figures of a row, as CSV names them.
+/// CSV names of a row's figures.
 pub(super) const FIGURES: [&str; 5] =
     ["per_second", "request_wire_bytes", "response_wire_bytes", "latency_ns", "error_share"];
 
@@ -18,7 +17,7 @@ pub(super) fn figures(row: &RowEstimates) -> [&Measured<Estimate>; 5] {
     [&row.per_second, &row.request_wire_bytes, &row.response_wire_bytes, &row.latency_ns, &row.error_share]
 }
 
-/// Returns the table of a run: a row for each operation of the workload. `None` where all of the time was captured.
+/// Returns a run's table with a row per workload operation, or `None` if the capture covered all of the time.
 pub(super) fn grid(run: &Run) -> Option<Grid> {
     run.sample.as_ref()?;
     let headers = ["windows", "ops/s", "request\nB/op", "response\nB/op", "latency\nµs", "errors\n%"];
@@ -36,7 +35,7 @@ pub(super) fn grid(run: &Run) -> Option<Grid> {
     (!rows.is_empty()).then_some(Grid { columns, rows, keys: 2 })
 }
 
-/// Returns what is to be said below the table.
+/// Returns the notes below the table.
 pub(super) fn lines(run: &Run) -> Vec<String> {
     let Some(sample) = &run.sample else { return Vec::new() };
     let mut lines = Vec::new();
@@ -59,10 +58,10 @@ pub(super) fn lines(run: &Run) -> Vec<String> {
     lines
 }
 
-/// An estimate and half its interval, in another unit, to as many digits as the error has to do with.
+/// Formats an estimate and half its interval in another unit, with as many digits as the error justifies.
 fn with_error(estimate: &Estimate, by: f64) -> String {
     let (value, error) = (estimate.value * by, (estimate.high - estimate.value) * by);
-    // Two digits of the error, and no more than three behind the point.
+    // Show two digits of the error, and at most three decimal digits.
     let digits = if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 3.0) as usize } else { 1 };
     format!("{} ±{}", with_digits(value, digits), with_digits(error, digits))
 }
