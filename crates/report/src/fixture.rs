@@ -1,4 +1,4 @@
-//! The runs of `overhead_testing`, as records under names of this crate.
+//! The runs of `overhead_testing` as records, under this crate's names.
 
 use crate::run::NamedRun;
 use overhead_model::record::Run;

@@ -1,11 +1,11 @@
-//! The largest connections of a capture, and how many more there were.
+//! The largest connections of a capture, and the number of others.
 
 use crate::limits::CONNECTIONS;
 use overhead_model::record::Connection;
 use overhead_model::{ConnectionSummary, Measured};
 use std::cmp::{Ordering, Reverse};
 
-/// The [`CONNECTIONS`] largest of all that were pushed. Holds at most twice as many, so that a push is cheap.
+/// The [`CONNECTIONS`] largest connections pushed. Holds at most twice as many, so that a push is cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Largest {
     kept: Vec<ConnectionSummary>,
@@ -37,7 +37,7 @@ impl Largest {
     }
 }
 
-/// Largest first; a total order, so that what is kept does not depend on when it was seen.
+/// Orders by size, largest first; a total order keeps the selection independent of arrival.
 fn order(a: &ConnectionSummary, b: &ConnectionSummary) -> Ordering {
     let head = |c: &ConnectionSummary| (Reverse(c.wire_bytes), c.client, c.server, c.first_ns);
     let tail = |c: &ConnectionSummary| (c.protocol, c.transport, c.operations, c.tls, c.server_decided_by);

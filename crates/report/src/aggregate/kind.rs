@@ -15,7 +15,7 @@ pub struct KindKey {
 /// The operations of one kind so far.
 #[derive(Clone, Debug, Default)]
 pub struct KindSums {
-    /// Operations, without those that lack a request.
+    /// Operations, except those without a request.
     pub count: u64,
     /// Operations answered by an error.
     pub errors: u64,

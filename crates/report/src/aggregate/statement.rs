@@ -120,7 +120,7 @@ impl Statement {
         &self.latency
     }
 
-    /// Operations, without those that lack a request.
+    /// Returns the number of operations, except those without a request.
     pub fn count(&self) -> u64 {
         let Alike { outcome, times, .. } = self.alike;
         self.sums.count + if outcome == Outcome::Unsolicited { 0 } else { times }

@@ -1,4 +1,4 @@
-//! What the contract promises of an aggregate, whatever the order of calls.
+//! The contract of an aggregate, which holds for any order of calls.
 
 use super::*;
 use crate::limits::{CONNECTIONS, ROWS};
@@ -89,7 +89,7 @@ fn tallied<'a>(calls: impl IntoIterator<Item = &'a Call>) -> Aggregate {
     aggregate
 }
 
-/// Everything that can be read from an aggregate.
+/// Reads all results of an aggregate.
 fn read(aggregate: &Aggregate) -> impl PartialEq + std::fmt::Debug {
     let ledger = Side::BOTH.map(|side| aggregate.ledger(side));
     let connections = (aggregate.connections(), aggregate.connections_omitted());
@@ -140,7 +140,7 @@ fn one_byte() -> Operation {
     Operation { sides: [side, SideTotals::default()], outcome: Outcome::Ok, latency_ns: None }
 }
 
-/// Tallies an operation of each name, and a late byte by the number that the first call gave.
+/// Tallies an operation of each name, and a late byte by the id from the first call.
 fn named(names: impl Iterator<Item = usize>) -> Aggregate {
     let mut aggregate = Aggregate::new();
     let mut ids = Vec::new();

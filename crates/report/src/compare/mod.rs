@@ -208,7 +208,7 @@ pub fn compare(first: &NamedRun, second: &NamedRun) -> Comparison {
     compare_groups(&first, &second, Grain::default())
 }
 
-/// Compares the second subject with the first, by payload if either has no frames.
+/// Compares the second subject with the first, by payload if only one has frames.
 pub fn compare_groups(first: &RunGroup, second: &RunGroup, grain: Grain) -> Comparison {
     if !payload::differ([first, second]) {
         return compare_alike(first, second, grain);

@@ -1,12 +1,12 @@
-//! Which pairs are named first.
+//! Orders pairs by importance.
 
 use super::KindPair;
 use std::cmp::Reverse;
 
-/// What is rarer than one in this many of the most frequent pair's operations, in both subjects, never leads.
+/// A pair never leads if, in both subjects, it is rarer than one in this many of the most frequent pair's operations.
 const RARE: u64 = 100;
 
-/// Sorts pairs of one class: rare ones last, then by what their difference comes to, largest first.
+/// Sorts pairs of one class: rare ones last, then by the size of their difference, largest first.
 pub(super) fn sort(pairs: &mut [KindPair]) {
     let count = |pair: &KindPair| pair.operations.iter().map(|subject| subject.count).max().unwrap_or(0);
     let most = pairs.iter().map(count).max().unwrap_or(0);

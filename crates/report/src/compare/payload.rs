@@ -1,17 +1,17 @@
-//! Subjects of which one has frames and the other has none: what both have is the payload.
+//! Compares subjects by payload if only one has frames.
 
 use crate::group::RunGroup;
 use overhead_model::record::{SideRow, StatementSide};
 use overhead_model::{Account, Amounts, Transport};
 
-/// Returns whether one of two subjects has connections without frames, and the other has connections in frames.
+/// Returns whether exactly one of the two subjects has connections in frames.
 pub(super) fn differ(groups: [&RunGroup; 2]) -> bool {
     let transports = groups.map(|group| group.runs.iter().map(|named| named.run.transport));
     let [has_frames, others_have] = transports.map(|mut transports| transports.any(Transport::has_frames));
     has_frames != others_have
 }
 
-/// Returns a subject as if it had been captured without frames: of the payload alone.
+/// Reduces a subject to its payload, as if captured without frames.
 pub(super) fn alone(group: &RunGroup) -> RunGroup {
     let mut group = group.clone();
     for row in group.runs.iter_mut().flat_map(|named| &mut named.run.operations) {

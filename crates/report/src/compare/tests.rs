@@ -8,7 +8,7 @@ fn database(name: &str) -> NamedRun {
     fixture::databases(true).into_iter().find(|run| run.name == name).unwrap()
 }
 
-/// Gives the rows of a run fields: one per payload account, which holds all of it.
+/// Gives a run's rows one field per payload account, which holds all of the account.
 fn with_fields(mut run: NamedRun) -> NamedRun {
     for row in &mut run.run.operations {
         let sides = [(Side::Request, row.request.accounts), (Side::Response, row.response.accounts)];
@@ -129,7 +129,7 @@ fn a_lossy_run_has_lower_bounds_in_every_form() {
     assert!(csv(&comparison.clone().into()).lines().skip(1).all(|line| line.contains(",first,")));
 }
 
-/// A run with so many operations of each way of sending of one name.
+/// Returns a run with one operation name and these counts by way of sending.
 fn ways(name: &str, ways: &[(&str, u64)]) -> NamedRun {
     let mut named = database("postgres");
     named.name = name.to_owned();
@@ -159,7 +159,7 @@ fn simple_stands_against_prepared_and_not_against_a_few_simple_ones() {
     );
 }
 
-/// A run whose SELECTs are so many of each statement, sent in one way, each with an amount of `data` of its own.
+/// Returns a run of SELECTs sent in one way, with the count and `data` size of each statement.
 fn statements(name: &str, via: &str, statements: &[(&str, u64, u64)]) -> NamedRun {
     let mut named = ways(name, &[(via, statements.iter().map(|statement| statement.1).sum())]);
     let row = named.run.operations.last_mut().unwrap();
@@ -262,7 +262,7 @@ fn each_further_run_stands_against_the_first() {
     assert!(!two.contains("further"));
 }
 
-/// So many runs of a database, whose server makes so many system calls in each.
+/// Returns database runs with these numbers of server system calls.
 fn repeated(name: &str, calls: &[u64]) -> RunGroup {
     let run = |calls: &u64| {
         let mut named = database(name);

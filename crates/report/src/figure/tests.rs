@@ -1,4 +1,4 @@
-//! Figures as documents, and as what they say.
+//! Figures as documents, and their content.
 
 use super::*;
 use crate::fixture;
@@ -7,7 +7,7 @@ use overhead_model::record::{OperationRow, SideRow};
 use overhead_model::{Account, Amounts, Class};
 use scene::{Mark, Text};
 
-/// Every set of runs that figures are looked at with.
+/// Returns the sets of runs that the tests draw.
 fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
     let four = fixture::databases(true);
     let eight: Vec<NamedRun> = fixture::databases(false).into_iter().chain(fixture::databases(false)).collect();
@@ -29,7 +29,7 @@ fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
     ]
 }
 
-/// Twelve operations with names that do not fit into a line.
+/// Returns twelve operations with names that do not fit into a line.
 fn long_names() -> NamedRun {
     let mut named = fixture::warned();
     let row = named.run.operations.iter().find(|row| row.class == Class::Workload).unwrap().clone();
@@ -44,7 +44,7 @@ fn long_names() -> NamedRun {
     named
 }
 
-/// Twenty operations of which a few have nearly all bytes, as a benchmark of everything leaves them.
+/// Returns twenty operations with nearly all bytes in a few, like a complete benchmark.
 fn benchmark() -> NamedRun {
     let mut named = fixture::redis_live();
     let get = named.run.operations.iter().find(|row| row.name == "GET").unwrap().clone();
@@ -79,7 +79,7 @@ fn texts(scene: &Scene) -> Vec<&Text> {
     scene.marks.iter().filter_map(text).collect()
 }
 
-/// Left, top, right, bottom of what a line of text covers.
+/// Returns the left, top, right and bottom of a line of text.
 fn area(text: &Text) -> [f64; 4] {
     let left = text.left();
     [
@@ -238,7 +238,7 @@ fn what_is_asked_often_is_drawn_beside_what_is_large() {
     assert_eq!(remainder, "and 10 more operations not drawn, 0.8% of the bytes");
 }
 
-/// The line about what is not drawn is drawn whole, however many there are.
+/// The note on omissions appears in full for any number of them.
 #[test]
 fn what_is_left_out_is_told_in_full() {
     let mut named = benchmark();
@@ -313,7 +313,7 @@ fn what_is_not_the_workloads_is_said_to_be_left_out() {
     assert!(said.contains("setup, background and other traffic (0.1% of the wire bytes) not drawn"), "{said}");
 }
 
-/// Whatever font a viewer takes, each text has the width that it was laid out for.
+/// Each text keeps its layout width in whatever font a viewer uses.
 #[test]
 fn each_text_of_an_svg_brings_its_width_and_fonts_to_fall_back_on() {
     let runs = fixture::databases(true);
@@ -344,7 +344,7 @@ fn nothing_to_draw_is_an_error() {
     assert!(matches!(draw(&[], ImageFormat::Svg, &FigureOptions::default()), Err(ReportError::NoRuns)));
 }
 
-/// Writes every figure into `overhead-figures` under the temporary folder, for people to look at.
+/// Writes every figure into `overhead-figures` under the temporary folder for manual review.
 #[test]
 #[ignore = "writes sample figures to look at"]
 fn write_samples() {

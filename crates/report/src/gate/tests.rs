@@ -14,7 +14,7 @@ fn budget(runs: &[NamedRun]) -> Budget {
     Budget::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The same run with so many bytes of an account more in each response to a SELECT.
+/// Returns the same run with `bytes` more of an account in each response to a SELECT.
 fn larger(mut named: NamedRun, account: Account, bytes: u64) -> NamedRun {
     for row in named.run.operations.iter_mut().filter(|row| row.name == "SELECT") {
         row.response.accounts[account] += bytes * row.count;
@@ -113,7 +113,7 @@ fn a_run_whose_command_failed_never_passes() {
     assert_eq!(status(&findings), exit::PARTIAL);
     assert_eq!(findings[0].message, "the command ended with status 1");
     assert_eq!(status(&against(postgres(), run.clone(), &["response.wire>+1%"])), exit::PARTIAL);
-    // That we ended it says nothing against it.
+    // A command that we ended has not failed.
     run.run.environment.as_mut().unwrap().workload.as_mut().unwrap().was_ended = true;
     assert_eq!(check(&budget(&[postgres()]), &run), []);
 }
@@ -134,7 +134,7 @@ fn an_operation_that_is_not_in_the_budget_fails_it_or_is_named() {
         assert_eq!(status(&findings), expected, "{findings:?}");
         assert_eq!(findings.iter().any(|finding| finding.operation == "UPDATE"), word != "ignore");
     }
-    // One among thousands is no news.
+    // One among thousands is negligible.
     let rare = run.run.operations.last_mut().unwrap();
     rare.count = 1;
     rare.request.accounts = more.request.accounts;
@@ -181,7 +181,7 @@ fn names_are_written_as_strings_whatever_is_in_them() {
     assert_eq!(findings, []);
 }
 
-/// A run whose SELECTs are all of one statement, sent in one way, with so many bytes of text in each.
+/// Returns a run with one SELECT statement, sent in one way, with `query` bytes of text each.
 fn select(statement: &str, via: &str, query: u64) -> NamedRun {
     let mut named = postgres();
     named.run.operations.retain(|row| row.name == "SELECT");
@@ -249,7 +249,7 @@ fn a_comparison_fails_on_what_grew_by_more_than_is_allowed() {
     {
         assert_eq!(failing(text), [], "{text}");
     }
-    // What shrinks is no breach.
+    // A decrease is no breach.
     assert_eq!(against(second(), postgres(), &["response.payload>+0"]), []);
 }
 
@@ -268,7 +268,7 @@ fn one_run_does_not_show_a_latency_and_nothing_paired_shows_nothing() {
     assert_eq!(status(&against(postgres(), fewer, &["response.wire>+1%"])), exit::PARTIAL);
 }
 
-/// Runs whose median latency is so many microseconds.
+/// Returns runs with these median latencies in microseconds.
 fn repeated(p50_us: &[u64]) -> RunGroup {
     let run = |us: &u64| {
         let mut named = postgres();

@@ -1,4 +1,4 @@
-//! The record of a real load, as it is committed.
+//! Tests with the committed record of a real load.
 
 use super::*;
 use crate::text::number::grouped;

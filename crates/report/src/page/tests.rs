@@ -1,4 +1,4 @@
-//! Pages as documents, and what they say beside the other outputs.
+//! Pages as documents, and their agreement with the other outputs.
 
 use super::*;
 use crate::figure::{FigureOptions, draw_inline};
@@ -31,7 +31,7 @@ fn bare(page: &str) -> String {
     out.replacen("<!doctype html>", "", 1)
 }
 
-/// Returns the table with this id: its headers, and the cells of its rows.
+/// Returns the headers and cells of the table with this id.
 fn table_of(page: &str, id: &str) -> (Vec<String>, Vec<Vec<String>>) {
     let bare = bare(page);
     let document = roxmltree::Document::parse(&bare).unwrap();
@@ -52,7 +52,7 @@ fn cell<'a>(headers: &[String], row: &'a [String], name: &str) -> &'a str {
     &row[at]
 }
 
-/// Every set of runs that pages are made of.
+/// Returns the sets of runs that the tests make pages of.
 fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
     let mut empty = fixture::files().remove(0);
     empty.run.operations.clear();
@@ -112,7 +112,7 @@ fn the_first_paragraphs_are_sentences_with_figures() {
     assert!(said.contains("2,000 operations") && said.contains("system calls"), "{said}");
 }
 
-/// What is said of an operation is the same wherever it is said.
+/// All outputs agree on an operation.
 #[test]
 fn table_json_csv_markdown_and_page_have_the_same_figures() {
     for runs in [vec![fixture::redis_live()], vec![fixture::warned()], fixture::databases(true)] {
@@ -128,7 +128,7 @@ fn table_json_csv_markdown_and_page_have_the_same_figures() {
                 let cells = shown.next().unwrap();
                 assert_eq!(cell(&headers, cells, "operation"), text::clean(&row.name));
                 if text::markdown_cell(&row.name) != row.name {
-                    // Each form escapes it in its own way.
+                    // Each format has different escapes.
                     continue;
                 }
                 let total = both_sides(row).total();
@@ -142,7 +142,7 @@ fn table_json_csv_markdown_and_page_have_the_same_figures() {
                 assert!(line(&table) && line(&markdown) && line(&report), "{p99} of {}", row.name);
                 let count = cell(&headers, cells, "count");
                 assert!(markdown.lines().any(|line| line.contains(&row.name) && line.contains(count)));
-                // A ledger that does not balance has no one total.
+                // An unbalanced ledger has no single total.
                 assert!(!record.ledger.balanced || wire_bytes(&csv, &row.name) == total, "{}", row.name);
             }
         }
@@ -150,7 +150,7 @@ fn table_json_csv_markdown_and_page_have_the_same_figures() {
     }
 }
 
-/// Returns the sum over both directions of an operation's bytes in a CSV.
+/// Returns an operation's bytes in a CSV, summed over both directions.
 fn wire_bytes(csv: &str, name: &str) -> u64 {
     let mut lines = csv.lines();
     let headers: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -216,7 +216,7 @@ fn what_comes_from_the_wire_is_text_and_never_markup() {
     assert_eq!(records_of(&page), [named.run].map(|run| shown_of(&run)));
 }
 
-/// Returns the records of a page as they are read again.
+/// Parses the records of a page.
 fn records_of(page: &str) -> Vec<Run> {
     let begin = "<script type=\"application/json\"";
     let parts = page.split(begin).skip(1);
@@ -272,7 +272,7 @@ fn ten_large_runs_make_less_than_a_megabyte_and_sums_stay() {
     }
 }
 
-/// A page is small whatever came from the wire: then it says what it lacks.
+/// A page stays small for any wire input, and states its omissions.
 #[test]
 fn ten_runs_of_many_long_names_make_less_than_a_megabyte() {
     let row = fixture::redis_live().run.operations.iter().find(|row| row.class == Class::Workload).unwrap().clone();

@@ -1,9 +1,9 @@
-//! The palette of figures as variables and classes of a style sheet, on paper and on a dark screen.
+//! The figure palette as style sheet variables and classes, for light and dark screens.
 
 use crate::figure::{THEMED, account_colors, dark_colors};
 use std::fmt::Write;
 
-/// Returns the variables, and the classes that have the colour of an account.
+/// Returns the variables and the classes for account colours.
 pub(super) fn variables() -> String {
     let mut out = String::new();
     let of = |dark: bool| {
@@ -18,7 +18,7 @@ pub(super) fn variables() -> String {
         }
         out
     };
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(out, ":root{{color-scheme:light;{}}}", of(false));
     let _ = writeln!(out, "@media screen{{:root[data-theme=dark]{{color-scheme:dark;{}}}", of(true));
     let mut night = String::new();

@@ -1,8 +1,8 @@
-//! `pgbench`: the summary at its end. Where a rate is given with and without the time to connect, it is the one without.
+//! Final summary of `pgbench`. If it gives rates with and without connection time, the code uses the one without.
 
 use super::{Reported, ReportedLatency, after, milliseconds, number};
 
-/// Returns the one test there is; nothing where no transaction was made.
+/// Returns the only test, or nothing if it made no transaction.
 pub(super) fn read(stdout: &str) -> Vec<Reported> {
     let find = |key: &str| stdout.lines().rev().find_map(|line| after(line, key));
     let Some(per_second) = find("tps = ").and_then(number) else { return Vec::new() };

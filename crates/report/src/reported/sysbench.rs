@@ -1,8 +1,8 @@
-//! `sysbench`: transactions and queries (of the `oltp` tests), with the latency of transactions.
+//! Output of `sysbench`: transactions and queries (of the `oltp` tests), with transaction latency.
 
 use super::{Reported, ReportedLatency, after, milliseconds, number};
 
-/// Returns transactions and queries; `events` for a test that has neither.
+/// Returns transactions and queries, or `events` for a test that has neither.
 pub(super) fn read(stdout: &str) -> Vec<Reported> {
     let latency_ns = latency(stdout);
     let rate = |key: &str| {
@@ -16,7 +16,7 @@ pub(super) fn read(stdout: &str) -> Vec<Reported> {
         latency_ns,
     };
     let transactions = rate("transactions:").map(|rate| test("transactions", rate, latency_ns));
-    // A latency is that of a transaction.
+    // The latency belongs to transactions.
     let queries = rate("queries:").map(|rate| test("queries", rate, ReportedLatency::default()));
     let events = || {
         let rate = stdout.lines().find_map(|line| after(line, "events per second:")).and_then(number);

@@ -8,7 +8,6 @@ use overhead_model::sweep::SweepParameter;
 use overhead_model::{Measured, Run};
 use std::fs;
 
-/// A run that took so many milliseconds.
 fn run(ms: u64) -> Run {
     let mut run = fixture::redis_live().run;
     run.ledger.other = 0;
@@ -26,7 +25,7 @@ fn made(number: usize, record: Result<Run, String>) -> PointRun {
     PointRun { folder: format!("P=1/run-{number}"), record, reported: vec![test] }
 }
 
-/// Two points of three runs: those of the second take half as long.
+/// Returns points of three runs each; the second point's runs take half as long.
 fn sweep_of(points: usize) -> Sweep {
     let values = ["1", "10"].map(str::to_owned);
     let point_of = |value: &String| {
@@ -135,7 +134,7 @@ fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
     wanted.sort_unstable();
     assert_eq!(names, wanted);
     assert_eq!(replaced_by_sweep(&folder), None);
-    // A sweep without counters takes the figures of an earlier one away.
+    // A sweep without counters removes an earlier sweep's counter figures.
     let mut uncounted = run(1_000);
     uncounted.counters = Measured::unavailable("not asked for");
     let points = vec![point(vec!["1".to_owned()], "P=1".to_owned(), &[made(1, Ok(uncounted))])];
@@ -168,7 +167,7 @@ fn the_distribution_is_a_line_for_each_operation_and_point_up_to_where_all_of_th
             ("P = 10".to_owned(), [0.0, third, 100.0].map(Some).into())
         ]
     );
-    // More lengths of time than there is room for, the one that has all of them among those that are shown.
+    // Use more time limits than fit; the limit that includes all operations must appear.
     let many: Vec<Within> = (1..=40).map(|ms| Within { ns: ms * 1_000_000, count: ms }).collect();
     sweep.points[0].operations[0].latency_within = many;
     let (_, figure) = figures::figures(&sweep).pop().unwrap();

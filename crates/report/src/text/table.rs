@@ -127,7 +127,7 @@ pub(super) fn operations(
     (shown, grid)
 }
 
-/// Returns the most important columns that fit beside names of reasonable length.
+/// Returns the most important columns that fit next to names of reasonable length.
 fn fitting(table: &TableRows<'_>, width: usize) -> Vec<OperationColumn> {
     let names = (width / NAMES).max(SHORT_NAME);
     let mut shown: Vec<OperationColumn> = Vec::new();

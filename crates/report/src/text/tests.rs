@@ -37,7 +37,7 @@ fn table_with_every_warning() {
     insta::assert_snapshot!(whole(&fixture::warned()));
 }
 
-/// A run whose counters of the server do not belong to its operations.
+/// Returns a run whose server counters do not belong to its operations.
 fn withheld() -> NamedRun {
     let mut named = fixture::redis_live();
     if let Measured::Value(Counters { server: Measured::Value(server), .. }) = &mut named.run.counters {
@@ -47,7 +47,7 @@ fn withheld() -> NamedRun {
     named
 }
 
-/// A run that counted without packets.
+/// Returns a run that counted without packets.
 fn without_packets() -> NamedRun {
     let mut named = fixture::redis_live();
     named.run.operations.clear();
@@ -56,7 +56,7 @@ fn without_packets() -> NamedRun {
     named
 }
 
-/// A run with connections of two protocols.
+/// Returns a run with connections of two protocols.
 fn of_two_protocols() -> NamedRun {
     let mut named = fixture::redis_live();
     if let Measured::Value(counters) = &mut named.run.counters {
@@ -94,7 +94,7 @@ fn counters_that_do_not_belong_to_the_operations_are_shown_as_counted_and_nowher
 fn a_run_without_packets_shows_what_it_counted_and_no_table_of_dashes() {
     let named = without_packets();
     for text in [table(&named, &Columns::Fitting, NARROW), markdown(&named, &Columns::All)] {
-        // 6,012 calls of the server in 1.25 s.
+        // The server made 6,012 calls in 1.25 s.
         for figure in ["6,012", "4,809.6", "recvfrom", "2,000", "1,600.0"] {
             assert!(text.contains(figure), "{figure}: {text}");
         }
@@ -106,7 +106,7 @@ fn a_run_without_packets_shows_what_it_counted_and_no_table_of_dashes() {
 fn two_protocols_have_counters_of_their_own() {
     let text = whole(&of_two_protocols());
     assert!(text.contains("server (resp) syscalls/op: epoll_wait 1.00"), "{text}");
-    // None of the fixture's operations is of this protocol.
+    // No operation in the fixture has this protocol.
     assert!(text.contains("server (pgwire) syscalls/op: -"), "{text}");
     assert!(text.contains("client (resp): not measured: the same processes"), "{text}");
     assert!(!text.contains("server syscalls/op"), "{text}");
@@ -122,7 +122,7 @@ fn table_with_every_warning_on_a_narrow_terminal() {
     insta::assert_snapshot!(table(&fixture::warned(), &Columns::Fitting, NARROW));
 }
 
-/// The longest line but the command and the name of the run, which are to be copied.
+/// Returns the longest line's length, ignoring the command and run name, which users copy.
 fn longest(text: &str) -> usize {
     let lines = text.lines().skip(1).filter(|line| !line.starts_with("command: "));
     lines.map(|line| line.chars().count()).max().unwrap()
@@ -216,7 +216,7 @@ fn csv_of_a_run() {
     insta::assert_snapshot!(csv(&[fixture::redis_live()]));
 }
 
-/// The rows of a table, each by the names of its columns. Cells of the fixtures have no line breaks.
+/// Returns the rows of a table by column name. Cells of the fixtures have no line breaks.
 fn rows(text: &str) -> Vec<std::collections::BTreeMap<&str, &str>> {
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -260,7 +260,7 @@ fn csv_says_what_is_absent_and_what_is_a_lower_bound() {
     assert!(csv(&[offline()]).contains("kernel_drops: offline"));
 }
 
-/// A quantity that the record gains must not be missing from the table.
+/// The table must include every quantity of the record.
 #[test]
 fn csv_has_a_column_for_each_quantity_of_the_record() {
     let named = fixture::redis_live();
@@ -295,7 +295,6 @@ fn json_is_the_record() {
     assert_eq!(serde_json::from_str::<Run>(&text).unwrap(), run);
 }
 
-/// A run with a view of its largest row, and a price.
 fn viewed() -> NamedRun {
     let mut named = of_two_protocols();
     let price = crate::view::price("0.02/GB").unwrap();
