@@ -96,7 +96,7 @@ pub fn mpls(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     ip_version(first).ok_or(Stop::Other)
 }
 
-/// Reads a PPPoE session header and the PPP protocol field (RFC 2516 section 4): version 1, type 1, code 0.
+/// Reads a `PPPoE` session header and the PPP protocol field (RFC 2516 section 4): version 1, type 1, code 0.
 fn pppoe(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     let [version, code, _, _, high, low, protocol @ ..] = walk.peek::<8>()?;
     if (version, code) != (0x11, 0) {
