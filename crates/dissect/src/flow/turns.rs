@@ -7,8 +7,8 @@ use overhead_model::Side;
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most shared turns: with eight each, enough for five hundred connections that have none in common.
-const MOST: usize = 4096;
+/// Most shared turns: with eight each, enough for 250 connections that have none in common.
+const MOST: usize = 2048;
 /// Most turns that begin alike, in any state.
 const ALIKE: usize = 16;
 /// Most different beginnings.
