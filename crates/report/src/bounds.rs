@@ -17,7 +17,6 @@ pub(crate) struct LowerBounds {
 pub(crate) const AT_LEAST: char = '≥';
 
 impl LowerBounds {
-    /// Returns the lower bounds of a run.
     pub(crate) fn of(run: &Run) -> Self {
         let dropped = run.source.kernel_drops.value().is_some_and(|frames| *frames > 0);
         let one_way = run.tcp.request_only > 0 || run.tcp.response_only > 0;
@@ -30,7 +29,6 @@ impl LowerBounds {
         Self { wire: self.wire || other.wire, payload: self.payload || other.payload }
     }
 
-    /// Returns whether any figure is a lower bound.
     pub(crate) const fn any(self) -> bool {
         self.wire || self.payload
     }

@@ -37,7 +37,6 @@ pub enum Theme {
     Dark,
 }
 
-/// Options of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportOptions {
     /// Heading; `None` for the default.

@@ -9,7 +9,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Name of the record in a run folder.
 const RECORD: &str = "run.json";
 
 /// A record and its name in comparisons.

@@ -24,7 +24,6 @@ pub struct RunSeries {
     steps: Vec<Step>,
 }
 
-/// One time step.
 #[derive(Clone, Debug, Default)]
 struct Step {
     operations: u64,

@@ -46,7 +46,6 @@ impl Families {
     }
 }
 
-/// Sums both directions of a row.
 pub(crate) fn both_sides(row: &OperationRow) -> Amounts {
     let mut sum = row.request.accounts;
     sum += row.response.accounts;
@@ -65,7 +64,6 @@ pub(crate) fn ranked(run: &Run) -> Vec<&OperationRow> {
     rows
 }
 
-/// Returns the workload rows, largest first.
 pub(crate) fn workload(run: &Run) -> Vec<&OperationRow> {
     ranked(run).into_iter().filter(|row| row.class == Class::Workload).collect()
 }
@@ -97,7 +95,6 @@ pub(crate) fn window_ns(run: &Run) -> u64 {
     }
 }
 
-/// Server or client, as counters separate processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RoleName {
     Server,
@@ -187,7 +184,6 @@ pub(crate) fn counters_only(run: &Run) -> bool {
         && run.counters.value().is_some()
 }
 
-/// Converts a measured quantity to a result.
 pub(crate) fn present<T>(measured: &Measured<T>) -> Result<&T, &str> {
     match measured {
         Measured::Value(value) => Ok(value),

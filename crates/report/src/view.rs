@@ -10,7 +10,6 @@ use std::cmp::{Ordering, Reverse};
 /// Name of the row that sums the rows beyond the limit.
 pub const OTHER_ROWS: &str = "(other)";
 
-/// Nanoseconds per day.
 const DAY_NS: f64 = 86_400e9;
 
 /// Units of [`price`] and their bytes.
@@ -25,12 +24,9 @@ const UNITS: [(&str, f64); 8] = [
     ("TiB", 1_099_511_627_776.0),
 ];
 
-/// Options of a view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ViewOptions {
-    /// Grouping.
     pub by: By,
-    /// Sort order.
     pub sort: SortKey,
     /// Maximum number of rows; `None` for all.
     pub top: Option<u64>,

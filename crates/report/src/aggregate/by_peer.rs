@@ -110,7 +110,6 @@ impl ByPeer {
         }
     }
 
-    /// Ends the current connection.
     pub(crate) fn end(&mut self, names: Option<&[String; 2]>) {
         let Some(ends) = &self.current else { return };
         if let Some(Place::Group(key)) = self.open.remove(&ends.number)

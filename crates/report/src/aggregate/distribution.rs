@@ -51,7 +51,6 @@ impl Values {
         self.buckets.add(value, times);
     }
 
-    /// Adds another distribution's values.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum += other.sum;
@@ -216,7 +215,6 @@ const fn index_of(value: u64) -> usize {
     (value >> bits) as usize + bits as usize * BUCKETS
 }
 
-/// Returns the largest value of the bucket at `index`.
 const fn highest_at(index: usize) -> u64 {
     let bits = (index / BUCKETS).saturating_sub(1);
     let value = (index - bits * BUCKETS) as u64;

@@ -17,13 +17,9 @@ pub struct KindKey {
 pub struct KindSums {
     /// Operations, except those without a request.
     pub count: u64,
-    /// Operations answered by an error.
     pub errors: u64,
-    /// Frames in both directions.
     pub frames: u64,
-    /// Request bytes on the wire.
     pub request_bytes: u64,
-    /// Response bytes on the wire.
     pub response_bytes: u64,
     latency: Values,
 }

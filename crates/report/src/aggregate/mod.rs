@@ -69,7 +69,6 @@ impl Listener for SharedListener {
 }
 
 impl Aggregate {
-    /// Creates an empty aggregate.
     pub fn new() -> Self {
         Self::default()
     }

@@ -15,15 +15,12 @@ pub struct RunFacts {
     pub tool: Tool,
     /// Machine and command of a live run.
     pub environment: Option<Environment>,
-    /// Origin of the frames.
     pub source: Source,
-    /// Transport of the selected connections.
     pub transport: Transport,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
     /// Bytes of frames without a selected connection.
     pub other_bytes: u64,
-    /// Kernel counters of the window.
     pub counters: Measured<Counters>,
     /// Cost of measuring.
     pub observer: Observer,

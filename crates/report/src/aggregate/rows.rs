@@ -29,7 +29,6 @@ pub(crate) struct Rows {
     statements: Vec<Statement>,
     /// Places in `statements` by key, without the statements of shared rows.
     index: HashTable<u32>,
-    /// Unused places in `statements`.
     free: Vec<u32>,
     /// Statements created so far.
     ever: u64,
@@ -60,7 +59,6 @@ fn group(class: Class, protocol: Protocol) -> usize {
     class as usize * Protocol::COUNT + protocol as usize
 }
 
-/// Size of [`Rows::recent`].
 const RECENT: usize = 32;
 
 impl Rows {

@@ -11,9 +11,7 @@ use overhead_model::{Amounts, Class, Measured, Operation, Outcome, RowId, Side, 
 pub(super) struct Statement {
     /// Empty if they have none.
     pub text: Box<str>,
-    /// Place of its row.
     pub row: u32,
-    /// Its id.
     pub id: RowId,
     sums: Sums,
     latency: Values,
@@ -126,7 +124,6 @@ impl Statement {
         self.sums.count + if outcome == Outcome::Unsolicited { 0 } else { times }
     }
 
-    /// Returns all bytes in one direction.
     pub fn amounts(&self, side: Side) -> Amounts {
         let mut amounts = self.sums.sides[side as usize].amounts;
         amounts.add_times(&self.alike.sides[side as usize].amounts, self.alike.times);
@@ -144,7 +141,6 @@ impl Statement {
 }
 
 impl Sums {
-    /// Adds operations of `class`.
     fn add(&mut self, alike: &Alike, class: Class) {
         let Alike { ref sides, outcome, times } = *alike;
         if times == 0 {

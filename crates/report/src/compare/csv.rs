@@ -61,7 +61,6 @@ impl Table<'_> {
         }
     }
 
-    /// Starts a row for these two operations.
     fn row(&mut self, kind: &str, operations: [Option<&Subject>; 2]) -> CsvRow<'_> {
         let [first, second] = &self.comparison.runs;
         let bounds = self.comparison.lower_bounds.each_ref().map(Option::is_some);

@@ -38,19 +38,15 @@ use std::collections::BTreeMap;
 /// subjects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparisons {
-    /// The second subject against the first.
     #[serde(flatten)]
     pub first: Comparison,
-    /// Each further subject against the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<Comparison>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Names of the subjects.
     pub runs: [String; 2],
-    /// Number of runs of each subject.
     pub repetitions: [usize; 2],
     /// Paired kinds of workload operations, largest contribution to the difference first.
     pub pairs: Vec<KindPair>,
@@ -148,7 +144,6 @@ pub struct FieldDifference {
 }
 
 impl Comparisons {
-    /// Returns all comparisons, starting with the first.
     pub fn each(&self) -> impl Iterator<Item = &Comparison> {
         std::iter::once(&self.first).chain(&self.further)
     }

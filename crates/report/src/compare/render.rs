@@ -21,12 +21,10 @@ enum TableForm {
     Markdown,
 }
 
-/// Renders for a terminal.
 pub fn table(comparisons: &Comparisons, style: Style) -> String {
     render_all(comparisons, &TableForm::Text(style))
 }
 
-/// Renders for a document.
 pub fn markdown(comparisons: &Comparisons) -> String {
     render_all(comparisons, &TableForm::Markdown)
 }
@@ -95,7 +93,6 @@ fn overview(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> St
     form.table_with(1, &["operation", &counts, &other_counts, &bytes, &other_bytes, "difference"], rows)
 }
 
-/// Describes one pair in full.
 fn details(pair: &KindPair, runs: &[String; 2], form: &TableForm) -> String {
     let mut out = form.heading(2, &title(pair));
     out.push_str(&form.paragraph(&capitalised(&pair.summary())));
@@ -159,7 +156,6 @@ impl TableForm {
     }
 }
 
-/// Number of columns that identify a row.
 const KEYS: usize = 2;
 
 fn columns<'a>(keys: &[&'a str; KEYS], runs: &'a [String; 2]) -> [&'a str; KEYS + 3] {
@@ -298,7 +294,6 @@ fn shown(repeated: &Repeated, number: fn(f64) -> String) -> String {
     format!("{low} to {high}")
 }
 
-/// Capitalises the first letter.
 fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 /// Calls per operation below which, in all runs, a system call appears only in the sum.
 const RARE: f64 = 0.005;
 
-/// A figure of one role.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkDifference {
     /// `server` or `client`.

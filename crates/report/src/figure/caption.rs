@@ -12,7 +12,6 @@ use crate::text::{beside_the_workload, command, cycle_label, integrity, shortene
 use overhead_model::Run;
 use overhead_model::record::SourceKind;
 
-/// Size of caption text in logical pixels.
 const SIZE: f64 = 11.0;
 
 const PLAIN: Face = Face::new(SIZE, Weight::Regular, MUTED);
@@ -47,7 +46,6 @@ const HOW_TO_READ: &str = "request is client to server, response server to clien
 payload and repeats, blue to green (and violet for TLS) the protocol, amber the user's own data. Syscalls and CPU are those of \
 all of a role's processes in the window, over all workload operations of the run.";
 
-/// Returns a paragraph with a bold lead.
 pub(crate) fn note(lead: &str, text: &str) -> Paragraph {
     led(lead, STRONG, text, PLAIN)
 }

@@ -18,7 +18,6 @@ pub(crate) struct Chart {
     pub panels: Vec<Panel>,
 }
 
-/// A line of bars.
 #[derive(Clone)]
 pub(crate) struct BarRow {
     pub run: String,
@@ -44,11 +43,9 @@ pub(crate) struct Panel {
     /// Unit, and how it came about.
     pub unit: String,
     pub legend: Vec<(String, Rgb)>,
-    /// Tags of a row's two bars.
     pub tags: [String; 2],
     /// `None` if a row shares the bars of the row before.
     pub rows: Vec<Option<[Bar; 2]>>,
-    /// Formats a bar's total.
     pub print: fn(f64) -> String,
     /// Whether a bar covers all operations of its run.
     pub whole_run: bool,

@@ -9,7 +9,6 @@ use super::scene::{Anchor, Face, Scene, words};
 use super::{ImageFormat, Look, inline, paint};
 use crate::error::ReportError;
 
-/// Content of a range chart.
 #[derive(Clone, Debug, Default)]
 pub struct DotFigure {
     pub title: String,
@@ -35,7 +34,6 @@ pub struct DotRow {
     pub name: String,
     /// Figures in words, printed after the name.
     pub figures: String,
-    /// Position of the mark.
     pub mark: f64,
     pub bar: (f64, f64),
     pub line: (f64, f64),
@@ -73,10 +71,6 @@ pub fn draw_dots(figure: &DotFigure) -> Result<[(ImageFormat, Vec<u8>); 2], Repo
 }
 
 /// Returns the figure as an element for a page that already shows its title.
-///
-/// # Errors
-///
-/// Returns the errors of [`draw_dots`].
 pub(crate) fn draw_dots_inline(figure: &DotFigure, id: &str) -> Result<String, ReportError> {
     Ok(inline::svg(&laid_out(figure, None)?, id, &figure.title, &figure.description))
 }

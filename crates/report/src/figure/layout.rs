@@ -15,7 +15,6 @@ pub(super) const WIDTH: f64 = 800.0;
 /// Minimum width for side-by-side panels.
 const SIDE_BY_SIDE: f64 = 640.0;
 pub(super) const MARGIN: f64 = 20.0;
-/// Height of a title.
 const HEAD: f64 = 44.0;
 /// Space between adjacent panels.
 const GUTTER: f64 = 22.0;
@@ -283,7 +282,6 @@ fn name_lines(row: &BarRow, place: &PanelPlace) -> Vec<NameLine> {
     lines
 }
 
-/// Draws vertical lines with their values above.
 fn grid(scene: &mut Scene, place: &PanelPlace, axis: f64, bottom: f64) {
     let mut free = f64::NEG_INFINITY;
     for value in place.ticks() {
@@ -330,7 +328,6 @@ fn text_in_lines(mut text: Paragraph, width: f64, lines: f64) -> Paragraph {
     text
 }
 
-/// Draws a line between two runs.
 fn rule(scene: &mut Scene, top: f64, names: usize) {
     let top = top - NAME_LEADING * names.saturating_sub(1) as f64;
     let y = top - f64::midpoint(RUN_GAP, ROW_GAP) + 2.0;

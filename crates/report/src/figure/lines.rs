@@ -9,7 +9,6 @@ use crate::error::ReportError;
 use crate::text::number::with_digits;
 use overhead_model::Spread;
 
-/// Content of a line chart.
 #[derive(Clone, Debug, Default)]
 pub struct LineFigure {
     pub title: String,
@@ -56,7 +55,6 @@ pub struct Band {
     pub name: String,
 }
 
-/// Height of the plot area.
 const HEIGHT: f64 = 300.0;
 /// Minimum width of the axis labels.
 const LABELS: f64 = 52.0;
@@ -65,7 +63,6 @@ const INSET: f64 = 28.0;
 /// Distance from the legend to the plot area if band names stand between them.
 const BANDS: f64 = 34.0;
 const THICKNESS: f64 = 2.0;
-/// Side of a data point's square.
 const POINT: f64 = 6.0;
 /// Width of the bar from the first to the third quartile.
 const QUARTILES: f64 = 4.0;
@@ -88,10 +85,6 @@ pub fn draw_lines(figure: &LineFigure) -> Result<[(ImageFormat, Vec<u8>); 2], Re
 }
 
 /// Returns the figure as an element for a page that already shows its title.
-///
-/// # Errors
-///
-/// Returns the errors of [`draw_lines`].
 pub(crate) fn draw_lines_inline(figure: &LineFigure, id: &str) -> Result<String, ReportError> {
     Ok(inline::svg(&laid_out(figure, None)?, id, &figure.title, &figure.description))
 }

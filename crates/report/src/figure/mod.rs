@@ -36,7 +36,6 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
-    /// Returns the file name suffix.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Svg => "svg",
@@ -45,7 +44,6 @@ impl ImageFormat {
     }
 }
 
-/// Options of a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FigureOptions {
     pub title: String,
@@ -65,7 +63,6 @@ pub struct Look {
     pub dark: bool,
 }
 
-/// Width of figures for small screens.
 pub(crate) const NARROW: u32 = 340;
 
 impl Default for Look {
@@ -122,10 +119,7 @@ pub fn draw(runs: &[NamedRun], format: ImageFormat, options: &FigureOptions) -> 
 }
 
 /// Returns the figure as an element for a page that supplies font, heading, caption text and colours.
-///
-/// # Errors
-///
-/// [`ReportError::NoRuns`].
+/// Fails with [`ReportError::NoRuns`].
 pub(crate) fn draw_inline(runs: &[NamedRun], id: &str, options: &FigureOptions) -> Result<String, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);

@@ -3,7 +3,6 @@
 
 use overhead_model::Account;
 
-/// An sRGB colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rgb(pub u8, pub u8, pub u8);
 
@@ -41,7 +40,6 @@ const ON_A_DARK_SCREEN: [(Rgb, Rgb); 5] = [
     (Rgb(60, 60, 60), Rgb(205, 205, 205)),
 ];
 
-/// CPU work outside and inside the kernel.
 pub(crate) const USER: Rgb = Rgb(156, 198, 224);
 pub(crate) const KERNEL: Rgb = Rgb(46, 94, 140);
 

@@ -30,7 +30,6 @@ impl Plot {
         }
     }
 
-    /// Returns the width in logical pixels.
     pub(crate) fn width(&self) -> u32 {
         match self {
             Self::Lines(figure) => figure.look.width,
@@ -39,10 +38,6 @@ impl Plot {
     }
 
     /// Returns the figure as SVG and PNG with file names.
-    ///
-    /// # Errors
-    ///
-    /// Returns any drawing error.
     pub(crate) fn files(&self, name: &str) -> Result<[(String, Vec<u8>); 2], ReportError> {
         let drawn = match self {
             Self::Lines(figure) => draw_lines(figure),
@@ -52,10 +47,6 @@ impl Plot {
     }
 
     /// Returns the figure as an element for a page that already shows its title.
-    ///
-    /// # Errors
-    ///
-    /// Returns any drawing error.
     pub(crate) fn inline(&self, id: &str) -> Result<String, ReportError> {
         match self {
             Self::Lines(figure) => draw_lines_inline(figure, id),

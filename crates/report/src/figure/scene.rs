@@ -62,7 +62,6 @@ impl Face {
 }
 
 impl Text {
-    /// Returns the left end of the line.
     pub(crate) fn left(&self) -> f64 {
         let width = self.face.width(&self.line);
         match self.anchor {
@@ -74,7 +73,6 @@ impl Text {
 }
 
 impl Scene {
-    /// Converts the scene to dark screen colours.
     pub(crate) fn darkened(mut self) -> Self {
         for mark in &mut self.marks {
             match mark {
@@ -88,7 +86,6 @@ impl Scene {
         self
     }
 
-    /// Returns the background colour.
     pub(crate) fn paper(&self) -> Rgb {
         if self.dark { PAPER.dark() } else { PAPER }
     }

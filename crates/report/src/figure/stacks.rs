@@ -14,7 +14,6 @@ use crate::error::ReportError;
 use crate::text::number::bytes_label;
 use overhead_model::Account;
 
-/// Content of a stacked bar chart.
 #[derive(Clone, Debug, Default)]
 pub struct StackFigure {
     pub title: String,

@@ -12,11 +12,9 @@ use overhead_model::{Account, Class, Run};
 use std::fmt;
 use std::str::FromStr;
 
-/// A limit on a difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangeLimit {
     figure: Figure,
-    /// The largest permitted difference.
     most: Tolerance,
 }
 

@@ -68,7 +68,6 @@ pub struct OperationBudget {
 pub struct Allowed {
     /// The figure, per operation.
     pub budget: f64,
-    /// Permitted excess.
     pub tolerance: Tolerance,
 }
 

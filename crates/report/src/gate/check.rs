@@ -11,7 +11,6 @@ use crate::sums::{Grain, OperationSum, SideSum, SumKey, by_name, by_statement};
 use overhead_model::{Account, Class, Run, Side, exit};
 use std::collections::BTreeMap;
 
-/// Label for all operations of a run.
 pub(super) const ALL: &str = "all operations";
 
 /// Returns the breaches of a budget and the limits that could not be judged; empty if the run is within budget.
@@ -48,7 +47,6 @@ pub fn incomplete(run: &Run) -> Option<String> {
     Some(format!("the run is partial, so that it may cost more than was seen: {}", reason.trim_end_matches('.')))
 }
 
-/// Sums of a run's operations.
 pub(super) struct RunSums<'a> {
     pub named: &'a NamedRun,
     names: Vec<OperationSum>,
@@ -72,7 +70,6 @@ impl<'a> RunSums<'a> {
         }))
     }
 
-    /// Returns the operations that a budget covers.
     pub(super) fn of_budget(&self, budget: &OperationBudget) -> Option<OperationSum> {
         let statement = budget.statement.as_deref();
         let fits = |key: &SumKey| is_of(budget, key) && is_same_statement(key.statement.as_deref(), statement);

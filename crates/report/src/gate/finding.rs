@@ -37,7 +37,6 @@ pub struct Finding {
     /// The reference, without the tolerance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<f64>,
-    /// The upper limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<f64>,
     /// Accounts that changed against the reference, in bytes per operation, largest first.

@@ -127,7 +127,6 @@ fn of_operation(runs: &[OperationSum]) -> String {
     out
 }
 
-/// Writes the composition of the bytes over all runs.
 fn made_of(runs: &[OperationSum]) -> String {
     let Some((first, others)) = runs.split_first() else { return String::new() };
     let mut all = first.clone();

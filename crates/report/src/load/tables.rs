@@ -13,7 +13,6 @@ pub(super) fn label(load: &Load, result: &LoadResult) -> String {
     format!("{}, {clients}{pipeline}{rate}", result.operation)
 }
 
-/// Returns a row for each result.
 pub(super) fn results(load: &Load) -> Grid {
     let figures = [
         "clients",
@@ -66,7 +65,6 @@ fn cpu(run: &LoadRun) -> String {
     with_digits((run.cpu_ns.user + run.cpu_ns.kernel) as f64 / 1e3 / operations as f64, 2)
 }
 
-/// Returns a row for each repetition.
 pub(super) fn repetitions(load: &Load) -> Grid {
     let figures =
         ["run", "operations", "errors", "seconds", "per second", "p50 µs", "p99 µs", "max µs", "client CPU µs/op"];

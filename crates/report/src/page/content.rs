@@ -29,21 +29,17 @@ pub(crate) struct WebPage {
 /// Page content that only the packets can supply.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageExtras {
-    /// Possible savings.
     pub findings: Vec<PageFinding>,
-    /// Operations, byte by byte.
     pub examples: Vec<PageExample>,
     /// Operations over time, drawn and shown in a table.
     #[serde(skip)]
     pub series: Vec<RunSeries>,
 }
 
-/// A possible saving.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageFinding {
     /// Run name; empty if there is only one run.
     pub run: String,
-    /// Affected operations.
     pub subject: String,
     /// The rule that found it, in the form `advise --what-if` accepts.
     pub rule: &'static str,
@@ -57,11 +53,9 @@ pub struct PageFinding {
     pub certainty: &'static str,
     /// Settings that fix it.
     pub remedies: Vec<String>,
-    /// Evidence for it.
     pub evidence: String,
     /// How it was computed.
     pub computed: String,
-    /// Unknowns.
     pub unknown: String,
     /// How to inspect one of the operations; empty if there is no example.
     pub example: String,
@@ -88,11 +82,9 @@ impl PageExtras {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageExample {
     pub title: String,
-    /// Frames, in order.
     pub frames: Vec<ExampleFrame>,
 }
 
-/// A frame of an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExampleFrame {
     /// Number, time, direction and lengths.
@@ -116,7 +108,6 @@ pub struct ExamplePiece {
     pub note: String,
 }
 
-/// A reason to distrust the figures.
 #[derive(Debug, Serialize)]
 pub(crate) struct Doubt {
     /// Affected runs; empty if there is only one subject.
@@ -139,10 +130,6 @@ pub(crate) struct PageFigure {
 
 impl PageFigure {
     /// Returns a figure in both widths.
-    ///
-    /// # Errors
-    ///
-    /// Returns any drawing error.
     pub(crate) fn of(name: &str, plot: &Plot) -> Result<Self, ReportError> {
         let narrow = plot.clone().looking(Look { width: NARROW, dark: false });
         Ok(Self {
@@ -215,7 +202,6 @@ pub(crate) struct SidePart {
     pub length: &'static str,
 }
 
-/// Conditions of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Conditions {
     pub name: String,

@@ -99,7 +99,6 @@ fn latencies(latency: &Latency) -> Option<PageTable> {
     })
 }
 
-/// Returns the message fields, if the record has them.
 fn fields(row: &OperationRow) -> Option<PageTable> {
     let mut fields: Vec<_> = row.fields.as_ref()?.iter().collect();
     fields.sort_by_key(|field| (field.side != Side::Request, Reverse(field.bytes)));

@@ -60,10 +60,7 @@ const SCRIPT: &str = include_str!("page.js");
 
 impl WebPage {
     /// Renders the file's text.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ReportError::Page`], which a test rules out.
+    /// Fails with [`ReportError::Page`], which a test rules out.
     pub(crate) fn render(&self) -> Result<String, ReportError> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);

@@ -12,17 +12,13 @@ use serde::Serialize;
 /// Maximum lengths of a page's long lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// Statements of an operation.
     pub statements: usize,
-    /// Connections of a run.
     pub peers: usize,
     /// Expandable operations of a run, largest of each class.
     pub details: usize,
     /// Operation rows of a run, largest of each class.
     pub rows: usize,
-    /// Whether the page includes the records.
     pub records: bool,
-    /// Characters of a name or a command.
     pub chars: usize,
 }
 
@@ -54,10 +50,7 @@ impl Shown {
 const OTHER: &str = "(other)";
 
 /// Returns a record as JSON that is safe to embed in a page.
-///
-/// # Errors
-///
-/// Returns [`ReportError::Json`] if a number is not finite.
+/// Fails with [`ReportError::Json`] if a number is not finite.
 pub(crate) fn embedded(name: &str, kind: &'static str, record: &impl Serialize) -> Result<Record, ReportError> {
     // Escape characters that could end the element or begin another.
     let json = json_escaped(&serde_json::to_string(record)?).replace('<', "\\u003c").replace('&', "\\u0026");

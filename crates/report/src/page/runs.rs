@@ -24,10 +24,7 @@ use std::collections::BTreeSet;
 use OperationColumn as Of;
 
 /// Builds the page of these runs from finished figures, with lists short enough for a reasonable page size.
-///
-/// # Errors
-///
-/// Returns [`ReportError::Json`] if a number is not finite, or [`ReportError::Page`].
+/// Fails with [`ReportError::Json`] if a number is not finite, or [`ReportError::Page`].
 pub(crate) fn of_runs(
     runs: &[NamedRun],
     figures: &[PageFigure],

@@ -216,7 +216,6 @@ fn what_comes_from_the_wire_is_text_and_never_markup() {
     assert_eq!(records_of(&page), [named.run].map(|run| shown_of(&run)));
 }
 
-/// Parses the records of a page.
 fn records_of(page: &str) -> Vec<Run> {
     let begin = "<script type=\"application/json\"";
     let parts = page.split(begin).skip(1);

@@ -10,7 +10,6 @@ mod sysbench;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
     pub program: &'static str,
-    /// The program's name for the test.
     pub name: String,
     /// Rate per second; absent if not reported.
     pub per_second: Option<f64>,
@@ -51,7 +50,6 @@ impl ReportedLatency {
     }
 }
 
-/// Parses one program's output.
 type Reader = fn(&str) -> Vec<Reported>;
 
 /// Supported programs. Valkey's and `KeyDB`'s formats are Redis's under other names.

@@ -5,10 +5,8 @@
 
 use super::{Reported, ReportedLatency, milliseconds, number};
 
-/// Marks the beginning of a test.
 const BAR: &str = "======";
 
-/// Returns the tests in execution order.
 pub(super) fn read(stdout: &str) -> Vec<Reported> {
     // Progress overwrites itself: keep the text after a line's last carriage return.
     let lines: Vec<&str> = stdout.lines().map(|line| line.trim_end().rsplit('\r').next().unwrap_or_default()).collect();

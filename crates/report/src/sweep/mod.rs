@@ -17,7 +17,6 @@ use overhead_model::sweep::{SWEEP_VERSION, Sweep};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Name of the record in a sweep's folder.
 pub const SWEEP_RECORD: &str = "sweep.json";
 
 /// Reads the record of a sweep from its folder, or from the file itself.

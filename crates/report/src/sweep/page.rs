@@ -107,7 +107,6 @@ fn page(sweep: &Sweep, figures: &[(&str, String)]) -> String {
     out
 }
 
-/// Returns the browser page.
 fn web_page(sweep: &Sweep, figures: Vec<PageFigure>, options: &ReportOptions) -> Result<WebPage, ReportError> {
     let table = |(at, Section { title, note, columns, rows, keys }): (usize, Section)| {
         let grid = Grid { columns, rows, keys };

@@ -9,7 +9,6 @@ use overhead_model::outside::to_json;
 use overhead_model::sweep::{Sweep, SweepLatency, SweepPoint, SweepWork};
 use overhead_model::{Csv, Measured, Spread};
 
-/// Renders for a terminal.
 pub fn table(sweep: &Sweep, style: Style) -> String {
     let title = clean(&title(sweep));
     let mut out = if style.color { bold(&title) } else { title };

@@ -12,15 +12,12 @@ use overhead_model::{Measured, Spread};
 
 pub(super) struct Section {
     pub title: &'static str,
-    /// Explanation of the figures.
     pub note: String,
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<String>>,
-    /// Number of columns that identify a row.
     pub keys: usize,
 }
 
-/// Formatter of a figure.
 type Printed = fn(f64) -> String;
 
 /// Explanation of the cells.

@@ -13,7 +13,6 @@ pub(crate) fn roles(run: &Run) -> Vec<(&'static str, &Role)> {
     all.filter(|(_, role)| counters_only(run) || role.withheld.is_some()).collect()
 }
 
-/// Returns totals over the window, and rates.
 pub(crate) fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
     let headers = ["system\ncalls", "/s", "on-CPU\nms", "of it\nuser", "\nkernel", "switches", "B sent", "B received"];
     let row = |(name, role): &(&str, &Role)| {

@@ -17,7 +17,6 @@ pub enum OperationColumn {
     Via,
     /// Operations, and messages the server sent unsolicited.
     Count,
-    /// Operations answered by an error.
     Errors,
     /// Operations that lack a complete answer though one was due.
     Unanswered,

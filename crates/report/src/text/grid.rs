@@ -3,7 +3,6 @@
 use super::{Style, clean};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
-/// Spaces between columns.
 const GUTTER: usize = 2;
 
 /// A column: header (lines separated by `\n`, unit included) and alignment.
@@ -138,7 +137,6 @@ pub fn wrapped(text: &str, width: Option<usize>) -> String {
     out
 }
 
-/// Formats bold terminal text.
 pub(crate) fn bold(text: &str) -> String {
     format!("\x1b[1m{text}\x1b[0m")
 }

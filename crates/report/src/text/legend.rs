@@ -37,7 +37,6 @@ pub(crate) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<
     said
 }
 
-/// Explains the cost columns.
 fn cost(price: &Price) -> String {
     format!(
         "cost: of all bytes on the wire at {}, per million operations and per day at the rate of this run",

@@ -36,7 +36,6 @@ use overhead_model::outside::to_json;
 /// Terminal formatting. The caller decides on colour (`NO_COLOR`, `--color`, not a terminal).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Use ANSI escape sequences.
     pub color: bool,
     /// Characters in a line. Tables show the columns that fit, or split into blocks if the names leave no room. `None` for no
     /// limit.
@@ -50,7 +49,6 @@ pub enum Columns {
     /// The most important ones that fit into [`Style::width`].
     #[default]
     Fitting,
-    /// The whole table.
     All,
     Listed(Vec<OperationColumn>),
 }

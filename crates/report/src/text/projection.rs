@@ -46,7 +46,6 @@ pub(crate) fn grid(run: &Run, projection: &Projection) -> Grid {
     Grid { columns, rows: rows.iter().map(cells).collect(), keys: 2 }
 }
 
-/// Returns the sums as sentences.
 pub(crate) fn lines(run: &Run, projection: &Projection) -> Vec<String> {
     let Projection { frames, wire_bytes, cut_frames, added_frames, .. } = *projection;
     let mut lines = vec![format!(

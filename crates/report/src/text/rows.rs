@@ -7,14 +7,11 @@ use overhead_model::record::{By, OperationRow, Price, ViewRow};
 use overhead_model::{Account, Run};
 use std::borrow::Cow;
 
-/// The rows of a run, as shown.
 pub(crate) struct TableRows<'run> {
     pub run: &'run Run,
     pub rows: Cow<'run, [ViewRow]>,
-    /// Grouping of the rows.
     pub by: By,
     pub price: Option<&'run Price>,
-    /// Whether the rows have more than one protocol.
     pub several_protocols: bool,
     pub bounds: LowerBounds,
     /// The server common to all connections, if rows are connections.

@@ -35,7 +35,6 @@ pub(super) fn grid(run: &Run) -> Option<Grid> {
     (!rows.is_empty()).then_some(Grid { columns, rows, keys: 2 })
 }
 
-/// Returns the notes below the table.
 pub(super) fn lines(run: &Run) -> Vec<String> {
     let Some(sample) = &run.sample else { return Vec::new() };
     let mut lines = Vec::new();
