@@ -369,7 +369,7 @@ static __always_inline bool is_exit(__s32 number)
 
 /*
  * The call that a thread returns from with this result, or CALL_NONE. After `rt_sigreturn` (and `sigreturn` of
- * 32-bit programs) the number is lost: the registers are those of the interrupted code.
+ * 32-bit programs) the number is lost because the registers belong to the interrupted code.
  */
 static __always_inline __s32 returned_from(struct task_struct *task, struct pt_regs *regs, __s64 result)
 {

@@ -230,7 +230,7 @@ struct sampling_window {
 	__u64 dropped;
 };
 
-/* What began the slice: a socket, or the event loop's wait. */
+/* The start of the slice: a socket, or the event loop's wait. */
 enum slice_kind {
 	SLICE_LOOP = 1,
 	SLICE_RECEIVE = 2,

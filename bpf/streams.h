@@ -57,7 +57,7 @@ struct end {
 	__u64 received[2];
 	/* When bytes of a call were first read before it returned; 0 if there are none. */
 	__u64 early_ns[2];
-	/* What the writer's end had read of the other direction then. */
+	/* Bytes that the writer's end had read of the other direction then. */
 	__u64 early_seen[2];
 };
 

@@ -7,7 +7,7 @@ pub const ROWS: usize = 1 << 12;
 /// them.
 pub const OPEN: usize = 1 << 14;
 
-/// Field names: a hundred times those of any protocol. Further ones share a number.
+/// Field names: a hundred times as many as any protocol has. Further ones share a number.
 pub const FIELDS: usize = 1 << 12;
 
 /// Frames with unposted payload per connection: a message of 16 MB in Ethernet frames.

@@ -29,7 +29,7 @@ pub struct Connections<T> {
     tally: T,
     /// Whether the tally hears each step; if so, the memo handles nothing.
     is_listening: bool,
-    /// What the connections' memos share; `None` disables memos.
+    /// State that the connections' memos share; `None` disables memos.
     turns: Option<Turns>,
     totals: Totals,
     flows: Table<Entry>,

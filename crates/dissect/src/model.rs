@@ -23,7 +23,7 @@ pub struct LinkModel {
     pub is_physical: bool,
 }
 
-/// What the model has added to the capture.
+/// Totals that the model has added to the capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modelled {
     pub cut_frames: u64,

@@ -11,7 +11,7 @@ pub struct Selection {
     pub ports: Vec<(u16, Vec<Protocol>)>,
 }
 
-/// What a connection's ports reveal.
+/// Result of looking up a connection's ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Possible protocols; empty if not selected.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// What was sent, segment by segment.
+/// The segments sent, in order.
 type Conversation = Vec<(Side, Vec<u8>)>;
 
 /// One connection of a capture.

@@ -1,4 +1,4 @@
-//! What lies around a TCP segment: link layers, tags, extension headers, tunnels, fragments, padding, and lengths that lie.
+//! Everything around a TCP segment: link layers, tags, extension headers, tunnels, fragments, padding, and lengths that lie.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

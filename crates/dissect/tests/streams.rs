@@ -177,7 +177,7 @@ fn the_protocol_is_told_by_content_where_nobody_says() {
     let mut calls = Calls::new(1, true);
     calls = calls.send(Side::Request, GET).send(Side::Response, VALUE);
     for frame in &mut calls.frames {
-        // As where no system was named: no port is noted.
+        // As if no system was named: no port is noted.
         let (piece, at) = StreamPiece::read(&frame.bytes).unwrap();
         let mut packet = Vec::new();
         StreamPiece { addresses: unix_ends(4_711, PATH, 1, 0), ..piece }.write(&mut packet);

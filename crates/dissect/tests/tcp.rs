@@ -1,4 +1,4 @@
-//! What TCP does: opening, closing, probing and repeating, in captures that miss a part of it.
+//! TCP behavior: opening, closing, probing and repeating, in captures that miss a part of it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -350,7 +350,7 @@ fn pairing_recovers_from_lost_commands_at_a_quiet_point() {
     }
 }
 
-/// Operations of the workload, and those of their latencies that are known.
+/// Operations of the workload, and their latencies if known.
 #[derive(Default)]
 struct Latencies {
     operations: u64,

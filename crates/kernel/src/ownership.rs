@@ -20,7 +20,7 @@ pub struct CapturedConnection {
     pub payload_bytes: u64,
 }
 
-/// What the families of one role own of one protocol.
+/// Objects of one protocol that the families of one role own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnedTraffic {
     pub(crate) slots: BTreeSet<u32>,

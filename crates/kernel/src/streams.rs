@@ -229,7 +229,7 @@ impl UnixStreams {
         self.early
     }
 
-    /// Detaches the programs. What was captured can still be polled.
+    /// Detaches the programs. Captured events can still be polled.
     pub fn stop(&mut self) {
         self.links.clear();
     }

@@ -1,4 +1,4 @@
-//! `overhead advise`: its forms, what it refuses, and that its ledger is that of `analyze`.
+//! `overhead advise`: its forms, its refusals, and that its ledger matches `analyze`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

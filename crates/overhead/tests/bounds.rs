@@ -1,4 +1,4 @@
-//! What hostile or lopsided traffic may take: stated bounds of memory, held with an allocator that counts live bytes.
+//! Memory bounds under hostile or lopsided traffic, checked with an allocator that counts live bytes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -205,7 +205,7 @@ mod live {
     use std::net::{TcpListener, TcpStream};
     use std::time::{Duration, Instant};
 
-    /// Live tests need the right to capture. Where it is missing, that is printed, and the test has nothing to show.
+    /// Live tests need the right to capture. Without it, the test prints so and shows nothing.
     fn may_capture() -> bool {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("run");
@@ -448,7 +448,7 @@ fn verbs_that_are_programs_of_their_own_complete_as_these_do() {
     assert_eq!(completed("overhead export --by", 2), "--by-day");
     assert_eq!(completed("overhead export trace.pcap --fo", 3), "--force");
     assert_eq!(completed("overhead ana", 1), "analyze");
-    // Where the other program is not installed.
+    // If the other program is not installed.
     assert_eq!(completed("overhead bench --he", 2), "--help");
     let zsh = std::fs::read_to_string(dir.path().join("zsh/_overhead")).unwrap();
     let fish = std::fs::read_to_string(dir.path().join("fish/overhead.fish")).unwrap();

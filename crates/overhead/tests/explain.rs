@@ -63,7 +63,7 @@ fn keys(case: &Path, args: &[String]) -> Arc<KeyLog> {
     keys
 }
 
-/// What `--db` and `--port` of a fixture select.
+/// Returns the selection made by a fixture's `--db` and `--port`.
 fn selection(args: &[String]) -> Selection {
     let of = |flag: &str| option(args, flag);
     let protocols = of("--db").map_or(Protocol::ALL.to_vec(), |db| vec![System::named(db).unwrap().protocol]);

@@ -32,7 +32,7 @@ fn record(run: &Path) -> serde_json::Value {
     serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap()
 }
 
-/// Live tests need the right to capture. Where it is missing, that is printed, and the test has nothing to show.
+/// Live tests need the right to capture. Without it, the test prints so and shows nothing.
 fn may_capture() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let output = capture(&dir.path().join("run")).args(["--duration", "50ms"]).output().unwrap();
@@ -131,7 +131,7 @@ fn a_planted_link_is_not_followed() {
     let child = capture(&run).args(["-q", "--", "sh", "-c", &script]).env("READY", &ready).status().unwrap();
     assert_eq!(child.code(), Some(0));
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
-    // And by `report`, which replaces no file but those of an earlier report.
+    // And by `report`, which only replaces files of an earlier report.
     let out = dir.path().join("out");
     fs::create_dir(&out).unwrap();
     fs::write(out.join("report.md"), "# Mine\n").unwrap();

@@ -29,7 +29,7 @@ fn capture(case: &Path) -> Option<&'static str> {
     ["capture.pcap", "capture.pcapng"].into_iter().find(|name| case.join(name).is_file())
 }
 
-/// What `analyze` prints for a case, without what differs from build to build and from place to place.
+/// Returns the output of `analyze` for a case, without anything that differs between builds and places.
 fn record(case: &Path, options: &[&str]) -> Outcome<String> {
     let args = fs::read_to_string(case.join("args"))?;
     let output = Command::new(env!("CARGO_BIN_EXE_overhead"))
@@ -75,7 +75,7 @@ fn check(case: &Path, options: &[&str], bless: bool) -> Outcome<()> {
     if expected == found { Ok(()) } else { Err(difference(&expected, &found).into()) }
 }
 
-/// The cases that differ, and how; empty where all are as expected.
+/// Returns the cases that differ, and how; empty if all are as expected.
 fn differing(options: &[&str], bless: bool) -> Outcome<String> {
     let cases = cases()?;
     if cases.is_empty() {

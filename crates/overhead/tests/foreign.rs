@@ -68,7 +68,7 @@ fn finding_nothing_is_a_failure_that_says_what_there_is() {
     let empty = Path::new(env!("CARGO_TARGET_TMPDIR")).join("empty.pcap");
     std::fs::write(&empty, [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat()).unwrap();
     assert_eq!(analyze(&empty, "auto", &[]).1, 1);
-    // What was asked for is there.
+    // The requested protocol is there.
     assert_eq!(analyze(&fixture("postgres-simple"), "postgres", &[port]).1, 0);
 }
 

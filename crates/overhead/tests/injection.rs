@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What outside text can hold. Each is tried wherever text from outside may stand.
+/// Hostile outside text. Each is tried wherever text from outside may stand.
 const HOSTILE: [&str; 18] = [
     "\x1b[2J\x1b]0;owned\x07",
     "\u{9b}31mC1\u{85}\u{90}q\u{9c}",

@@ -188,7 +188,7 @@ fn without_any_payload_the_snap_length_is_named_and_not_the_port() {
     assert!(said.contains("66 bytes of each frame") && said.contains("-s 0") && !said.contains("--port"), "{said}");
 }
 
-/// However a file comes to be given twice, its figures are those of the one file.
+/// A file that is given twice, in whatever way, yields the same figures as the file given once.
 #[test]
 fn a_file_given_twice_is_counted_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -113,7 +113,7 @@ fn the_record_of_an_aborted_run_is_rebuilt() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 
-/// What was asked for is in the packets: nobody has to remember it.
+/// The packets contain the request, so nobody has to remember it.
 #[test]
 fn packets_of_an_aborted_run_say_what_was_asked_for() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! `docs/run.schema.json` and `docs/run.md`, and those of the sweep and of the load, are made of the documentation of the records' types, and
-//! every record of a run fits them: those that are committed, and those of all fixtures. With `OVERHEAD_BLESS=1` the documents are
+//! `docs/run.schema.json`, `docs/run.md` and the same documents of the sweep and the load are made from the records' doc comments.
+//! Every record of a run fits them, both the committed records and the records of all fixtures. With `OVERHEAD_BLESS=1` the documents are
 //! written instead.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
@@ -22,7 +22,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The records: the name of its documents, that of its type, and its schema.
+/// Returns the records: the name of its documents, the name of its type, and its schema.
 fn records() -> [(&'static str, &'static str, Value); 3] {
     let read = |mut schema: Value| {
         readable(&mut schema);
@@ -120,7 +120,7 @@ fn description(about: &Value) -> String {
     about["description"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The type of a field in words, with a link where it has a section.
+/// Returns the type of a field in words, with a link if it has a section.
 fn kind(about: &Value) -> String {
     if let Some(name) = about["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         return named(name);

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What a row and its statements have of one figure, by where it stands in them.
+/// Returns the figures that a row and its statements share, as paths.
 fn figures(of_row: bool) -> Vec<String> {
     let mut figures: Vec<String> =
         ["count", "errors", "unanswered", "no_reply", "unsolicited"].map(str::to_owned).into();
@@ -34,7 +34,7 @@ fn figure(value: &Value, path: &str) -> u64 {
     value.pointer(&format!("/{path}")).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path} of {value}"))
 }
 
-/// Panics where the statements of a row do not add up to it. Returns how many there are.
+/// Panics if the statements of a row do not add up to it. Returns how many there are.
 fn check_sums(record: &Value) -> usize {
     let mut count = 0;
     for row in record["operations"].as_array().unwrap() {
@@ -131,7 +131,7 @@ fn beyond_the_bound_the_smallest_are_shed_the_same_with_the_memo_and_without() {
     assert_eq!(row["count"], 5_000 + 15_000 + 2_500 + 1_250);
     let statements = row["statements"].as_array().unwrap();
     assert_eq!((statements.len(), &statements[100]["text"]), (101, &Value::from("(other)")));
-    // What stays is exact from when it appeared.
+    // A statement that stays is exact from when it appeared.
     assert_eq!(statement(row, "GET hot:#")["count"], 15_000);
     assert_eq!(statement(row, "GET cold:#")["count"], 2_500);
     let warnings = one["warnings"].to_string();
@@ -139,7 +139,7 @@ fn beyond_the_bound_the_smallest_are_shed_the_same_with_the_memo_and_without() {
     assert_eq!(record(&path, &["--no-memo"]), one);
 }
 
-/// What memos tell when statements are shed is their connections'.
+/// Memos keep per-connection content when statements are shed.
 #[test]
 fn at_the_bound_each_connection_has_what_is_its_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -298,7 +298,7 @@ fn overhead(verb: &str, path: &Path, options: &[&str]) -> std::process::Output {
     command.arg(verb).arg(path).args(options).env_remove("SSLKEYLOGFILE").output().unwrap()
 }
 
-/// What every verb that prints of a capture prints, by what it was asked.
+/// Returns the output of every verb that prints from a capture, with the request that produced it.
 fn all_that_is_said(path: &Path, options: &[&str]) -> Vec<(String, String)> {
     let mut asked: Vec<(&str, Vec<&str>)> = Vec::new();
     for format in ["json", "table", "csv", "markdown"] {

@@ -23,7 +23,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Live tests need the right to capture. Where it is missing, that is printed, and the test has nothing to show.
+/// Live tests need the right to capture. Without it, the test prints so and shows nothing.
 fn may_capture() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let mut probe = Command::new(env!("CARGO_BIN_EXE_overhead"));

@@ -59,7 +59,7 @@ pub enum Sniff {
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolFacts {
     pub sniff: fn(&[u8]) -> Sniff,
-    /// Whether messages are lines of text, like those of many protocols, so that recognition takes both directions.
+    /// Whether messages are lines of text, as in many protocols, so that recognition takes both directions.
     /// Decoders of binary protocols reject foreign bytes themselves.
     pub is_text: bool,
     /// The smallest request answered without a login; empty if the server speaks first.

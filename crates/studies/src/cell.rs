@@ -7,16 +7,16 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What was measured at once: one server, one operation, one way to ask.
+/// One measurement: one server, one operation, one way to ask.
 #[derive(Debug)]
 pub(crate) struct Cell {
-    /// What it is: `server`, `operation`, `pipeline`, … as the study's script wrote them into `cell.json`.
+    /// Its labels (`server`, `operation`, `pipeline`, …) as the study's script wrote them into `cell.json`.
     pub labels: Map<String, Value>,
-    /// What the wire, where it was captured, and the kernel saw.
+    /// The run as seen by the kernel and, if it was captured, the wire.
     pub run: Run,
-    /// What our own load saw; absent where another tool made it.
+    /// Results of our own load; absent if another tool made it.
     pub bench: Option<Load>,
-    /// What another tool said.
+    /// Output of another tool.
     pub tool: Option<Value>,
 }
 
@@ -76,7 +76,7 @@ struct Field {
     bytes: f64,
 }
 
-/// What a role's processes did per workload operation. Absent figures are absent, so that asking for one is an error.
+/// Work of a role's processes per workload operation. Absent figures are absent, so that asking for one is an error.
 #[derive(Debug, Default, Serialize)]
 struct Work {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,7 @@ impl Cell {
         value.into()
     }
 
-    /// Length of the link layer's header, where all frames have the same: that of Ethernet.
+    /// Length of the link layer's header if all frames are Ethernet.
     fn link_header(&self) -> Option<u64> {
         (self.run.source.link_types == ["EN10MB"]).then_some(14)
     }
@@ -147,7 +147,7 @@ impl Cell {
         }
     }
 
-    /// What the client saw: the rate, the latencies of the run with the median rate, and how far both go over all runs.
+    /// Returns the client's view: the rate, the latencies of the run with the median rate, and how far both go over all runs.
     fn load(&self) -> Option<Value> {
         let bench = self.bench.as_ref()?;
         let result = bench.results.first()?;

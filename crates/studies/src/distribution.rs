@@ -4,13 +4,13 @@ use crate::query::error;
 use minijinja::Error;
 use minijinja::value::Value;
 
-/// Returns the percentage of requests that took no longer than `bound`: that of the last entry which is no higher, 0 before all.
+/// Returns the percentage of requests that took no longer than `bound`, from the last entry at or below it; 0 before all.
 pub(crate) fn within(entries: &Value, bound: f64) -> Result<f64, Error> {
     let reached = pairs(entries)?.into_iter().take_while(|(_, at)| *at <= bound).last();
     Ok(reached.map_or(0.0, |(percent, _)| percent))
 }
 
-/// Returns the bound within which `percent` of the requests were answered: that of the first entry which is no lower.
+/// Returns the bound within which `percent` of the requests were answered, from the first entry that is no lower.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Figures that a template asks for, where it wants them.
+//! Figures, drawn at the place a template asks for them.
 
 use crate::query::error;
 use crate::spread;
@@ -19,7 +19,7 @@ pub(crate) type Figure = (String, Files);
 ///
 /// # Errors
 ///
-/// What is missing among these, a cell without packets, and those of drawing.
+/// If one of these is missing, a cell has no packets, or drawing fails.
 pub(crate) fn stacks(runs: &[Run], options: &Kwargs) -> Result<Figure, Error> {
     let (name, shows) = (text(options, "name")?, text(options, "shows")?);
     let cells: Vec<Value> = options.get("cells")?;
@@ -53,7 +53,7 @@ fn stack_row(row: &OperationRow, name: String) -> StackRow {
 ///
 /// # Errors
 ///
-/// What is missing among these, a line with too few values, and those of drawing.
+/// If one of these is missing, a line has too few values, or drawing fails.
 pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
     let (name, shows) = (text(options, "name")?, text(options, "shows")?);
     let places: Vec<Value> = options.get("places")?;
@@ -88,7 +88,7 @@ fn files(name: &str, drawn: [(ImageFormat, Vec<u8>); 2]) -> Files {
     drawn.into_iter().map(|(format, bytes)| (format!("{name}.{}", suffix(format)), bytes)).collect()
 }
 
-/// What stands at a place of a line.
+/// Value at one place of a line.
 #[derive(Clone, Copy)]
 enum Point {
     Value(f64),

@@ -9,7 +9,7 @@ fn figure(value: &Value) -> Result<f64, Error> {
     f64::try_from(value.clone()).map_err(|_| error(format!("{value:?} is not a number")))
 }
 
-/// Bytes, one digit after the point where they are not whole: `1,234`, `25.5`.
+/// Bytes, with one digit after the point if they are not whole: `1,234`, `25.5`.
 pub(crate) fn bytes(value: &Value) -> Result<String, Error> {
     Ok(signed_by(figure(value)?, false, number::bytes_label))
 }

@@ -18,7 +18,7 @@ const WORDS: usize = 1_500;
 /// The page that holds what is looked up and not read, and may be as long as that takes.
 pub(crate) const TABLES: &str = "tables.md";
 
-/// What the templates of a study made.
+/// Output of a study's templates.
 #[derive(Debug)]
 pub(crate) struct Pages {
     /// Names of files, and Markdown.
@@ -31,7 +31,7 @@ pub(crate) struct Pages {
 ///
 /// # Errors
 ///
-/// What a template asks for and the records do not have, and a page of more than [`WORDS`] words beside [`TABLES`].
+/// If the records lack a value that a template asks for, or a page has more than [`WORDS`] words outside [`TABLES`].
 pub(crate) fn render(templates: &[(String, String)], study: Study) -> Result<Pages> {
     let files: Arc<Mutex<Files>> = Arc::default();
     let cells = Value::from(Serde(cells(&study)));

@@ -19,7 +19,7 @@ const CONDITIONS: &str = "conditions.json";
 /// The folder with a folder for each cell.
 const RUNS: &str = "runs";
 
-/// What a cell's folder may hold.
+/// Records that a cell's folder may hold.
 const CELL_RECORDS: [&str; 4] = ["bench.json", "cell.json", "run.json", "tool.json"];
 
 /// A file is packed once and read for years.

@@ -1,11 +1,11 @@
-//! What several runs of one thing came to: their median, and how far they lie apart.
+//! Spread of several runs of one thing: their median, and how far they lie apart.
 
 use crate::query::error;
 use minijinja::Error;
 use minijinja::value::Value;
 use overhead_model::Spread;
 
-/// Returns the spread that a cell has, or that of a list of figures.
+/// Returns the spread of a cell or of a list of figures.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
 //! Checks of what [`Decoder::quiet`] and [`Out::post_free`] promise, for tests of decoders: bytes that are said to be free are
-//! changed, turns are played again where the number says that they may be, or left out, and what the decoder says must stay the same.
+//! changed, turns are played again if the number allows it, or left out, and the decoder must still say the same.
 
 use overhead_decode::{Decoder, Free, Input, Label, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
@@ -9,21 +9,21 @@ use std::ops::Range;
 /// How often a conversation is played with other bytes.
 pub const ROUNDS: u64 = 8;
 
-/// What a conversation gave occasion to check.
+/// Checks that a conversation gave occasion for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Turns: stretches of the conversation from one quiet moment to the next.
     pub turns: usize,
     /// Those after which the number is what it was before: they can be played again.
     pub repeatable: usize,
-    /// Turns that were played again where they had not stood.
+    /// Turns that were played again at a new place.
     pub repeated: usize,
     /// Bytes that were changed, in one round.
     pub free: u64,
 }
 
-/// Plays `conversation` as it is, then with other bytes where they are free, and with earlier turns once more in between where
-/// the number is that from before them. Says what was checked; a conversation that the decoder does not take is checked up to there.
+/// Plays `conversation` as it is, then with its free bytes changed, and with earlier turns repeated in between whenever
+/// the number matches the one before them. Returns what was checked; a conversation that the decoder rejects is checked up to there.
 ///
 /// # Panics
 ///
@@ -61,7 +61,7 @@ pub fn check_rounds<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8
     checked
 }
 
-/// Plays `conversation` and returns the decoder's number behind each piece; `None` where it is not quiet.
+/// Plays `conversation` and returns the decoder's number behind each piece; `None` if it is not quiet.
 pub fn numbers<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Option<u64>> {
     let mut stage = Stage::new(decoder);
     let after = |piece| stage.play(std::slice::from_ref(piece)).then(|| stage.quiet()).flatten();
@@ -77,7 +77,7 @@ struct Turn {
     heard: Told,
 }
 
-/// What was heard in a turn: what the decoder said, and what of it is free.
+/// Result of a turn: everything the decoder said, and the free parts of it.
 #[derive(Debug, Default)]
 struct Told {
     said: Vec<Said>,
@@ -85,7 +85,7 @@ struct Told {
 }
 
 impl Turn {
-    /// Returns whether it may be played where the number is `number`, and leaves it so.
+    /// Returns whether it may be played at number `number`, and leaves it so.
     fn is_repeatable(&self, number: u64) -> bool {
         self.before == number && self.after == number
     }
@@ -99,7 +99,7 @@ struct FreeBytes {
     how: Free,
 }
 
-/// What a decoder said, with operations counted from the start of the turn.
+/// A decoder's statement, with operations counted from the start of the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Open,
@@ -145,7 +145,7 @@ impl<D: Decoder> Stage<D> {
         Self { decoder, tails: [Vec::new(), Vec::new()], current: [None; 2], heard: Heard::default() }
     }
 
-    /// Returns the decoder's number, where all bytes were consumed.
+    /// Returns the decoder's number if all bytes were consumed.
     fn quiet(&self) -> Option<u64> {
         self.decoder.quiet().filter(|_| self.tails.iter().all(Vec::is_empty))
     }
@@ -265,7 +265,7 @@ impl Reader for Heard {
     }
 }
 
-/// Returns the pieces of a turn with other bytes where they are free.
+/// Returns the pieces of a turn with their free bytes changed.
 fn changed(pieces: &[(Side, &[u8])], free: &[FreeBytes], dice: &mut Dice) -> Vec<(Side, Vec<u8>)> {
     let mut streams = Side::BOTH.map(|side| {
         pieces.iter().filter(|(of, _)| *of == side).flat_map(|(_, bytes)| bytes.iter().copied()).collect::<Vec<u8>>()

@@ -1,4 +1,4 @@
-//! What tests share: checks of decoders, made-up runs and hostile input.
+//! Shared test code: checks of decoders, made-up runs and hostile input.
 //!
 //! - [`transcript`] keeps everything that a decoder posts, and checks that it does not depend on how the bytes are cut.
 //! - [`free`] changes the bytes that a decoder calls free, and checks that it says the same.

@@ -1,4 +1,4 @@
-//! Runs for tests: the payload amounts are those of real captures, times and counters are made up.
+//! Runs for tests: payload amounts come from real captures, times and counters are made up.
 
 use overhead_model::record::{
     ContextSwitches, Counters, CycleSource, Cycles, Environment, Input, Interface, Observer, OnCpu, Role, Run,

@@ -3,7 +3,7 @@
 use overhead_decode::{Decoder, Engine, Label, Note, OpId, Reader};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
-/// What a decoder said of one operation.
+/// A decoder's account of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Last label: class, name, via.
@@ -166,7 +166,7 @@ impl Reader for Transcript {
 ///
 /// # Panics
 ///
-/// Where one of these does not hold, naming the cut. For tests only.
+/// If one of these does not hold, naming the cut. For tests only.
 pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) -> Transcript {
     let whole = Transcript::of(new(), conversation);
     for side in Side::BOTH {

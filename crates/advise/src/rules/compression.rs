@@ -171,7 +171,7 @@ fn remedies(protocol: Protocol) -> Vec<Remedy> {
     }
 }
 
-/// Returns the bytes of the header, and those that compression adds. `None` if the message is already compressed or
+/// Returns the header's bytes and the bytes that compression adds. `None` if the message is already compressed or
 /// cannot be.
 fn message_framing(protocol: Protocol, message: &[u8]) -> Option<(usize, usize)> {
     let be = |at: usize| message.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);

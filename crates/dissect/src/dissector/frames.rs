@@ -147,7 +147,7 @@ impl Frames {
         }
     }
 
-    /// Ends the capture and returns the totals, except those of connections.
+    /// Ends the capture and returns the totals, except the connections' own.
     pub fn finish(mut self) -> Totals {
         self.totals.other += self.fragments.finish();
         self.totals

@@ -76,7 +76,7 @@ impl Counts {
         self.rare.get_or_insert_default()
     }
 
-    /// Adds `times` repetitions of a turn, at least one. The only rare counts in turns are those of oversize frames.
+    /// Adds `times` repetitions of a turn, at least one. Oversize frames are the only rare counts in turns.
     pub fn add_turns(&mut self, part: &Self, times: u64) {
         self.frames += part.frames * times;
         self.recalled += part.frames * times;

@@ -81,7 +81,7 @@ pub enum Place {
     Astray,
 }
 
-/// What an acknowledgment newly acknowledges.
+/// Data that an acknowledgment newly acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acked {
     Nothing,

@@ -53,7 +53,7 @@ impl Frames {
     }
 }
 
-/// Bytes that must equal those of an earlier frame.
+/// Bytes that must equal an earlier frame's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Echo {
     at: usize,

@@ -2,7 +2,7 @@
 //!
 //! [`Layered`] is a decoder around a protocol's decoder. It passes everything on until the connection turns to TLS, and takes records
 //! from then on. A decrypted record passes its content to a separate engine with the same protocol decoder, and that engine's postings
-//! are woven into those of the records ([`weave`]). Records that cannot be decrypted are counted ([`records`]). Known calls of the
+//! are woven into the records' postings ([`weave`]). Records that cannot be decrypted are counted ([`records`]). Known calls of the
 //! library that sealed or opened the records give the content in place of keys ([`calls`]).
 //!
 //! Supports TLS 1.2 and 1.3 with the suites in [`suite`] and secrets from a [`KeyLog`]. Early data of TLS 1.3 is not decrypted.

@@ -61,7 +61,7 @@ struct CipherDirection {
     unread: u64,
     /// The keys for some of them were not known in time.
     is_late: bool,
-    /// Opens TLS 1.2 records, or those of the TLS 1.3 handshake, once the secret is known.
+    /// Opens TLS 1.2 records, or TLS 1.3 handshake records, once the secret is known.
     opener: Option<Opener>,
     /// Opens TLS 1.3 application data, likewise.
     traffic: Option<Traffic>,

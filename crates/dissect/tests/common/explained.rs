@@ -1,4 +1,4 @@
-//! What must hold for the explanation of every operation of a capture.
+//! Invariants for the explanation of every operation of a capture.
 
 use overhead_dissect::explain::{Explained, FieldPiece, Finder, FoundOperation, Item, OperationRecorder, Seen, Wanted};
 use overhead_dissect::{Dissector, KeyLog, Selection};
@@ -20,7 +20,7 @@ pub struct Stored {
 
 type Key = (Class, String, &'static str);
 
-/// What the ledger says, and the bytes that it was given.
+/// The ledger's figures, and the bytes that it was given.
 #[derive(Debug, Default)]
 struct Books {
     /// Told of no fields.
@@ -120,10 +120,10 @@ pub fn pieces(explained: &Explained, side: Side) -> impl Iterator<Item = &FieldP
 
 /// Explains every operation and checks that
 ///
-/// - each has the amounts that the ledger gave it when it closed, and all together have those of the ledger's rows;
+/// - each has the amounts that the ledger gave it when it closed, and together they add up to the ledger's rows;
 /// - what is listed adds up to these amounts;
 /// - every byte of every stream is in one field of one operation, in order, and is the byte that was captured, in clear
-///   where it was decrypted.
+///   if it was decrypted.
 pub fn check(frames: &[Stored], selection: &Selection, keys: &Arc<KeyLog>) -> Vec<(FoundOperation, Explained)> {
     let books = run(frames, selection, keys, Books::default());
     let finder = run(

@@ -1,7 +1,7 @@
 //! Finds OpenSSL or BoringSSL in a process, and other TLS libraries.
 //!
 //! Shared libraries are found in the process's memory map, static ones by the program's symbols. Files are opened
-//! through the process's root, to find those of containers.
+//! through the process's root, to find files in containers.
 
 use crate::skeleton::tls_types::tls_function;
 use object::{Object, ObjectSection, ObjectSymbol};
@@ -40,7 +40,7 @@ pub(super) struct TlsLibrary {
     pub(super) path: PathBuf,
     /// Path from its process.
     pub(super) name: String,
-    /// Those of [`FUNCTIONS`] and [`FREE`] that it defines.
+    /// The functions of [`FUNCTIONS`] and [`FREE`] that it defines.
     pub(super) functions: BTreeSet<String>,
 }
 

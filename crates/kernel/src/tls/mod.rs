@@ -97,7 +97,7 @@ pub struct TlsConnection {
     pub sequence: [u32; 2],
 }
 
-/// What was captured and what was not, since the start.
+/// Captured and missed calls since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TlsCounts {
     /// Calls that moved bytes, on selected connections.
@@ -116,7 +116,7 @@ pub struct TlsCounts {
     pub unjoined_bytes: u64,
 }
 
-/// What a process may encrypt with.
+/// Ways in which a process may encrypt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessTls {
     /// OpenSSL and BoringSSL files, by the process's names for them.

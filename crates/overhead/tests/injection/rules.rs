@@ -1,4 +1,4 @@
-//! What may be in an output of each form, said without the code that escapes.
+//! Rules for the content of each output form, written without the code that escapes.
 
 use serde_json::Value;
 use std::fs;
@@ -51,7 +51,7 @@ pub fn check(what: &str, bytes: &[u8], form: Form) {
     }
 }
 
-/// Characters that are not seen, or act: of Unicode's categories Cc, Cf, Zl, Zp and those that are ignored by default.
+/// Characters that are invisible or act: Unicode's categories Cc, Cf and Zl, Zp, and default-ignorable characters.
 fn is_forbidden(character: char) -> bool {
     let code = u32::from(character);
     let ranges = [
@@ -146,7 +146,7 @@ fn without_code(line: &str) -> String {
     out + rest
 }
 
-/// `::error file=…,title=…::…`: one command, whose properties end where they should.
+/// `::error file=…,title=…::…`: one command, with properties that end at their delimiters.
 fn annotation(what: &str, line: &str) {
     let (command, data) =
         line.strip_prefix("::").and_then(|rest| rest.split_once("::")).unwrap_or_else(|| panic!("{what}: {line}"));

@@ -55,7 +55,7 @@ fn postgres(secret: &str) -> Capture {
     let value = [&(secret.len() as u32).to_be_bytes()[..], secret.as_bytes()].concat();
     let bind = message(b'B', &[b"\0s\0\0\0\0\x01", value.as_slice(), b"\0\0"].concat());
     let unit = [parse, bind, message(b'E', &[0; 5]), message(b'S', b"")].concat();
-    // What a client sends and what it is sent between the two ends of a COPY is data.
+    // Between the two ends of a COPY, everything that the client sends or receives is data.
     let copy = |kind: u8, other: u8, end: &[u8]| {
         let sent = [message(b'd', format!("1\t{secret}\n").as_bytes()), message(b'c', b"")].concat();
         let begun = message(kind, &[0, 0, 1, 0, 0]);

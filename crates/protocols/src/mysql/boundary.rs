@@ -12,7 +12,7 @@ use overhead_model::Side;
 
 /// Longest payload accepted as a greeting.
 const GREETING: u64 = 512;
-/// Error numbers of servers: their own from 1000 on, those of plugins and routers below 16,384.
+/// Error numbers of servers: their own start at 1000; plugins and routers stay below 16,384.
 const ERRORS: std::ops::Range<u16> = 1000..16_384;
 /// Longest payload of an `OK` packet accepted as the reply to a login.
 const LOGGED_IN: u64 = 5120;

@@ -540,7 +540,7 @@ impl Command {
     #[inline(never)]
     fn special_content<R: Reader>(&mut self, word: &[u8], out: &mut Out<'_, R>) {
         let is = |text: &str| text.as_bytes().eq_ignore_ascii_case(word);
-        // The index is already that of the next argument.
+        // The index already points at the next argument.
         match (self.kind, self.place) {
             (CommandKind::Reply, 3) if is("OFF") => self.kind = CommandKind::ReplyOff,
             (CommandKind::Reply, 3) if is("SKIP") => self.kind = CommandKind::ReplySkip,

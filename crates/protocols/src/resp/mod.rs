@@ -73,7 +73,7 @@ impl Resp {
     }
 }
 
-/// Inline commands and status lines look like those of other protocols.
+/// Inline commands and status lines resemble other protocols.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match (value(bytes), inline_command(bytes)) {
         (Sniff::No, Boundary::Yes) => Sniff::Perhaps(Side::Request),

@@ -15,7 +15,7 @@ const STARTUP: &[u8] = b"\x05\0\0\0\x01\0\0\0\x16\0\x01\0\x0bCQL_VERSION\0\x053.
 const STARTUP_LZ4: &[u8] = b"\x05\0\0\0\x01\0\0\0\x28\0\x02\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION\0\x03lz4";
 const READY: &[u8] = b"\x85\0\0\0\x02\0\0\0\0";
 
-/// Reads `input` as a conversation, twice where it says so, and again with other content: in all ways, or in those that it names.
+/// Reads `input` as a conversation, twice if it says so, and again with other content: in all ways, or in the ways that it names.
 pub(crate) fn run(protocol: Protocol, input: &[u8], thorough: bool) {
     let mut conversation = Conversation::decode(input);
     if let Some(segments) = conversation.segments.filter(|_| protocol == Protocol::Cql) {
@@ -84,7 +84,7 @@ fn read(protocol: Protocol, mid_stream: bool, turns: &[Turn], cut: Cut) -> Decod
     output
 }
 
-/// What a decoder said, as far as it must not depend on how the stream was cut.
+/// A decoder's output, as far as it must not depend on how the stream was cut.
 #[derive(Debug, Default)]
 struct DecoderOutput {
     ops: Vec<Op>,

@@ -1,4 +1,4 @@
-//! Checksums of what is compared often and looked at only where it differs.
+//! Checksums of data that is compared often and looked at only if it differs.
 
 /// Folds a value into a checksum (FNV-1a's way, a word at a time).
 pub(crate) fn mix(sum: u64, value: u64) -> u64 {
@@ -6,7 +6,7 @@ pub(crate) fn mix(sum: u64, value: u64) -> u64 {
 }
 
 /// Returns a checksum of numbers in their order. Sums of such checksums differ where what was summed up does, in any order: so
-/// every bit depends on every number (the last steps are those of `SplitMix64`).
+/// every bit depends on every number (the last steps come from `SplitMix64`).
 pub(crate) fn of(numbers: impl Iterator<Item = u64>) -> u64 {
     let sum = numbers.fold(0x6f76_6572_6865_6164, mix);
     let sum = (sum ^ sum >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

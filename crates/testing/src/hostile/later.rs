@@ -8,13 +8,13 @@ use overhead_model::{Account, Protocol, Side};
 use overhead_protocols::{AnyDecoder, SharedContext};
 use std::path::Path;
 
-/// Has a decoder hear every recorded conversation from each later piece on, and compares with what it posts where it has heard all
+/// Starts a decoder at each later piece of every recorded conversation, and compares its postings with a decoder that heard all
 /// of it: a byte goes to the same account, or to `unknown`. Returns how many beginnings there were, and a line for each
-/// where that does not hold.
+/// that breaks this.
 ///
 /// # Errors
 ///
-/// Where a recorded session of `fixtures` cannot be read, with its path.
+/// If a recorded session of `fixtures` cannot be read, with its path.
 pub fn begun_later(protocol: Protocol, fixtures: &Path) -> Result<(usize, Vec<String>), String> {
     let (mut beginnings, mut wrong) = (0, Vec::new());
     for (number, talk) in seeds::talks(fixtures, protocol)?.iter().enumerate() {

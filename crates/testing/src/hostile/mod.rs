@@ -1,4 +1,4 @@
-//! What must hold for any input whatever, as functions that a fuzzer can call.
+//! Invariants for any input, as functions that a fuzzer can call.
 //!
 //! Each [`Target`] takes arbitrary bytes, makes a conversation, TCP segments or a capture file of them, and panics where
 //! a promise is broken: a byte posted twice or never, an operation used after its end, an outcome that depends on how
@@ -36,7 +36,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// All targets: one for each protocol, and those that are of none.
+    /// All targets: one for each protocol, and the targets without a protocol.
     pub const ALL: [Self; Protocol::COUNT + 3] = {
         let mut all = [Self::Memo; Protocol::COUNT + 3];
         let mut at = 0;
@@ -48,7 +48,7 @@ impl Target {
         all
     };
 
-    /// Its name, which is that of its folders below `fuzz/`.
+    /// Its name, which its folders below `fuzz/` share.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Conversation(protocol) => protocol.name(),

@@ -5,7 +5,7 @@ use overhead_model::Side;
 const ETHERNET: usize = 14;
 const TCP: usize = 20;
 
-/// What a frame's headers say.
+/// Values of a frame's headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FrameHeaders {
     /// Which connection, in the addresses.
@@ -13,7 +13,7 @@ pub(crate) struct FrameHeaders {
     /// Of the client and of the server.
     pub ports: [u16; 2],
     pub ipv6: bool,
-    /// The IP length is 0, as where the network card is to fill it in.
+    /// The IP length is 0, as it is before the network card fills it in.
     pub no_length: bool,
     /// An 802.1Q tag.
     pub tag: bool,

@@ -43,7 +43,7 @@ fn selection(options: u8) -> Selection {
     }
 }
 
-/// What two connections have sent so far, and the current frame.
+/// Data that two connections have sent so far, and the current frame.
 struct Wire {
     ports: [u16; 2],
     next: [[u32; 2]; 2],

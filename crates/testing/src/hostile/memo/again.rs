@@ -53,13 +53,13 @@ impl Change {
     }
 }
 
-/// Writes ids anew where the protocol has them; now and then, all of them the same.
+/// Writes new ids if the protocol has ids; now and then, all of them the same.
 fn renumber(protocol: Protocol, request: &mut [u8], response: &mut [u8], words: &mut Words) {
     let is_binary = request.first() == Some(&0x80);
     let places: &[(usize, usize)] = match protocol {
         // The stream, which is not negative in what a client sends.
         Protocol::Cql => &[(2, 2)],
-        // The message's own, and that of the one it answers.
+        // The message's own id, and the id it answers.
         Protocol::Mongo => &[(4, 4), (8, 4)],
         // The opaque, of binary messages.
         Protocol::Memcache if is_binary => &[(12, 4)],

@@ -1,4 +1,4 @@
-//! What can happen to frames on their way, and to a connection.
+//! Damage to frames on their way, and to a connection.
 
 use super::wire::{ACK, FIN, FrameList, Planned, RST};
 use super::words::Words;
@@ -7,7 +7,7 @@ use overhead_model::Side;
 /// How many kinds of damage there are.
 pub(crate) const KINDS: u8 = 15;
 
-/// What comes again long after it was acknowledged is some times so many frames back; odd, to be of either side.
+/// How many frames back a late repeat of acknowledged data sometimes goes; odd, to be of either side.
 const FAR: usize = 7;
 
 /// Does damage of a kind to a connection or to one of the latest frames: `place` counts from the end, `how` says more.

@@ -84,7 +84,7 @@ impl ScriptedCapture {
 ///
 /// # Panics
 ///
-/// Where the memo makes a difference, or the ledger does not balance.
+/// If the memo makes a difference, or the ledger does not balance.
 pub(crate) fn run(input: &[u8]) -> u64 {
     let capture = ScriptedCapture::decode(input);
     let (general, totals, none) = capture.dissect(Sheet::of_each(), false);

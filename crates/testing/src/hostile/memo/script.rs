@@ -85,11 +85,11 @@ pub(crate) struct Script {
     talks: Vec<LatestTurn>,
 }
 
-/// What was said last on a connection.
+/// The latest turn of a connection.
 #[derive(Clone, Debug, Default)]
 struct LatestTurn {
     turn: Turn,
-    /// Kind and lengths, where the turn was made.
+    /// Kind and lengths if the turn was made.
     made: Option<(u8, u8)>,
     /// A response that waits.
     held: Vec<u8>,
@@ -158,7 +158,7 @@ impl Script {
         talk.made = Some((kind, lengths));
     }
 
-    /// Changes the latest turn, or makes it anew where it was made, in its lengths or others.
+    /// Changes the latest turn, or makes a made turn anew, with the same lengths or others.
     fn change(&mut self, connection: usize, how: u8) {
         match self.talks[connection].made {
             Some((kind, lengths)) if how & 8 != 0 => {
@@ -209,7 +209,7 @@ fn link(protocol: Protocol, number: usize, options: u8, more: u8) -> ScriptedLin
         2 => Acknowledge::Responses,
         _ => Acknowledge::Both,
     };
-    // Those of one wrap soon.
+    // The sequence numbers of one connection wrap soon.
     let next = if number == 1 { [100, u32::MAX - 300] } else { [1 << 20, 1 << 21] };
     let segment = if more & 8 == 0 { 1_448 } else { 40 };
     ScriptedLink { headers, next, acknowledge, segment }

@@ -109,7 +109,7 @@ impl SheetRow {
     }
 }
 
-/// What two operations differ in, if they do, as numbers.
+/// Returns, as numbers, everything in which two operations can differ.
 fn numbers(operation: &Operation) -> impl Iterator<Item = u64> {
     let of_side = |side| {
         let SideTotals { amounts, frames }: &SideTotals = side;

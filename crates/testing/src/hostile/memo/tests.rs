@@ -6,7 +6,7 @@ use super::{ScriptStep, ScriptedCapture, run, turns};
 use overhead_decode::Note;
 use overhead_model::Protocol;
 
-/// So many turns that a connection takes those that follow from the memo.
+/// Turns after which a connection takes further ones from the memo.
 const MANY: u8 = 10;
 /// Segments of 40 bytes.
 const SHORT: u8 = 8;

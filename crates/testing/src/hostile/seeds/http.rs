@@ -3,7 +3,7 @@
 use super::spelt::Exchange;
 use overhead_model::Side::{Request, Response};
 
-/// Exchanges that each end where a connection may go on.
+/// Exchanges that each leave the connection able to go on.
 pub(super) fn exchanges() -> Vec<Exchange> {
     let talks: [&[(overhead_model::Side, &str)]; 12] = [
         &[(Request, "GET /get?key=k1&b=%41 HTTP/1.1\r\nHost: a\r\nUser-Agent: x/1\r\n\r\n"), (Response, OK)],

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Three connections of a selected port; acknowledgements in frames of their own, timestamps, IPv6, no handshake, a port that
 /// nobody knows.
 const OPTIONS: [[u8; 2]; 6] = [[0x13, 0], [0x1b, 2], [0x1f, 0], [0x13, 4], [0x13, 1], [0x13, 0x20]];
-/// So many turns that a connection remembers those that follow.
+/// Turns after which a connection remembers further ones.
 const MANY: u8 = 10;
 /// How a turn may be changed: made anew, and otherwise.
 const ANEW: u8 = 8;
@@ -57,7 +57,7 @@ fn kinds(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     alone.chain(pairs).collect()
 }
 
-/// What one connection prepares and another one uses: a turn again after the other connection has changed what it is about.
+/// One connection prepares and another one uses it: a turn again after the other connection has changed what it is about.
 fn shared(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     let script = |own: u8, other: u8| {
         let prepare = [
@@ -88,7 +88,7 @@ fn damaged(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     (0..ScriptStep::DAMAGES).flat_map(|kind| [0, 3, 6, 11].map(|how| script(kind, how))).collect()
 }
 
-/// What was recorded, turn by turn, each once more with other ids and once more with other contents.
+/// Recorded turns, each once more with other ids and once more with other contents.
 fn recorded(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<ScriptStep>>, String> {
     let mut found = Vec::new();
     for talk in recorded::talks(fixtures, protocol)? {

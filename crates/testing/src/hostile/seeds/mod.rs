@@ -23,7 +23,7 @@ const LONGEST: usize = 1500;
 ///
 /// # Errors
 ///
-/// Where a recorded session cannot be read, with its path.
+/// If a recorded session cannot be read, with its path.
 pub fn seeds(target: Target, fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     match target {
         Target::Conversation(protocol) => {

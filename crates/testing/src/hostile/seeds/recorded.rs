@@ -18,7 +18,7 @@ const PIECES: usize = 12;
 /// Bytes of Ethernet in the captures.
 const ETHERNET: usize = 14;
 
-/// What was said on the connections of recorded sessions of a protocol, in pieces.
+/// Conversations on the connections of a protocol's recorded sessions, in pieces.
 pub(super) fn conversations(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<u8>>, String> {
     Ok(talks(fixtures, protocol)?.into_iter().flat_map(pieces).collect())
 }
@@ -36,7 +36,7 @@ pub(crate) fn talks(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<Turn>
     Ok(found)
 }
 
-/// Reads in the arguments of a fixture at which port its server speaks `protocol`; `None` where it speaks another.
+/// Reads the port at which a fixture's server speaks `protocol` from its arguments; `None` if it speaks another.
 fn server_port(args: &Path, protocol: Protocol) -> Result<Option<u16>, String> {
     let text = fs::read_to_string(args).map_err(|error| at(args, error))?;
     let of = |option: &str| text.split_whitespace().skip_while(|word| *word != option).nth(1);
@@ -161,7 +161,7 @@ fn pcapng(link: LinkType, frames: &[(u64, Vec<u8>)]) -> Result<Vec<u8>, overhead
     writer.finish(None)
 }
 
-/// What may lie around an IPv4 packet: link headers, tags and tunnels.
+/// Envelopes of an IPv4 packet: link headers, tags and tunnels.
 fn envelopes() -> Vec<(LinkType, Vec<u8>)> {
     let ethernet = |kind: &[u8]| [&[2; 12], kind].concat();
     let ip = |protocol: u8, more: &[u8]| {

@@ -4,7 +4,7 @@ use super::bson::{doc, int, opcode, string, sub};
 use crate::hostile::conversation::Segments;
 use overhead_model::Side::{self, Request, Response};
 
-/// What one exchange is made of.
+/// The pieces of one exchange.
 pub(super) type Exchange = Vec<(Side, Vec<u8>)>;
 
 /// Exchanges of CQL in this version, and with the segments that its turns will be put in
@@ -43,7 +43,7 @@ impl CqlVersion {
         [&[0; 3][..wide], &[flags]].concat()
     }
 
-    /// What version 5 has in addition.
+    /// Returns `bytes`, which only version 5 has; empty before it.
     fn since_5(self, bytes: &'static [u8]) -> &'static [u8] {
         if self.version < 5 { b"" } else { bytes }
     }
@@ -243,7 +243,7 @@ fn legacy() -> Exchange {
     vec![(Request, opcode(2004, 21, 0, &ask)), (Response, opcode(1, 22, 21, &answer))]
 }
 
-/// An `OP_MSG`; a request where it answers nothing.
+/// An `OP_MSG`; a request if it answers nothing.
 fn msg(id: u32, to: u32, flags: u32, body: &[u8], more: &[u8]) -> (Side, Vec<u8>) {
     let side = if to == 0 { Request } else { Response };
     (side, opcode(2013, id, to, &[&flags.to_le_bytes(), &[0][..], body, more].concat()))

@@ -71,7 +71,7 @@ fn quiet(more: usize, words: &mut Words) -> Pair {
     line(&format!("{}mn", asks.concat()), &format!("{}MN", if more.is_multiple_of(2) { hit } else { String::new() }))
 }
 
-/// What servers refuse.
+/// Requests that servers refuse.
 fn odd(more: usize, words: &mut Words) -> Pair {
     match more % 4 {
         0 => line(&format!("set k 0 0 3\r\n{}", words.text(3)), "SERVER_ERROR out of memory storing object"),

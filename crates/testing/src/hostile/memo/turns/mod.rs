@@ -16,7 +16,7 @@ use super::words::Words;
 use overhead_model::Protocol;
 use overhead_protocols::facts;
 
-/// What both sides say.
+/// Messages of both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub request: Vec<u8>,

@@ -113,7 +113,7 @@ fn insert(more: usize, words: &mut Words) -> Pair {
     (query(&text), complete(&format!("INSERT 0 {}", words.digits(1 + more % 3)), b'I'))
 }
 
-/// What the server says of its own accord.
+/// Messages that the server sends unasked.
 fn aside(more: usize, words: &mut Words) -> Vec<u8> {
     match more % 3 {
         0 => message(b'N', format!("SNOTICE\0M{}\0\0", words.text(5)).as_bytes()),

@@ -39,7 +39,7 @@ fn set(more: usize, words: &mut Words) -> Pair {
     (command(&["SET", &key(more, words), &words.text(length(more))]), b"+OK\r\n".to_vec())
 }
 
-/// Of a value: mostly of two digits, else around where they become more, or where arguments are no longer looked at.
+/// Length of a value: mostly two digits, otherwise near the lengths at which digits are added or arguments are no longer read.
 fn length(more: usize) -> usize {
     let (kind, off) = (more % 16, more / 16 % 3);
     match kind {
@@ -68,7 +68,7 @@ fn transaction(more: usize, words: &mut Words) -> Pair {
     join(vec![(command(&["MULTI"]), b"+OK\r\n".to_vec()), (one, queued()), (two, queued()), last])
 }
 
-/// What a subscriber is told, by an array or a push.
+/// A message to a subscriber, as an array or a push.
 fn message(more: usize, words: &mut Words) -> Vec<u8> {
     let kind = if more.is_multiple_of(2) { "*" } else { ">" };
     [format!("{kind}3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n").as_bytes(), &bulk(&words.text(8 + more % 5))].concat()
@@ -87,7 +87,7 @@ fn several(more: usize, words: &mut Words) -> Pair {
     (command(&["MGET", &key(0, words), &key(0, words), &key(more, words)]), [b"*3\r\n", values.as_slice()].concat())
 }
 
-/// What changes how later messages are to be read, one at a time.
+/// Commands that change how later messages are read, one at a time.
 fn mode(more: usize, words: &mut Words) -> Pair {
     let queued = || b"+QUEUED\r\n".to_vec();
     match more % 9 {
