@@ -1,4 +1,4 @@
-//! What to count, and for whom.
+//! Options: the processes to count, and the counters.
 
 use crate::discover::own_network_namespace;
 use crate::skeleton::types;

@@ -1,4 +1,4 @@
-//! What is modelled of a link balances, keeps the payload as it was measured, and adds what the link adds.
+//! The modelled link balances, keeps the payload as measured, and adds the link's own bytes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -129,7 +129,7 @@ fn packets_of_an_aborted_run_say_what_was_asked_for() {
     writer.finish(None).unwrap();
     let found = record(&overhead(&["analyze", path(dir.path()), "--format", "json"]));
     assert_eq!(found["source"]["selection"], serde_json::json!({"db": ["valkey"], "ports": [7379]}));
-    // What is asked for now comes before it.
+    // The current options take precedence over it.
     let found = record(&overhead(&["analyze", path(dir.path()), "--db", "redis", "--format", "json"]));
     assert_eq!(found["source"]["selection"], serde_json::json!({"db": ["redis"], "ports": []}));
 }

@@ -139,7 +139,7 @@ fn beyond_the_bound_the_smallest_are_shed_the_same_with_the_memo_and_without() {
     assert_eq!(record(&path, &["--no-memo"]), one);
 }
 
-/// Memos keep per-connection content when statements are shed.
+/// The rows of each connection are the same with and without memos, even if statements are shed.
 #[test]
 fn at_the_bound_each_connection_has_what_is_its_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn without_statements_the_rest_of_the_record_is_the_same() {
     assert_eq!(record(&path, &["--no-statements"]), with);
 }
 
-/// What is in a capture and must not be in what is said of it: as keys of programs are made, in one piece and in several.
+/// A capture's content that must not appear in the output: keys as programs make them, in one piece and in several.
 const SECRETS: [&str; 2] = ["q7XzP2vN9sKd8LwTb4Rm", "sk-live_51Hq8ZkLmNp4R-xY7wQ"];
 
 /// Conversations that hold a secret wherever there is room for one.

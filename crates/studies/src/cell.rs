@@ -65,7 +65,7 @@ struct Direction {
     #[serde(skip_serializing_if = "Option::is_none")]
     frames: Option<f64>,
     accounts: BTreeMap<&'static str, f64>,
-    /// Payload by field, the largest first; empty where fields were not recorded.
+    /// Payload by field, the largest first; empty if fields were not recorded.
     fields: Vec<Field>,
 }
 

@@ -49,7 +49,7 @@ fn stack_row(row: &OperationRow, name: String) -> StackRow {
 }
 
 /// Lines: `name`, `title`, `shows`, `x`, `y`, `places` (their names), `lines` (pairs of a name and a list of values or of spreads,
-/// one for each place), `note`, `logarithmic`, and `unordered` where places are not joined.
+/// one for each place), `note`, `logarithmic`, and `unordered` if places are not joined.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Numbers as sentences and tables print them. What is no number is an error, not an empty place.
+//! Numbers as sentences and tables print them. Anything but a number is an error, not an empty place.
 
 use crate::query::error;
 use minijinja::Error;

@@ -7,7 +7,7 @@ use minijinja::{Error, ErrorKind};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidOperation`] where none has: a figure that nothing was measured for is a mistake in the template or a
+/// [`ErrorKind::InvalidOperation`] if none has: a figure that nothing was measured for is a mistake in the template or a
 /// study that did not run to its end.
 pub(crate) fn matching(cells: &Value, labels: &Kwargs) -> Result<Vec<Value>, Error> {
     let mut wanted: Vec<(&str, Value)> = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn matching(cells: &Value, labels: &Kwargs) -> Result<Vec<Value>, Err
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidOperation`] where none or several have them.
+/// [`ErrorKind::InvalidOperation`] if none or several have them.
 pub(crate) fn only(cells: &Value, labels: &Kwargs) -> Result<Value, Error> {
     let mut found = matching(cells, labels)?;
     match (found.pop(), found.len()) {

@@ -9,7 +9,7 @@ use overhead_model::Spread;
 ///
 /// # Errors
 ///
-/// What is neither, and an empty list.
+/// Anything else, and an empty list.
 pub(crate) fn of(value: &Value) -> Result<Spread, Error> {
     let figure = |value: Value| f64::try_from(value.clone()).map_err(|_| error(format!("{value:?} is not a number")));
     if value.get_attr("median")?.is_undefined() {

@@ -14,7 +14,7 @@ pub const ROUNDS: u64 = 8;
 pub struct Checked {
     /// Turns: stretches of the conversation from one quiet moment to the next.
     pub turns: usize,
-    /// Those after which the number is what it was before: they can be played again.
+    /// Turns after which the number is what it was before: they can be played again.
     pub repeatable: usize,
     /// Turns that were played again at a new place.
     pub repeated: usize,
@@ -27,7 +27,7 @@ pub struct Checked {
 ///
 /// # Panics
 ///
-/// Where anything that is posted, labelled, closed or noted, or the number, differs. For tests only.
+/// If anything that is posted, labelled, closed or noted, or the number, differs. For tests only.
 pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) -> Checked {
     check_rounds(new, conversation, 0..ROUNDS)
 }

@@ -8,7 +8,7 @@ use super::{Flow, Stage};
 use overhead_decode::Note;
 use overhead_model::{Protocol, Side};
 
-/// What is known about the pairing on such a connection.
+/// State of the pairing on such a connection, as far as known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Midst {
     /// A captured request has its answer, or another request's.

@@ -44,7 +44,7 @@ pub(super) struct Waiting {
     pub number: u64,
 }
 
-/// What is known about one record, in stream order.
+/// Known facts about one record, in stream order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// Application data.

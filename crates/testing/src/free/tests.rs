@@ -12,7 +12,7 @@ struct Toy {
     slip: Slip,
 }
 
-/// What is wrong with it.
+/// The mistake it makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Slip {
     #[default]

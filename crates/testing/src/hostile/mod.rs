@@ -1,6 +1,6 @@
 //! Invariants for any input, as functions that a fuzzer can call.
 //!
-//! Each [`Target`] takes arbitrary bytes, makes a conversation, TCP segments or a capture file of them, and panics where
+//! Each [`Target`] takes arbitrary bytes, makes a conversation, TCP segments or a capture file of them, and panics if
 //! a promise is broken: a byte posted twice or never, an operation used after its end, an outcome that depends on how
 //! TCP cut the stream or on what a memo took, a ledger that does not balance. `fuzz/` runs them under libFuzzer,
 //! `tests/short.rs` in `make test`.
@@ -67,7 +67,7 @@ impl Target {
     ///
     /// # Panics
     ///
-    /// Where what must hold does not.
+    /// If an invariant does not hold.
     pub fn run(self, input: &[u8]) {
         self.try_input(input, true);
     }

@@ -8,7 +8,7 @@
 //! what:    bits 0-4 see below, bits 5-6 connection, bit 7 the response waits for the next turn
 //!   0-15   a turn of that kind; argument: its lengths
 //!   16     the turn before again; argument: bits 0-3 how often (see [`times`]), bits 4-6 how it is changed, bit 7 made anew,
-//!          with other lengths where bit 6 is set, too
+//!          with other lengths if bit 6 is set, too
 //!   17     a further turn of the request in the bytes that follow, so many as the argument says
 //!   18     likewise the response of the turn before
 //!   from 19 damage; argument: bits 0-3 which frame, from the end, bits 4-7 how. With bit 7, the further kinds of it

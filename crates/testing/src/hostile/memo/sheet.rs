@@ -32,7 +32,7 @@ impl Sheet {
         Self { wants_each: true, ..Self::default() }
     }
 
-    /// Panics where `other` was not told of the same operations by themselves.
+    /// Panics if `other` did not get the same operations one by one.
     pub fn assert_each_is(&self, other: &Self) {
         let keyed = |sheet: &Self, of: &[(RowId, Operation, Option<u64>)]| {
             let keyed = |(row, operation, start_ns): &(RowId, Operation, Option<u64>)| {
@@ -70,7 +70,7 @@ impl Sheet {
         self.rows.iter().map(of).sum()
     }
 
-    /// Panics where `other` is not the same in another order.
+    /// Panics if `other` is not the same in another order.
     pub fn assert_is(mut self, mut other: Self) {
         self.sort();
         other.sort();

@@ -20,7 +20,7 @@ fn turns_are_well_formed() {
             let mut script = ScriptStep::encode(protocol, [0x10, 0], &steps);
             script.splice(script.len() - 1.., [lengths]);
             let (_, totals, _) = ScriptedCapture::decode(&script).dissect(Sheet::default(), false);
-            // What is compressed without a word on how cannot be decoded, and is not meant to be.
+            // Data compressed without a word on how cannot be decoded, and is not meant to be.
             let is_odd = protocol == Protocol::Cql && kind == 15 && lengths % 4 == 0;
             let notes: Vec<_> = totals.notes.keys().filter(|note| **note != Note::UntypedValue).collect();
             assert_eq!(notes.is_empty(), !is_odd, "{protocol}, turn {kind}, lengths {lengths}: {notes:?}");

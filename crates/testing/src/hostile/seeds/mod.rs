@@ -1,4 +1,4 @@
-//! Inputs to start from: recorded sessions, spelt-out messages where none was recorded, and a few frames.
+//! Inputs to start from: recorded sessions, spelt-out messages if none was recorded, and a few frames.
 
 pub(crate) mod bson;
 mod http;

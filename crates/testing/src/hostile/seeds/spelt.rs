@@ -135,7 +135,7 @@ fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
 
-/// A message; where its segment says how long it was before compression, packed as the literals of one LZ4 block.
+/// A message; if its segment gives the length before compression, packed as the literals of one LZ4 block.
 fn message(version: u8, flags: u8, stream: i16, opcode: u8, body: &[u8], segments: Option<Segments>) -> Vec<u8> {
     let header = [&[version, flags], &stream.to_be_bytes()[..], &[opcode], &(body.len() as u32).to_be_bytes()].concat();
     let plain = [header.as_slice(), body].concat();
