@@ -7,7 +7,7 @@ use overhead_model::Side;
 /// How many kinds of damage there are.
 pub(crate) const KINDS: u8 = 15;
 
-/// How many frames back a late repeat of acknowledged data sometimes goes; odd, to be of either side.
+/// A late repeat of acknowledged data goes back a multiple of this many frames; odd, to be of either side.
 const FAR: usize = 7;
 
 /// Does damage of a kind to a connection or to one of the latest frames: `place` counts from the end, `how` says more.
