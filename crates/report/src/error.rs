@@ -8,14 +8,9 @@ use std::path::PathBuf;
 pub enum ReportError {
     /// There is no record at the given path.
     #[error("{}: no run record here; name a folder that holds a run.json, or the file itself", path.display())]
-    Missing {
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     #[error("{}: cannot read the run record: {source}; check the permissions", path.display())]
-    Unreadable {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// The file is not JSON, or not a run record.
     #[error("{}: not a run record: {source}; make one with `overhead analyze --format json`", path.display())]
     Malformed {
@@ -38,10 +33,7 @@ pub enum ReportError {
     #[error("there is no run to report on; name at least one run folder")]
     NoRuns,
     #[error("{}: cannot write: {source}; check that the folder exists, is writable and has space, or choose another with -o", path.display())]
-    Unwritable {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Unwritable { path: PathBuf, source: io::Error },
     #[error("cannot print the run record as JSON: {0}; this is a bug, please report it")]
     Json(#[from] serde_json::Error),
     /// The figure cannot be drawn or encoded.

@@ -19,9 +19,15 @@ const SOCKETS: usize = 3;
 enum Place {
     Here(String),
     /// An interface of a container.
-    Container { name: String, interface: String },
+    Container {
+        name: String,
+        interface: String,
+    },
     /// A network namespace outside any container.
-    Apart { pid: u32, interface: String },
+    Apart {
+        pid: u32,
+        interface: String,
+    },
     /// No packets are available.
     Nowhere,
 }

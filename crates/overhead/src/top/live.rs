@@ -1,4 +1,3 @@
-
 use super::feed::{Feed, Look};
 use crate::capture::{Capturing, ContainerPlace, Dissection, Limits, byte_size, port_list, runtime};
 use crate::cli::Which;
