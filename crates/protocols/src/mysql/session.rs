@@ -74,13 +74,15 @@ impl Session {
 
     /// Remembers a statement. Beyond the limit, forgets the lowest id, which is the oldest.
     pub fn prepared(&mut self, id: u32, statement: MysqlStatement) {
+        self.closed(id);
         self.in_statements += statement.held();
-        let replaced = self.statements.insert(id, statement);
+        self.statements.insert(id, statement);
         self.last_prepared = Some(id);
-        let is_full = self.statements.len() > limits::STATEMENTS;
-        let oldest = is_full.then(|| self.statements.pop_first()).flatten();
-        let forgotten = replaced.into_iter().chain(oldest.map(|(_, statement)| statement));
-        self.in_statements -= forgotten.map(|statement| statement.held()).sum::<usize>();
+        if self.statements.len() > limits::STATEMENTS
+            && let Some(&oldest) = self.statements.keys().next()
+        {
+            self.closed(oldest);
+        }
     }
 
     pub fn closed(&mut self, id: u32) {
