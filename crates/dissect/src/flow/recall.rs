@@ -124,9 +124,8 @@ impl Flow {
             found = self.find_shared(side, bare, version, tally);
         }
         let Memory::On(memo) = &mut self.memory else { return false };
-        match found {
-            Match::None => return false,
-            Match::Whole | Match::Part => {}
+        if found == Match::None {
+            return false;
         }
         let other = &mut self.halves[side.other() as usize];
         let is_news = other.acknowledge(bare.ack) == Acked::Bytes;
