@@ -158,7 +158,7 @@ impl PayloadAmounts {
     }
 }
 
-/// Compares one by one: just-written amounts are slow to load in vectors.
+/// Compares one by one: amounts that were written a moment ago are slow to load in vectors.
 impl PartialEq for Amounts {
     #[inline]
     fn eq(&self, other: &Self) -> bool {

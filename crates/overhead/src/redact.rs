@@ -1,7 +1,7 @@
 //! Removes passwords from command lines before a record keeps them, since people share records.
 //!
 //! It looks for credentials in URLs, for options and variables with telling names, for the short options and commands of
-//! database clients, and for the same within a shell script or an SQL statement. In doubt, it treats a word as a secret.
+//! database clients, and for the same within a shell script or an SQL statement. If it cannot tell, it treats a word as a secret.
 
 /// Replaces a secret.
 const MASK: &str = "***";

@@ -1,5 +1,5 @@
 //! Checks of what [`Decoder::quiet`] and [`Out::post_free`] promise, for tests of decoders: bytes that are said to be free are
-//! changed, turns are played again if the number allows it, or left out, and the decoder must still say the same.
+//! changed, turns are played again if the number allows it, and the decoder must still say the same.
 
 use overhead_decode::{Decoder, Free, Input, Label, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};

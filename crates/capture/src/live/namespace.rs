@@ -42,7 +42,7 @@ impl NetworkNamespace {
         self.is_own
     }
 
-    /// Runs `work` in a thread that has moved to this namespace. If this process is in it, just runs it.
+    /// Runs `work` in a thread that has moved to this namespace. If this process is in it already, starts no thread.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, SourceError> {
         if self.is_own {
             return Ok(work());

@@ -334,7 +334,7 @@ impl Flow {
         }
     }
 
-    /// Keeps just enough of an undecoded connection to recognize its successor.
+    /// Keeps only what is needed to recognize the successor of an undecoded connection.
     fn track_other(&mut self, segment: &Segment<'_>) {
         let half = &mut self.halves[usize::from(segment.source != self.ends[0])];
         if segment.flags.syn {

@@ -222,7 +222,7 @@ impl Flow {
         self.book.recorded();
     }
 
-    /// Keeps the turn being learnt if a segment with payload has just completed it.
+    /// Keeps the turn being learnt if this segment with payload completed it.
     #[inline]
     pub(super) fn learnt<T: Tally>(&mut self, tally: &mut T) {
         let is_time = self.counts.payload_frames >= LEARN_AFTER && self.is_answered() && self.is_past_midst();

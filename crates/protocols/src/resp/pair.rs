@@ -60,7 +60,7 @@ pub(super) struct RespPairing {
     /// The state that decoding depends on while no command waits.
     state: Versioned<State>,
     mid_stream: bool,
-    /// The map key just read in a reply to `HELLO`.
+    /// The map key read last in a reply to `HELLO`.
     expects: HelloField,
     /// The confirmation being read.
     confirms: Option<CommandKind>,
