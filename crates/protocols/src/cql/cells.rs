@@ -24,7 +24,7 @@ pub(super) fn value<R: Reader>(
             let value = cursor.peek();
             if may_be_structured(value, length) {
                 cursor.out().note(Note::UntypedValue);
-            } else {
+            } else if length <= cursor.remaining() {
                 free_untyped(value, length, cursor.out());
             }
             cursor.skip(length, Account::Data, "untyped value")
