@@ -312,7 +312,18 @@ def memcache_opaques_unanswered(size):
     yield link.say(CLIENT, ask) + link.say(SERVER, answer)
 
 
+def memcache_quiet_answered(size):
+    """One batch of quiet gets, each of which hits."""
+    link = Connection(11211)
+    yield pcap_header() + b"".join(link.opening)
+    many = size // 64
+    ask = b"".join(struct.pack(">BBHBBHIIQ", 0x80, 9, 4, 0, 0, 0, 4, n, 0) + b"%04d" % (n % 10_000) for n in range(many))
+    answer = b"".join(struct.pack(">BBHBBHIIQ", 0x81, 9, 0, 4, 0, 0, 8, n, 0) + b"\0\0\0\0data" for n in range(many))
+    yield link.say(CLIENT, ask) + link.say(SERVER, answer)
+
+
 GENERATORS |= {
+    "memcache-quiet-answered": memcache_quiet_answered,
     "memcache-mn": lambda size: conversation(11211, size, lambda _: b"mn\r\n"),
     "memcache-mn-answered": lambda size: conversation(11211, size, lambda _: b"mn\r\n", lambda _: b"MN\r\n"),
     "memcache-quiet": lambda size: conversation(11211, size, lambda n: b"mg k%d q\r\n" % n, lambda n: b"EN\r\n" if n == 0 else b""),

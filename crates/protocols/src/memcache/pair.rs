@@ -171,19 +171,26 @@ pub(super) struct MemcacheReplyTarget {
 pub(super) struct MemcachePairing {
     pending: VecDeque<MemcachePending>,
     quiet: usize,
-    /// How many waiting requests are searched for a reply; reduced after a failed search until none waits.
+    /// How many waiting requests are searched for a reply; reduced until none waits after a failed search, and if replies
+    /// keep coming far out of order.
     reach: usize,
+    /// Requests searched beyond [`SEARCHED_PER_REQUEST`] for each one sent.
+    excess: usize,
     /// Requests without a reply were sent after all waiting ones.
     has_silent: bool,
 }
 
-/// Number of requests searched after a failed search.
+/// Number of requests searched once `reach` is reduced.
 const NEAR: usize = 64;
+/// Servers that answer out of order have hundreds of requests in hand.
+const SEARCHED_PER_REQUEST: usize = 256;
+/// Number of requests behind a quiet one that are searched for another owner of its reply.
+const REACH_OF_AMBIGUITY: usize = 1024;
 
 impl MemcachePairing {
     /// Has room for one request: most clients wait for each reply.
     pub fn new() -> Self {
-        Self { pending: VecDeque::with_capacity(1), quiet: 0, reach: limits::QUIET, has_silent: false }
+        Self { pending: VecDeque::with_capacity(1), quiet: 0, reach: limits::QUIET, excess: 0, has_silent: false }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -205,6 +212,7 @@ impl MemcachePairing {
             return Err(Malformed("more requests wait for answers than can be kept"));
         }
         self.quiet += usize::from(pending.quiet);
+        self.excess = self.excess.saturating_sub(SEARCHED_PER_REQUEST);
         self.pending.push_back(pending);
         Ok(())
     }
@@ -257,7 +265,7 @@ impl MemcachePairing {
     /// Returns whether the reply taken by the request at `place` could belong to a waiting request of another kind or
     /// key; `is_it` checks one. Requests after one that is always answered cannot be answered before it.
     fn is_ambiguous(&self, place: usize, word: ReplyKeyword, is_it: impl Fn(&MemcachePending) -> bool) -> bool {
-        let mut behind = self.pending.iter().take(self.reach).skip(place);
+        let mut behind = self.pending.iter().take(self.reach).skip(place).take(REACH_OF_AMBIGUITY);
         let Some(taken) = behind.next() else { return false };
         let mut must_answer = !taken.quiet;
         let others = behind.take_while(|it| !std::mem::replace(&mut must_answer, !it.quiet));
@@ -281,7 +289,8 @@ impl MemcachePairing {
 
     fn find(&mut self, is_it: impl Fn(&MemcachePending) -> bool) -> Option<usize> {
         let place = self.pending.iter().take(self.reach).position(is_it);
-        if place.is_none() && !self.pending.is_empty() {
+        self.excess += place.unwrap_or_default();
+        if place.is_none() && !self.pending.is_empty() || self.excess > limits::QUIET {
             self.reach = NEAR;
         }
         place
@@ -311,7 +320,7 @@ impl MemcachePairing {
             .unwrap_or(MemcachePending { id: 0, ..MemcachePending::new(OpId(0), MemcacheRequestKind::Unknown) });
         self.quiet -= usize::from(found.quiet);
         if self.pending.is_empty() {
-            self.reach = limits::QUIET;
+            (self.reach, self.excess) = (limits::QUIET, 0);
         }
         out.charge(found.op);
         MemcacheReplyTarget { op: found.op, ask: found.ask, id: found.id, outcome: Outcome::Ok, is_orphan: false }
@@ -334,7 +343,8 @@ impl MemcachePairing {
             out.close(pending.op, Outcome::Unanswered);
         }
         self.pending.extend(kept);
-        (self.quiet, self.reach) = (usize::from(kept.is_some_and(|kept| kept.quiet)), limits::QUIET);
+        (self.reach, self.excess) = (limits::QUIET, 0);
+        self.quiet = usize::from(kept.is_some_and(|kept| kept.quiet));
         self.has_silent = false;
     }
 
