@@ -1,0 +1,22 @@
+//! The program and its records, end to end: one binary, because each would link the whole program.
+
+mod advise;
+mod anonymise;
+mod check;
+mod cli;
+mod compare;
+mod explain;
+mod files;
+mod fixtures;
+mod foreign;
+mod injection;
+mod inputs;
+mod project;
+mod report;
+mod rotation;
+mod rows;
+mod runs;
+mod sample;
+mod schema;
+mod statements;
+mod sweep;
