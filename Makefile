@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison test test-export test-kernels test-containers test-faults test-page docs fuzz crosscheck build bench export dist install acceptance bench-peers soak bless fixtures clean
+.PHONY: help demo comparison quick test test-export test-kernels test-containers test-faults test-page docs fuzz crosscheck build bench export dist install acceptance bench-peers soak bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,6 +14,9 @@ demo: ## install what is missing, measure a private Redis and PostgreSQL, draw t
 
 comparison: ## databases, caches and key-value servers side by side, measured and explained, into docs/comparison; one: lab/comparison caches
 	lab/comparison
+
+quick: ## formatting, lints, and the tests of the crates you changed
+	lab/quick
 
 test: ## everything that CI runs: lints, docs, tests, live tests against real servers
 	lab/check
@@ -83,7 +86,7 @@ soak: build ## a capture at full rate for ten minutes: memory flat, no descripto
 	lab/measure/soak --write target/release/overhead
 
 bless: ## rewrite the expectations of the fixtures and the examples in the documents; read the diff before you commit it
-	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test fixtures --test explain --test schema
+	OVERHEAD_BLESS=1 cargo test --locked -p overhead --test integration -- fixtures:: explain:: schema::
 
 fixtures: ## capture all fixtures again, from real servers
 	lab/install build fixtures memcached redis postgres cassandra ferretdb
