@@ -66,62 +66,35 @@ pub enum LatencyFigure {
 
 use OperationColumn as Of;
 
-/// All columns except the single accounts, in table order.
-const NAMED: [(&str, OperationColumn); 27] = [
-    ("class", Of::Class),
-    ("operation", Of::Operation),
-    ("via", Of::Via),
-    ("count", Of::Count),
-    ("errors", Of::Errors),
-    ("unanswered", Of::Unanswered),
-    ("frames", Of::Frames),
-    ("wire", Of::Wire),
-    ("request", Of::Request),
-    ("response", Of::Response),
-    ("total", Of::Total),
-    ("frame", Of::Frame),
-    ("waste", Of::Waste),
-    ("protocol", Of::Protocol),
-    ("data", Of::Data),
-    ("unknown", Of::Unknown),
-    ("share", Of::Share),
-    ("min", Of::Latency(LatencyFigure::Min)),
-    ("mean", Of::Latency(LatencyFigure::Mean)),
-    ("p50", Of::Latency(LatencyFigure::P50)),
-    ("p90", Of::Latency(LatencyFigure::P90)),
-    ("p99", Of::Latency(LatencyFigure::P99)),
-    ("p999", Of::Latency(LatencyFigure::P999)),
-    ("p9999", Of::Latency(LatencyFigure::P9999)),
-    ("max", Of::Latency(LatencyFigure::Max)),
-    ("cost-million", Of::CostOfMillion),
-    ("cost-day", Of::CostOfDay),
-];
-
-/// The whole table, as Markdown and `--wide` show it; see [`whole`].
-const WIDE: [OperationColumn; 23] = [
-    Of::Class,
-    Of::Operation,
-    Of::Via,
-    Of::Count,
-    Of::Errors,
-    Of::Unanswered,
-    Of::Wire,
-    Of::Request,
-    Of::Response,
-    Of::Total,
-    Of::Frame,
-    Of::Waste,
-    Of::Protocol,
-    Of::Data,
-    Of::Unknown,
-    Of::Share,
-    Of::Latency(LatencyFigure::P50),
-    Of::Latency(LatencyFigure::P99),
-    Of::Latency(LatencyFigure::P999),
-    Of::Latency(LatencyFigure::P9999),
-    Of::Latency(LatencyFigure::Max),
-    Of::CostOfMillion,
-    Of::CostOfDay,
+/// All columns except the single accounts, in table order: name, column, header with unit, and whether the whole table has it.
+const NAMED: [(&str, OperationColumn, &str, bool); 27] = [
+    ("class", Of::Class, "class", true),
+    ("operation", Of::Operation, "operation", true),
+    ("via", Of::Via, "via", true),
+    ("count", Of::Count, "count", true),
+    ("errors", Of::Errors, "errors", true),
+    ("unanswered", Of::Unanswered, "un-\nanswered", true),
+    ("frames", Of::Frames, "frames\n/op", false),
+    ("wire", Of::Wire, "wire\nbytes", true),
+    ("request", Of::Request, "request\nB/op", true),
+    ("response", Of::Response, "response\nB/op", true),
+    ("total", Of::Total, "total\nB/op", true),
+    ("frame", Of::Frame, "frame\nB/op", true),
+    ("waste", Of::Waste, "ack +\nretrans\nB/op", true),
+    ("protocol", Of::Protocol, "protocol\nB/op", true),
+    ("data", Of::Data, "data\nB/op", true),
+    ("unknown", Of::Unknown, "unknown\nB/op", true),
+    ("share", Of::Share, "data /\ntotal", true),
+    ("min", Of::Latency(LatencyFigure::Min), "min\nµs", false),
+    ("mean", Of::Latency(LatencyFigure::Mean), "mean\nµs", false),
+    ("p50", Of::Latency(LatencyFigure::P50), "p50\nµs", true),
+    ("p90", Of::Latency(LatencyFigure::P90), "p90\nµs", false),
+    ("p99", Of::Latency(LatencyFigure::P99), "p99\nµs", true),
+    ("p999", Of::Latency(LatencyFigure::P999), "p999\nµs", true),
+    ("p9999", Of::Latency(LatencyFigure::P9999), "p9999\nµs", true),
+    ("max", Of::Latency(LatencyFigure::Max), "max\nµs", true),
+    ("cost-million", Of::CostOfMillion, "cost /\n10^6 op", true),
+    ("cost-day", Of::CostOfDay, "cost /\nday", true),
 ];
 
 /// Returns the columns of the whole table. Omits `Unknown` if everything was decoded, and costs if there is no price.
@@ -132,12 +105,12 @@ pub(crate) fn whole(table: &TableRows<'_>) -> Vec<OperationColumn> {
         Of::Via => table.has_via(),
         _ => true,
     };
-    WIDE.into_iter().filter(is_said).collect()
+    NAMED.into_iter().filter(|named| named.3).map(|named| named.1).filter(is_said).collect()
 }
 
-/// Returns a column's position in the whole table.
+/// Returns a column's position in table order.
 pub(crate) fn position(column: OperationColumn) -> Option<usize> {
-    WIDE.iter().position(|known| *known == column)
+    NAMED.iter().position(|(_, known, ..)| *known == column)
 }
 
 /// Returns the columns of the whole table, most important first, so that a caller can show as many as fit. Errors, missing
@@ -183,20 +156,20 @@ impl OperationColumn {
     /// Finds a column or account by its name in `--columns`.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.trim().to_ascii_lowercase();
-        let named = NAMED.iter().find(|(known, _)| *known == name).map(|(_, column)| *column);
+        let named = NAMED.iter().find(|named| named.0 == name).map(|named| named.1);
         named.or_else(|| Account::from_name(&name).map(Self::Account))
     }
 
     /// Returns the names of all columns in table order.
     pub fn names() -> impl Iterator<Item = &'static str> {
         let accounts = Account::ALL.into_iter().map(Account::name);
-        NAMED.iter().map(|(name, _)| *name).chain(accounts.filter(|name| NAMED.iter().all(|(known, _)| known != name)))
+        NAMED.iter().map(|named| named.0).chain(accounts.filter(|name| NAMED.iter().all(|(known, ..)| known != name)))
     }
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Account(account) => account.name(),
-            column => NAMED.iter().find(|(_, known)| *known == column).map_or("", |(name, _)| name),
+            column => NAMED.iter().find(|(_, known, ..)| *known == column).map_or("", |named| named.0),
         }
     }
 
@@ -207,29 +180,14 @@ impl OperationColumn {
 
     /// Returns the header with its unit.
     pub(crate) fn header(self, table: &TableRows<'_>) -> Column {
-        let text = match self {
-            Self::Class | Self::Via => return Column::left(self.name()),
-            Self::Operation => return Column::left(table.noun()),
-            Self::Count => "count",
-            Self::Errors => "errors",
-            Self::Unanswered => "un-\nanswered",
-            Self::Frames => "frames\n/op",
-            Self::Wire => "wire\nbytes",
-            Self::Request => "request\nB/op",
-            Self::Response => "response\nB/op",
-            Self::Total => "total\nB/op",
-            Self::Frame => "frame\nB/op",
-            Self::Waste => "ack +\nretrans\nB/op",
-            Self::Protocol => "protocol\nB/op",
-            Self::Data => "data\nB/op",
-            Self::Unknown => "unknown\nB/op",
-            Self::Share => "data /\ntotal",
-            Self::Account(account) => return Column::right(&format!("{account}\nB/op")),
-            Self::Latency(_) => return Column::right(&format!("{}\nµs", self.name())),
-            Self::CostOfMillion => "cost /\n10^6 op",
-            Self::CostOfDay => "cost /\nday",
-        };
-        Column::right(text)
+        match self {
+            Self::Operation => Column::left(table.noun()),
+            Self::Account(account) => Column::right(&format!("{account}\nB/op")),
+            column => {
+                let header = NAMED.iter().find(|(_, known, ..)| *known == column).map_or("", |named| named.2);
+                if column.is_key() { Column::left(header) } else { Column::right(header) }
+            }
+        }
     }
 
     pub(crate) fn cell(self, row: &ViewRow, table: &TableRows<'_>) -> String {
