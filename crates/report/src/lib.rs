@@ -11,6 +11,7 @@ pub mod aggregate;
 pub mod bounded;
 mod bounds;
 pub mod compare;
+mod document;
 mod error;
 pub mod figure;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub mod load;
 mod page;
 mod ranges;
 mod report;
+mod report_folder;
 pub mod reported;
 mod run;
 mod sample;

@@ -7,6 +7,7 @@ use crate::latencies;
 use crate::limits::REPORT_STATEMENTS;
 use crate::page::{self, PAGE_FILE, PageExtras, PageFigure};
 use crate::ranges;
+use crate::report_folder::{self, ReportFile, TABLES_FILE};
 use crate::run::NamedRun;
 use crate::series;
 use crate::summary::{
@@ -14,8 +15,8 @@ use crate::summary::{
     workload, workload_count,
 };
 use crate::text::distribution;
-use crate::text::grid::Column;
-use crate::text::markdown::{facts, github_table};
+use crate::text::grid::{Column, Grid};
+use crate::text::markdown::facts;
 use crate::text::number::{DASH, decimal, grouped, microseconds, percent, significant, with_digits};
 use crate::text::{beside_the_workload, markdown_cell};
 use crate::view::with_statements;
@@ -68,7 +69,7 @@ impl ReportOptions {
 pub const REPORT_FILES: [&str; 14] = [
     "overhead.svg",
     "overhead.png",
-    "report.md",
+    TABLES_FILE,
     PAGE_FILE,
     "ranges.svg",
     "ranges.png",
@@ -84,7 +85,7 @@ pub const REPORT_FILES: [&str; 14] = [
 
 /// Returns the first file that [`write_report`] would replace and that no earlier report wrote.
 pub fn replaced_by_report(folder: &OutputFolder) -> Option<&'static str> {
-    page::replaced(folder, "report.md", &[&format!("# {TITLE}\n"), MARK], &REPORT_FILES)
+    report_folder::replaced(folder, &[&format!("# {TITLE}\n"), MARK], &REPORT_FILES)
 }
 
 /// Writes the figures, `report.md` and `index.html` into `folder`, replacing files with these names. Removes figures of an
@@ -111,22 +112,11 @@ pub fn write_report_as(
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }
-    let contents = contents(runs, options, extras)?;
-    let unwritable = |name: &str, source| ReportError::Unwritable { path: folder.path().join(name), source };
-    for name in REPORT_FILES.into_iter().filter(|name| !contents.iter().any(|(written, _)| written == name)) {
-        folder.remove(name).map_err(|source| unwritable(name, source))?;
-    }
-    let write =
-        |(name, bytes): (String, Vec<u8>)| folder.write(&name, &bytes).map_err(|source| unwritable(&name, source));
-    contents.into_iter().map(write).collect()
+    report_folder::write(folder, &REPORT_FILES, contents(runs, options, extras)?)
 }
 
 /// Returns the files with their contents.
-fn contents(
-    runs: &[NamedRun],
-    chosen: &ReportOptions,
-    extras: &PageExtras,
-) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
+fn contents(runs: &[NamedRun], chosen: &ReportOptions, extras: &PageExtras) -> Result<Vec<ReportFile>, ReportError> {
     // Draw statements separately if an operation has several.
     let drawn: Vec<NamedRun> =
         runs.iter().map(|named| NamedRun::new(&*named.name, with_statements(&named.run, REPORT_STATEMENTS))).collect();
@@ -145,15 +135,12 @@ fn contents(
         narrow: draw_inline(&drawn, "overhead-narrow", &small)?,
         width: options.look.width,
     }];
-    let mut images = Vec::new();
     let plots = ranges::figure(runs).map(|figure| (ranges::NAME, Plot::Dots(figure))).into_iter();
     let lines = latencies::figures(runs).into_iter().chain(series::figures(&extras.series));
-    for (name, plot) in plots.chain(lines.map(|(name, figure)| (name, Plot::Lines(figure)))) {
-        let plot = plot.looking(options.look);
-        inline.push(PageFigure::of(name, &plot)?);
-        images.extend(plot.files(name)?);
-    }
-    let [svg, png, tables, page] = ["overhead.svg", "overhead.png", "report.md", PAGE_FILE].map(str::to_owned);
+    let lines = lines.map(|(name, figure)| (name, Plot::Lines(figure)));
+    let (further, images) = report_folder::drawn(plots.chain(lines), options.look)?;
+    inline.extend(further);
+    let [svg, png, tables, page] = ["overhead.svg", "overhead.png", TABLES_FILE, PAGE_FILE].map(str::to_owned);
     let mut contents = vec![
         (svg, draw(&drawn, ImageFormat::Svg, &options)?),
         (png, draw(&drawn, ImageFormat::Png, &options)?),
@@ -176,16 +163,16 @@ fn titled_markdown(title: &str, runs: &[NamedRun]) -> String {
     if let Some(note) = data_difference(runs) {
         out.extend(["> **Note:** ", &markdown_cell(&note), "\n\n"]);
     }
-    let rows: Vec<Vec<String>> = runs.iter().flat_map(run_rows).collect();
-    out.push_str(&github_table(&columns(), &rows));
+    let rows = runs.iter().flat_map(run_rows).collect();
+    out.push_str(&Grid { columns: columns(), rows, keys: 3 }.markdown());
     out.push_str(NOTES);
     for run in runs {
         out.extend(["\n## ", &markdown_cell(&run.name), "\n\n", &facts(run)]);
         if let Some(beside) = beside_the_workload(&run.run) {
             out.extend(["- ", &beside, ": neither in the table nor in the figure\n"]);
         }
-        if let Some((columns, rows)) = distribution::of_run(&run.run) {
-            out.extend(["\n", distribution::TITLE, ":\n\n", &github_table(&columns, &rows)]);
+        if let Some(section) = distribution::section(&run.run) {
+            out.extend(["\n", &section.title, ":\n\n", &section.table.markdown()]);
         }
     }
     out

@@ -6,27 +6,22 @@ use super::{
     WorkDifference,
 };
 use crate::bounds::LowerBounds;
+use crate::document::Document;
 use crate::error::ReportError;
 use crate::limits;
-use crate::text::grid::{Column, Grid, bold, wrapped};
-use crate::text::markdown::github_table;
+use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, counted, decimal, grouped, microseconds, significant};
-use crate::text::{Style, clean, markdown_cell, shortened};
+use crate::text::{Style, clean, shortened};
 use overhead_model::outside::to_json;
 use overhead_model::record::Measured;
 use overhead_model::{Account, Class};
 
-enum TableForm {
-    Text(Style),
-    Markdown,
-}
-
 pub fn table(comparisons: &Comparisons, style: Style) -> String {
-    render_all(comparisons, &TableForm::Text(style))
+    document(comparisons).terminal(style) + "\n"
 }
 
 pub fn markdown(comparisons: &Comparisons) -> String {
-    render_all(comparisons, &TableForm::Markdown)
+    document(comparisons).markdown() + "\n"
 }
 
 /// Renders indented JSON with a final newline.
@@ -38,23 +33,25 @@ pub fn json(comparisons: &Comparisons) -> Result<String, ReportError> {
     Ok(to_json(comparisons)?)
 }
 
-fn render_all(comparisons: &Comparisons, form: &TableForm) -> String {
-    comparisons.each().map(|comparison| render(comparison, form)).collect()
+fn document(comparisons: &Comparisons) -> Document {
+    let mut document = Document::default();
+    comparisons.each().for_each(|comparison| add(&mut document, comparison));
+    document
 }
 
-fn render(comparison: &Comparison, form: &TableForm) -> String {
+fn add(document: &mut Document, comparison: &Comparison) {
     let runs = comparison.runs.each_ref().map(|name| clean(name));
-    let mut out = form.heading(1, &format!("{} and {}", runs[0], runs[1]));
+    document.heading(2, format!("{} and {}", runs[0], runs[1]));
     if let [pair, _, ..] = comparison.pairs.as_slice() {
-        out.push_str(&form.paragraph(&format!("{}: {}.", title(pair), pair.sentence)));
+        document.prose(format!("{}: {}.", title(pair), pair.sentence));
     }
-    out.push_str(&overview(comparison, &runs, form));
+    overview(document, comparison, &runs);
     for pair in comparison.pairs.iter().take(limits::PAIRS_TOLD) {
-        out.push_str(&details(pair, &runs, form));
+        details(document, pair, &runs);
     }
     if let Some(more) = comparison.pairs.len().checked_sub(limits::PAIRS_TOLD).filter(|more| *more > 0) {
         let more = counted(more as u64, "further pair");
-        out.push_str(&form.paragraph(&format!("{more}: --format json and csv have the accounts and fields of all.")));
+        document.prose(format!("{more}: --format json and csv have the accounts and fields of all."));
     }
     for (name, alone) in runs.iter().zip(&comparison.alone).filter(|(_, alone)| !alone.is_empty()) {
         let subject = |subject: &Subject| format!("{} × {}", grouped(subject.count), described(subject));
@@ -62,17 +59,16 @@ fn render(comparison: &Comparison, form: &TableForm) -> String {
         subjects.extend(
             alone.len().checked_sub(limits::PAIRS_TOLD).filter(|more| *more > 0).map(|more| format!("{more} more")),
         );
-        out.push_str(&form.paragraph(&format!("In {name} alone: {}.", subjects.join("; "))));
+        document.prose(format!("In {name} alone: {}.", subjects.join("; ")));
     }
-    out.push_str(&work(comparison, &runs, form));
+    work(document, comparison, &runs);
     for remark in work_reasons(comparison).chain(comparison.remarks.iter().cloned()) {
-        out.push_str(&form.paragraph(&remark));
+        document.prose(remark);
     }
-    out
 }
 
 /// Lists all pairs, one per line; a single pair needs no list.
-fn overview(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> String {
+fn overview(document: &mut Document, comparison: &Comparison, runs: &[String; 2]) {
     let cells = |pair: &KindPair| {
         let [first, second] = [0, 1].map(|at| {
             let subject = &pair.operations[at];
@@ -86,74 +82,43 @@ fn overview(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> St
     let rows: Vec<Vec<String>> =
         comparison.pairs.iter().take(limits::PAIRS_TOLD).chain(&comparison.beside).map(cells).collect();
     if rows.len() < 2 {
-        return String::new();
+        return;
     }
     let of = |what: &str| [0, 1].map(|at| format!("{}\n{what}", runs[at]));
     let ([counts, other_counts], [bytes, other_bytes]) = (of("count"), of("B/op"));
-    form.table_with(1, &["operation", &counts, &other_counts, &bytes, &other_bytes, "difference"], rows)
+    document.table(keyed(1, &["operation", &counts, &other_counts, &bytes, &other_bytes, "difference"], rows));
 }
 
-fn details(pair: &KindPair, runs: &[String; 2], form: &TableForm) -> String {
-    let mut out = form.heading(2, &title(pair));
-    out.push_str(&form.paragraph(&capitalised(&pair.summary())));
-    out.push_str(
-        &form.table(
-            &columns(&["account", "side"], runs),
-            pair.accounts.iter().map(|a| account_cells(a, pair)).collect(),
-        ),
-    );
-    out.push_str(&fields(pair, runs, form));
+fn details(document: &mut Document, pair: &KindPair, runs: &[String; 2]) {
+    document.heading(3, title(pair));
+    document.prose(capitalised(&pair.summary()));
+    let accounts = pair.accounts.iter().map(|account| account_cells(account, pair));
+    document.table(keyed(KEYS, &columns(&["account", "side"], runs), accounts.collect()));
+    fields(document, pair, runs);
     let latency: Vec<_> =
         pair.latency.iter().filter_map(|figure| Some(latency_cells(figure, figure.repeated.as_ref()?))).collect();
     if !latency.is_empty() {
-        let columns = columns_with_interval(&["latency", "unit"], runs);
-        out.push_str(&form.table(&columns, latency));
+        document.table(keyed(KEYS, &columns_with_interval(&["latency", "unit"], runs), latency));
     }
-    out
 }
 
-fn work(comparison: &Comparison, runs: &[String; 2], form: &TableForm) -> String {
+fn work(document: &mut Document, comparison: &Comparison, runs: &[String; 2]) {
     let measured = comparison.work.iter().filter(|work| work.per_operation.iter().any(is_measured));
     let is_repeated = comparison.work.iter().any(|work| work.repeated.is_some());
     let rows: Vec<_> = measured.map(|work| work_cells(work, is_repeated)).collect();
     if rows.is_empty() {
-        return String::new();
+        return;
     }
     let keys = ["role", "figure"];
     let columns = if is_repeated { columns_with_interval(&keys, runs).to_vec() } else { columns(&keys, runs).to_vec() };
-    form.heading(2, "Work per operation, all workload operations together") + &form.table(&columns, rows)
+    document.heading(3, "Work per operation, all workload operations together");
+    document.table(keyed(KEYS, &columns, rows));
 }
 
-impl TableForm {
-    fn heading(&self, level: usize, text: &str) -> String {
-        match self {
-            Self::Text(style) if style.color => format!("{}\n\n", bold(&clean(text))),
-            Self::Text(_) => format!("{}\n\n", clean(text)),
-            Self::Markdown => format!("{} {}\n\n", "#".repeat(level + 1), markdown_cell(text)),
-        }
-    }
-
-    fn paragraph(&self, text: &str) -> String {
-        match self {
-            Self::Text(style) => format!("{}\n\n", wrapped(text, style.prose)),
-            Self::Markdown => format!("{}\n\n", markdown_cell(text)),
-        }
-    }
-
-    fn table(&self, columns: &[&str], rows: Vec<Vec<String>>) -> String {
-        self.table_with(KEYS, columns, rows)
-    }
-
-    /// Formats a table whose first `keys` columns identify a row.
-    fn table_with(&self, keys: usize, columns: &[&str], rows: Vec<Vec<String>>) -> String {
-        let column = |(at, name): (usize, &&str)| if at < keys { Column::left(name) } else { Column::right(name) };
-        let columns: Vec<Column> = columns.iter().enumerate().map(column).collect();
-        let text = match self {
-            Self::Text(style) => Grid { columns, rows, keys }.render(*style),
-            Self::Markdown => github_table(&columns, &rows),
-        };
-        format!("{text}\n")
-    }
+/// Returns a table whose first `keys` columns identify a row.
+fn keyed(keys: usize, columns: &[&str], rows: Vec<Vec<String>>) -> Grid {
+    let column = |(at, name): (usize, &&str)| if at < keys { Column::left(name) } else { Column::right(name) };
+    Grid { columns: columns.iter().enumerate().map(column).collect(), rows, keys }
 }
 
 const KEYS: usize = 2;
@@ -240,9 +205,9 @@ fn account_cells(account: &AccountDifference, pair: &KindPair) -> Vec<String> {
     vec![account.account.to_string(), account.side.name().to_owned(), first, second, signed(account.difference)]
 }
 
-fn fields(pair: &KindPair, runs: &[String; 2], form: &TableForm) -> String {
+fn fields(document: &mut Document, pair: &KindPair, runs: &[String; 2]) {
     let Some(fields) = &pair.fields else {
-        return form.paragraph("Fields: not recorded, and no packets in a run folder to read them from.");
+        return document.prose("Fields: not recorded, and no packets in a run folder to read them from.");
     };
     let (apart, alike): (Vec<_>, Vec<_>) = fields.iter().partition(|field| field.difference.abs() >= VISIBLE);
     let cells = |field: &&FieldDifference| {
@@ -256,15 +221,14 @@ fn fields(pair: &KindPair, runs: &[String; 2], form: &TableForm) -> String {
             signed(field.difference),
         ]
     };
-    let mut out = String::new();
     if !apart.is_empty() {
-        out = form.table(&columns(&["posted to", "field"], runs), apart.iter().map(cells).collect());
+        let cells = apart.iter().map(cells).collect();
+        document.table(keyed(KEYS, &columns(&["posted to", "field"], runs), cells));
     }
     let bytes: f64 = alike.iter().filter_map(|field| field.bytes[0]).sum();
     if !alike.is_empty() {
-        out.push_str(&form.paragraph(&format!("The other fields are alike in both: {} B/op.", decimal(bytes))));
+        document.prose(format!("The other fields are alike in both: {} B/op.", decimal(bytes)));
     }
-    out
 }
 
 fn work_cells(work: &WorkDifference, is_repeated: bool) -> Vec<String> {

@@ -3,8 +3,7 @@
 use super::{Finding, Severity, status};
 use crate::error::ReportError;
 use crate::text::clean;
-use crate::text::grid::Column;
-use crate::text::markdown::github_table;
+use crate::text::grid::{Column, Grid};
 use overhead_model::Csv;
 use overhead_model::outside::to_json;
 use serde::Serialize;
@@ -84,12 +83,11 @@ fn csv(findings: &[Finding]) -> String {
 fn markdown(findings: &[Finding]) -> String {
     let row =
         |finding: &Finding| vec![finding.severity.word().to_owned(), finding.run.clone(), finding.message.clone()];
-    let columns = ["", "run", "what"].map(Column::left);
     if findings.is_empty() {
-        String::new()
-    } else {
-        github_table(&columns, &findings.iter().map(row).collect::<Vec<_>>())
+        return String::new();
     }
+    let columns = ["", "run", "what"].map(Column::left).into();
+    Grid { columns, rows: findings.iter().map(row).collect(), keys: 1 }.markdown()
 }
 
 /// Formats `::error file=budget.toml,title=SELECT response.payload::…`.

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 const LINES: usize = 8;
 
 /// Names of all possible figures of a load.
-pub(super) const NAMES: [&str; 2] = ["rate", "latency"];
+const NAMES: [&str; 2] = ["rate", "latency"];
 
 /// Returns the figures of a load that have measurements.
 pub(super) fn figures(load: &Load) -> Vec<(&'static str, Plot)> {

@@ -1,27 +1,27 @@
 //! A load folder: its figures, tables and page.
 
-use super::figures::{NAMES, figures};
+use super::figures::figures;
 use super::tables::{label, repetitions, results};
+use crate::document::{Document, Section};
 use crate::error::ReportError;
-use crate::page::{Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded, replaced};
+use crate::page::{Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded};
 use crate::report::ReportOptions;
-use crate::text::markdown::github_table;
+use crate::report_folder::{self, TABLES_FILE};
 use crate::text::number::{duration, grouped, with_digits};
-use crate::text::{clean, facts, markdown_cell};
+use crate::text::{clean, facts};
 use overhead_files::OutputFolder;
 use overhead_model::load::{Load, LoadResult, LoadSettings};
 use std::path::PathBuf;
 
 /// First words of every load's tables.
 const HEADING: &str = "# Load: ";
-const TABLES: &str = "report.md";
 
 /// Files of a load report: tables, page and possible figures.
-pub const LOAD_FILES: [&str; 6] = [TABLES, PAGE_FILE, "rate.svg", "rate.png", "latency.svg", "latency.png"];
+pub const LOAD_FILES: [&str; 6] = [TABLES_FILE, PAGE_FILE, "rate.svg", "rate.png", "latency.svg", "latency.png"];
 
 /// Returns the first file that [`write_load`] would replace and that no earlier load report wrote.
 pub fn replaced_by_load(folder: &OutputFolder) -> Option<&'static str> {
-    replaced(folder, TABLES, &[HEADING], &LOAD_FILES)
+    report_folder::replaced(folder, &[HEADING], &LOAD_FILES)
 }
 
 /// Writes tables, page and figures into `folder`, replacing files with these names. Removes figures of an earlier report that
@@ -40,45 +40,26 @@ pub fn write_load(load: &Load, folder: &OutputFolder) -> Result<Vec<PathBuf>, Re
 ///
 /// Returns the errors of [`write_load`].
 pub fn write_load_as(load: &Load, folder: &OutputFolder, options: &ReportOptions) -> Result<Vec<PathBuf>, ReportError> {
-    let mut contents: Vec<(String, Vec<u8>)> = Vec::new();
-    let mut inline = Vec::new();
-    for (name, plot) in figures(load) {
-        let plot = plot.looking(options.look());
-        inline.push(PageFigure::of(name, &plot)?);
-        contents.extend(plot.files(name)?);
-    }
-    let tables = markdown(load, &inline);
-    contents.insert(
-        0,
-        (
-            PAGE_FILE.to_owned(),
-            WebPage { theme: options.page_theme(), ..page(load, inline, options)? }.render()?.into_bytes(),
-        ),
-    );
-    contents.insert(0, (TABLES.to_owned(), tables.into_bytes()));
-    let unwritable = |name: &str, source| ReportError::Unwritable { path: folder.path().join(name), source };
-    let images = NAMES.into_iter().flat_map(|name| ["svg", "png"].map(|suffix| format!("{name}.{suffix}")));
-    for file in images.filter(|file| !contents.iter().any(|(name, _)| name == file)) {
-        folder.remove(&file).map_err(|source| unwritable(&file, source))?;
-    }
-    let write =
-        |(name, bytes): (String, Vec<u8>)| folder.write(&name, &bytes).map_err(|source| unwritable(&name, source));
-    contents.into_iter().map(write).collect()
+    let (inline, images) = report_folder::drawn(figures(load), options.look())?;
+    let tables = document(load, &inline).markdown();
+    let page = page(load, inline, options)?.render()?;
+    let mut files = vec![(TABLES_FILE.to_owned(), tables.into_bytes()), (PAGE_FILE.to_owned(), page.into_bytes())];
+    files.extend(images);
+    report_folder::write(folder, &LOAD_FILES, files)
 }
 
-fn markdown(load: &Load, figures: &[PageFigure]) -> String {
-    let mut out = format!("{HEADING}{}\n\n", markdown_cell(&subject(load)));
+fn document(load: &Load, figures: &[PageFigure]) -> Document {
+    let mut document = Document::default();
+    document.heading(1, format!("Load: {}", subject(load)));
     for figure in figures {
-        out.extend(["![", &markdown_cell(&figure.title), "](", &figure.name, ".svg)\n\n"]);
+        document.figure(&figure.name, &figure.title);
     }
-    for doubt in doubts(load) {
-        out.extend(["> **Warning:** ", &markdown_cell(&doubt.text), "\n\n"]);
+    document.warnings(doubts(load).into_iter().map(|doubt| doubt.text));
+    for (title, table) in [("Results", results(load)), ("Repetitions", repetitions(load))] {
+        document.section(Section { title: title.to_owned(), table, notes: Vec::new() });
     }
-    for (title, grid) in [("Results", results(load)), ("Repetitions", repetitions(load))] {
-        out.extend(["## ", title, "\n\n", &github_table(&grid.columns, &grid.rows), "\n"]);
-    }
-    out.extend([NOTE, "\n"]);
-    out
+    document.prose(NOTE);
+    document
 }
 
 const NOTE: &str = "Rates and latencies are those of the client, from sending an operation to its complete answer, and those of the median \
@@ -119,7 +100,7 @@ fn page(load: &Load, figures: Vec<PageFigure>, options: &ReportOptions) -> Resul
         }],
         records: vec![embedded("bench", "bench", load)?],
         tool,
-        theme: None,
+        theme: options.page_theme(),
         found: None,
         extras: PageExtras::default(),
     })

@@ -1,5 +1,6 @@
 //! The content of a page, as the template receives it.
 
+use crate::document::Section;
 use crate::error::ReportError;
 use crate::figure::{Look, NARROW, Plot};
 use crate::series::RunSeries;
@@ -249,6 +250,10 @@ impl PageTable {
             notes: Vec::new(),
             folded: false,
         }
+    }
+
+    pub(crate) fn of_section(id: &str, section: Section) -> Self {
+        Self::of_grid(id, &section.title, section.table).with_notes(section.notes)
     }
 
     pub(crate) fn with_notes(self, notes: impl IntoIterator<Item = String>) -> Self {

@@ -17,7 +17,6 @@ pub use content::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFindi
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, UndefinedBehavior, context, escape_formatter};
-use overhead_files::OutputFolder;
 use overhead_model::OutsideText;
 pub(crate) use records::embedded;
 pub(crate) use runs::machine_facts;
@@ -27,24 +26,7 @@ pub(crate) use runs::of_runs;
 pub(crate) const PAGE_FILE: &str = "index.html";
 
 /// Start of every page, which distinguishes it from a user's file.
-const PAGE_START: &[u8] = b"<!doctype html>\n<!-- made by overhead report -->\n";
-
-/// Returns the first of a report's `files` that would be replaced and that no earlier report wrote. Our reports have tables
-/// that begin with one of `starts`, and a page that names its origin.
-pub(crate) fn replaced(
-    folder: &OutputFolder,
-    tables: &str,
-    starts: &[&str],
-    files: &[&'static str],
-) -> Option<&'static str> {
-    if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
-        return Some(PAGE_FILE);
-    }
-    if starts.iter().any(|start| folder.holds_start(tables, start.as_bytes())) {
-        return None;
-    }
-    files.iter().copied().find(|name| folder.holds(name))
-}
+pub(crate) const PAGE_START: &[u8] = b"<!doctype html>\n<!-- made by overhead report -->\n";
 
 /// Target size of a page in bytes, if shorter lists can reach it: small enough to mail and to open at once.
 const PAGE_BYTES: usize = 1_000_000;

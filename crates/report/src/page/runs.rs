@@ -6,6 +6,7 @@ use super::content::{
 use super::records::{Shown, embedded, shortened};
 use super::{PAGE_BYTES, detail, words};
 use crate::bounds::lower_bounds;
+use crate::document::Section;
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use crate::series::{self, RunSeries};
@@ -123,8 +124,8 @@ fn tables(runs: &[NamedRun], shown: Shown) -> Vec<PageTable> {
     tables.extend(work_table(runs));
     tables.extend(calls(runs));
     tables.extend(sampled(runs));
-    tables.extend(within(runs));
-    tables.extend(modelled(runs));
+    tables.extend(each_run("within", runs, distribution::section));
+    tables.extend(each_run("modelled", runs, projection::section));
     tables.extend(absolute_tables(runs));
     tables.extend(operations(runs, false, shown));
     tables
@@ -345,24 +346,14 @@ fn sampled(runs: &[NamedRun]) -> Option<PageTable> {
     Some(together("sampled", kernel::TITLE, runs, kernel::grid)?.with_notes(notes))
 }
 
-/// Returns cumulative latency distributions. The time limits differ between runs, so each has its own table.
-fn within(runs: &[NamedRun]) -> Vec<PageTable> {
+/// Returns a table for each run that has this section, for sections whose columns or titles differ between runs.
+fn each_run(id: &str, runs: &[NamedRun], section: fn(&Run) -> Option<Section>) -> Vec<PageTable> {
     let of = |(at, named): (usize, &NamedRun)| {
-        let (columns, rows) = distribution::of_run(&named.run)?;
-        let title = run_cell(runs, named).map_or_else(String::new, |name| format!("{name}: "));
-        let title = format!("{title}{}", distribution::TITLE);
-        Some(PageTable::of_grid(&format!("within-{at}"), &title, Grid { columns, rows, keys: 2 }))
-    };
-    runs.iter().enumerate().filter_map(of).collect()
-}
-
-fn modelled(runs: &[NamedRun]) -> Vec<PageTable> {
-    let of = |(at, named): (usize, &NamedRun)| {
-        let model = named.run.projection.as_ref()?;
-        let title = run_cell(runs, named).map_or_else(String::new, |name| format!("{name}: "));
-        let title = format!("{title}{}", projection::title(model));
-        let table = PageTable::of_grid(&format!("modelled-{at}"), &title, projection::grid(&named.run, model));
-        Some(table.with_notes(projection::lines(&named.run, model)))
+        let mut section = section(&named.run)?;
+        if let Some(name) = run_cell(runs, named) {
+            section.title = format!("{name}: {}", section.title);
+        }
+        Some(PageTable::of_section(&format!("{id}-{at}"), section))
     };
     runs.iter().enumerate().filter_map(of).collect()
 }

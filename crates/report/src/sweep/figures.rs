@@ -18,7 +18,7 @@ const BOUNDS: usize = 16;
 pub(super) type Named = (&'static str, LineFigure);
 
 /// Names of all possible figures of a sweep.
-pub(super) const NAMES: [&str; 7] = ["bytes", "frames", "calls", "cpu", "rate", "latency", "distribution"];
+const NAMES: [&str; 7] = ["bytes", "frames", "calls", "cpu", "rate", "latency", "distribution"];
 
 /// Returns the figures of a sweep that have measurements.
 pub(super) fn figures(sweep: &Sweep) -> Vec<Named> {

@@ -1,17 +1,18 @@
 //! A sweep folder: its figures and tables.
 
-use super::figures::{NAMES, figures};
-use super::render::{command, markdown, remarks, title};
-use super::sections::{CELLS, Section, sections};
+use super::figures::figures;
+use super::render::{command, document, remarks, title};
+use super::sections::{CELLS, sections};
+use crate::document::{Document, Section};
 use crate::error::ReportError;
 use crate::figure::Plot;
 use crate::page::{
-    Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded, machine_facts, replaced,
+    Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded, machine_facts,
 };
 use crate::report::ReportOptions;
-use crate::text::grid::Grid;
+use crate::report_folder::{self, TABLES_FILE};
+use crate::text::facts;
 use crate::text::number::{bytes_label, duration, grouped, with_digits};
-use crate::text::{facts, markdown_cell};
 use overhead_files::OutputFolder;
 use overhead_model::sweep::SweepPoint;
 use overhead_model::{Measured, Spread, Sweep};
@@ -19,11 +20,10 @@ use std::path::PathBuf;
 
 /// First words of every sweep page.
 const HEADING: &str = "# Sweep: ";
-const PAGE: &str = "report.md";
 
 /// Files of a sweep report: tables, page and possible figures.
 pub const SWEEP_FILES: [&str; 16] = [
-    PAGE,
+    TABLES_FILE,
     PAGE_FILE,
     "bytes.svg",
     "bytes.png",
@@ -43,7 +43,7 @@ pub const SWEEP_FILES: [&str; 16] = [
 
 /// Returns the first file that [`write_sweep`] would replace and that no earlier sweep report wrote.
 pub fn replaced_by_sweep(folder: &OutputFolder) -> Option<&'static str> {
-    replaced(folder, PAGE, &[HEADING], &SWEEP_FILES)
+    report_folder::replaced(folder, &[HEADING], &SWEEP_FILES)
 }
 
 /// Writes the page and figures into `folder`, replacing files with these names. Removes figures of an earlier report that do
@@ -66,51 +66,33 @@ pub fn write_sweep_as(
     folder: &OutputFolder,
     options: &ReportOptions,
 ) -> Result<Vec<PathBuf>, ReportError> {
-    let mut contents: Vec<(String, Vec<u8>)> = Vec::new();
-    let (mut drawn, mut inline) = (Vec::new(), Vec::new());
-    for (name, figure) in figures(sweep) {
-        drawn.push((name, figure.y_title.clone()));
-        let plot = Plot::Lines(figure).looking(options.look());
-        inline.push(PageFigure::of(name, &plot)?);
-        contents.extend(plot.files(name)?);
-    }
-    contents.insert(
-        0,
-        (
-            PAGE_FILE.to_owned(),
-            WebPage { theme: options.page_theme(), ..web_page(sweep, inline, options)? }.render()?.into_bytes(),
-        ),
-    );
-    contents.insert(0, (PAGE.to_owned(), page(sweep, &drawn).into_bytes()));
-    let unwritable = |name: &str, source| ReportError::Unwritable { path: folder.path().join(name), source };
-    for name in NAMES.into_iter().filter(|name| !drawn.iter().any(|(drawn, _)| drawn == name)) {
-        for file in ["svg", "png"].map(|suffix| format!("{name}.{suffix}")) {
-            folder.remove(&file).map_err(|source| unwritable(&file, source))?;
-        }
-    }
-    let write =
-        |(name, bytes): (String, Vec<u8>)| folder.write(&name, &bytes).map_err(|source| unwritable(&name, source));
-    contents.into_iter().map(write).collect()
+    let figures = figures(sweep);
+    let tables = page(sweep, figures.iter().map(|(name, figure)| (*name, &*figure.y_title)));
+    let plots = figures.iter().map(|(name, figure)| (*name, Plot::Lines(figure.clone())));
+    let (inline, images) = report_folder::drawn(plots, options.look())?;
+    let page = web_page(sweep, inline, options)?.render()?;
+    let mut files = vec![(TABLES_FILE.to_owned(), tables.into_bytes()), (PAGE_FILE.to_owned(), page.into_bytes())];
+    files.extend(images);
+    report_folder::write(folder, &SWEEP_FILES, files)
 }
 
-fn page(sweep: &Sweep, figures: &[(&str, String)]) -> String {
-    let mut out = format!("{HEADING}`{}`\n\n{}\n\n", command(sweep).replace('`', "'"), markdown_cell(&title(sweep)));
-    for (name, shows) in figures {
-        out.extend(["![", &markdown_cell(shows), "](", name, ".svg)\n\n"]);
-    }
-    out.push_str(&markdown(sweep));
+fn page<'a>(sweep: &Sweep, figures: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut page = Document::default();
+    page.prose(title(sweep));
+    figures.for_each(|(name, shows)| page.figure(name, shows));
+    page.append(document(sweep));
     if let Some(machine) = &sweep.environment {
         let interface = machine.interface.as_ref().map(|it| format!("; interface {}", it.name)).unwrap_or_default();
-        let said = format!("Linux {}, {} CPUs ({}){interface}.", machine.kernel, machine.cpus, machine.cpu);
-        out.extend(["\n", &markdown_cell(&said), "\n"]);
+        page.prose(format!("Linux {}, {} CPUs ({}){interface}.", machine.kernel, machine.cpus, machine.cpu));
     }
-    out
+    format!("{HEADING}`{}`\n\n{}", command(sweep).replace('`', "'"), page.markdown())
 }
 
 fn web_page(sweep: &Sweep, figures: Vec<PageFigure>, options: &ReportOptions) -> Result<WebPage, ReportError> {
-    let table = |(at, Section { title, note, columns, rows, keys }): (usize, Section)| {
-        let grid = Grid { columns, rows, keys };
-        PageTable::of_grid(&format!("table-{at}"), title, grid).with_notes([note, CELLS.to_owned()])
+    let table = |(at, section): (usize, Section)| {
+        let mut table = PageTable::of_section(&format!("table-{at}"), section);
+        table.notes.push(CELLS.to_owned());
+        table
     };
     let tool = format!("{} {}", sweep.tool.name, sweep.tool.version);
     let mut said = vec![Fact::new("made by", &*tool)];
@@ -129,7 +111,7 @@ fn web_page(sweep: &Sweep, figures: Vec<PageFigure>, options: &ReportOptions) ->
         }],
         records: vec![embedded("sweep", "sweep", sweep)?],
         tool,
-        theme: None,
+        theme: options.page_theme(),
         found: None,
         extras: PageExtras::default(),
     })

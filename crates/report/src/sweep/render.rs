@@ -1,43 +1,34 @@
 //! Renders a sweep as text, Markdown, JSON and CSV.
 
-use super::sections::{CELLS, Section, sections};
+use super::sections::{CELLS, sections};
+use crate::document::Document;
 use crate::error::ReportError;
-use crate::text::grid::{Grid, alarming, bold, wrapped};
-use crate::text::markdown::github_table;
-use crate::text::{Style, clean, counted, markdown_cell};
+use crate::text::{Style, clean, counted};
 use overhead_model::outside::to_json;
 use overhead_model::sweep::{Sweep, SweepLatency, SweepPoint, SweepWork};
 use overhead_model::{Csv, Measured, Spread};
 
 pub fn table(sweep: &Sweep, style: Style) -> String {
-    let title = clean(&title(sweep));
-    let mut out = if style.color { bold(&title) } else { title };
-    out.push('\n');
-    for Section { title, note, columns, rows, keys } in sections(sweep) {
-        let title = if style.color { bold(title) } else { title.to_owned() };
-        let grid = Grid { columns, rows, keys }.render(style);
-        out.extend(["\n", &title, "\n\n", &grid, "\n", &wrapped(&note, style.prose), "\n"]);
-    }
-    out.extend(["\n", &wrapped(CELLS, style.prose), "\n"]);
-    for remark in remarks(sweep) {
-        let line = wrapped(&format!("warning: {remark}"), style.prose);
-        out.push_str(&if style.color { alarming(&line) } else { line });
-        out.push('\n');
-    }
-    out
+    let mut titled = Document::default();
+    titled.heading(1, title(sweep));
+    titled.append(document(sweep));
+    titled.terminal(style)
 }
 
 /// Renders for a document: tables under second-level headings.
 pub fn markdown(sweep: &Sweep) -> String {
-    let mut out = String::new();
-    for Section { title, note, columns, rows, .. } in sections(sweep) {
-        out.extend(["## ", title, "\n\n", &github_table(&columns, &rows), "\n", &markdown_cell(&note), "\n\n"]);
+    document(sweep).markdown()
+}
+
+/// Returns the tables and caveats, without a title.
+pub(super) fn document(sweep: &Sweep) -> Document {
+    let mut document = Document::default();
+    for section in sections(sweep) {
+        document.section(section);
     }
-    out.extend([CELLS, "\n"]);
-    for remark in remarks(sweep) {
-        out.extend(["\n> **Warning:** ", &markdown_cell(&remark), "\n"]);
-    }
-    out
+    document.prose(CELLS);
+    document.warnings(remarks(sweep));
+    document
 }
 
 /// Renders indented JSON with a final newline.

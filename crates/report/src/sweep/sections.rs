@@ -1,22 +1,15 @@
 //! Tables of a sweep: bytes, latencies, whole runs and the command's own reports, with a row per combination of values.
 
 use crate::bounds::AT_LEAST;
+use crate::document::Section;
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
 use crate::text::clean;
 use crate::text::distribution;
-use crate::text::grid::Column;
+use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, decimal, grouped, significant};
 use overhead_model::record::{CycleSource, Within};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepWork};
 use overhead_model::{Measured, Spread};
-
-pub(super) struct Section {
-    pub title: &'static str,
-    pub note: String,
-    pub columns: Vec<Column>,
-    pub rows: Vec<Vec<String>>,
-    pub keys: usize,
-}
 
 type Printed = fn(f64) -> String;
 
@@ -27,7 +20,7 @@ pub(super) const CELLS: &str =
 /// Returns the non-empty tables of a sweep.
 pub(super) fn sections(sweep: &Sweep) -> Vec<Section> {
     let all = [bytes(sweep), latencies(sweep), within(sweep), work(sweep), reported(sweep)];
-    all.into_iter().filter(|section| !section.rows.is_empty()).collect()
+    all.into_iter().filter(|section| !section.table.rows.is_empty()).collect()
 }
 
 /// Returns the notable operations of a point: nearly all of its bytes, and the frequent ones.
@@ -64,29 +57,20 @@ fn bytes(sweep: &Sweep) -> Section {
             grouped(operation.errors),
         ]
     };
-    Section {
-        title: "Bytes per operation",
-        note: "B/op: bytes on the wire, headers and acknowledgments included; errors: of all runs together.".to_owned(),
-        columns: columns(sweep, &["operation"], &figures),
-        rows: by_operation(sweep, cells),
-        keys: sweep.parameters.len() + 1,
-    }
+    let table = table(sweep, &["operation"], &figures, by_operation(sweep, cells));
+    let note = "B/op: bytes on the wire, headers and acknowledgments included; errors: of all runs together.";
+    Section::new("Bytes per operation", table, note)
 }
 
 fn latencies(sweep: &Sweep) -> Section {
-    Section {
-        title: "Latency in µs",
-        note:
-            "From the frame with the first byte of the request to the frame with the last byte of the response, at the \
-               capture point, not the client's."
-                .to_owned(),
-        columns: columns(sweep, &["operation"], &["p50", "p90", "p99", "p99.9", "p99.99", "max"]),
-        rows: by_operation(sweep, |_, operation| {
-            let SweepLatency { p50, p90, p99, p999, p9999, max, .. } = &operation.latency_ns;
-            [p50, p90, p99, p999, p9999, max].map(microseconds).into()
-        }),
-        keys: sweep.parameters.len() + 1,
-    }
+    let rows = by_operation(sweep, |_, operation| {
+        let SweepLatency { p50, p90, p99, p999, p9999, max, .. } = &operation.latency_ns;
+        [p50, p90, p99, p999, p9999, max].map(microseconds).into()
+    });
+    let table = table(sweep, &["operation"], &["p50", "p90", "p99", "p99.9", "p99.99", "max"], rows);
+    let note = "From the frame with the first byte of the request to the frame with the last byte of the response, at the \
+                capture point, not the client's.";
+    Section::new("Latency in µs", table, note)
 }
 
 fn within(sweep: &Sweep) -> Section {
@@ -99,13 +83,10 @@ fn within(sweep: &Sweep) -> Section {
         .filter(|(_, within)| !within.is_empty())
         .collect();
     let (bounds, cells) = distribution::percentages(&rows.iter().map(|(_, within)| *within).collect::<Vec<_>>());
-    Section {
-        title: distribution::TITLE,
-        note: "Of all runs together; at the capture point, rounded down.".to_owned(),
-        columns: columns(sweep, &["operation"], &[]).into_iter().chain(bounds).collect(),
-        rows: rows.into_iter().zip(cells).map(|((keys, _), cells)| [keys, cells].concat()).collect(),
-        keys: sweep.parameters.len() + 1,
-    }
+    let rows = rows.into_iter().zip(cells).map(|((keys, _), cells)| [keys, cells].concat()).collect();
+    let mut table = table(sweep, &["operation"], &[], rows);
+    table.columns.extend(bounds);
+    Section::new(distribution::TITLE, table, "Of all runs together; at the capture point, rounded down.")
 }
 
 fn work(sweep: &Sweep) -> Section {
@@ -133,17 +114,13 @@ fn work(sweep: &Sweep) -> Section {
         cells.extend(roles.map(cycles));
         cells
     };
-    Section {
-        title: "Rate and work per operation",
-        note: format!(
-            "All workload operations of a run together. Operations per second: from the first frame to the last, under the \
-             capture. Frames: all of the connections, acknowledgments and connection set-up included.{}",
-            absences(sweep)
-        ),
-        columns: columns(sweep, &[], &figures),
-        rows: sweep.points.iter().map(row).collect(),
-        keys: sweep.parameters.len(),
-    }
+    let note = format!(
+        "All workload operations of a run together. Operations per second: from the first frame to the last, under the \
+         capture. Frames: all of the connections, acknowledgments and connection set-up included.{}",
+        absences(sweep)
+    );
+    let rows = sweep.points.iter().map(row).collect();
+    Section::new("Rate and work per operation", table(sweep, &[], &figures, rows), note)
 }
 
 /// Formats cycles; reference cycles are a unit of time.
@@ -187,37 +164,32 @@ fn reported(sweep: &Sweep) -> Section {
             cells
         })
     });
-    let section = Section {
-        title: "As the command reported, in µs",
-        note: "What the command printed about itself: its rate per second, and latencies from its own side.".to_owned(),
-        columns: columns(sweep, &["test"], &["per\nsecond", "mean", "p50", "p95", "p99", "p99.9", "max"]),
-        rows: rows.collect(),
-        keys: sweep.parameters.len() + 1,
-    };
-    section.without_empty_columns()
+    let figures = ["per\nsecond", "mean", "p50", "p95", "p99", "p99.9", "max"];
+    let mut table = table(sweep, &["test"], &figures, rows.collect());
+    without_empty_columns(&mut table);
+    let note = "What the command printed about itself: its rate per second, and latencies from its own side.";
+    Section::new("As the command reported, in µs", table, note)
 }
 
-impl Section {
-    /// Removes columns without figures.
-    fn without_empty_columns(mut self) -> Self {
-        let is_said =
-            |at: usize| at < self.keys || self.rows.iter().any(|row| row.get(at).is_some_and(|cell| cell != DASH));
-        let said: Vec<bool> = (0..self.columns.len()).map(is_said).collect();
-        let mut columns = said.iter();
-        self.columns.retain(|_| columns.next() == Some(&true));
-        for row in &mut self.rows {
-            let mut cells = said.iter();
-            row.retain(|_| cells.next() == Some(&true));
-        }
-        self
+/// Removes columns without figures.
+fn without_empty_columns(table: &mut Grid) {
+    let is_said =
+        |at: usize| at < table.keys || table.rows.iter().any(|row| row.get(at).is_some_and(|cell| cell != DASH));
+    let said: Vec<bool> = (0..table.columns.len()).map(is_said).collect();
+    let mut columns = said.iter();
+    table.columns.retain(|_| columns.next() == Some(&true));
+    for row in &mut table.rows {
+        let mut cells = said.iter();
+        row.retain(|_| cells.next() == Some(&true));
     }
 }
 
-/// Returns a column for each parameter, then further keys, then figures.
-fn columns(sweep: &Sweep, keys: &[&str], figures: &[&str]) -> Vec<Column> {
+/// Returns a table with a column for each parameter, then further keys, then figures.
+fn table(sweep: &Sweep, keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) -> Grid {
     let parameters = sweep.parameters.iter().map(|parameter| Column::right(&clean(&parameter.name)));
-    let keys = keys.iter().map(|key| Column::left(key));
-    parameters.chain(keys).chain(figures.iter().map(|figure| Column::right(figure))).collect()
+    let columns = parameters.chain(keys.iter().map(|key| Column::left(key)));
+    let columns = columns.chain(figures.iter().map(|figure| Column::right(figure))).collect();
+    Grid { columns, rows, keys: sweep.parameters.len() + keys.len() }
 }
 
 /// Returns a point's values in parameter order.

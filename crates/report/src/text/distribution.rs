@@ -1,8 +1,9 @@
 //! Cumulative latencies (operations within 1 ms, 2 ms, …), the table that many load generators end with.
 
 use super::beside_columns;
-use super::grid::Column;
+use super::grid::{Column, Grid};
 use super::number::{DASH, with_digits};
+use crate::document::Section;
 use crate::summary::ranked;
 use overhead_model::Run;
 use overhead_model::record::{OperationRow, Within};
@@ -28,7 +29,7 @@ pub(crate) fn count_within(row: &[Within], ns: u64) -> u64 {
 }
 
 /// Returns a run's table, with columns for the operation and the time limits, or `None` if the record lacks the data.
-pub(crate) fn of_run(run: &Run) -> Option<(Vec<Column>, Vec<Vec<String>>)> {
+pub(crate) fn section(run: &Run) -> Option<Section> {
     let rows: Vec<_> = ranked(run).into_iter().filter_map(|row| Some((row, row.latency_within.as_deref()?))).collect();
     if rows.is_empty() {
         return None;
@@ -39,7 +40,8 @@ pub(crate) fn of_run(run: &Run) -> Option<(Vec<Column>, Vec<Vec<String>>)> {
     };
     let (bounds, cells) = percentages(&rows.iter().map(|(_, within)| *within).collect::<Vec<_>>());
     let keyed = rows.iter().zip(cells).map(|((row, _), cells)| [vec![name(row), row.via.clone()], cells].concat());
-    Some((beside_columns(&["operation", "via"], bounds), keyed.collect()))
+    let table = Grid { columns: beside_columns(&["operation", "via"], bounds), rows: keyed.collect(), keys: 2 };
+    Some(Section { title: TITLE.to_owned(), table, notes: Vec::new() })
 }
 
 /// Returns the time limits to draw, at most `most`: those of all lines, up to the first that includes every operation of each

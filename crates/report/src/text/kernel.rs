@@ -3,12 +3,18 @@
 use super::beside_columns;
 use super::grid::{Column, Grid};
 use super::number::{DASH, grouped, with_digits};
+use crate::document::Section;
 use crate::summary::{RoleName, ranked};
 use overhead_model::record::{By, Measured, OperationKernel, OperationTime, OperationWork, SampledRole, SampledSums};
 use overhead_model::{Class, Run};
 use std::collections::BTreeMap;
 
 pub(crate) const TITLE: &str = "Kernel work by operation (sampled)";
+
+/// Returns the table with its notes, or `None` if there is no table.
+pub(crate) fn section(run: &Run) -> Option<Section> {
+    Some(Section { title: TITLE.to_owned(), table: grid(run)?, notes: lines(run) })
+}
 
 /// Returns a run's table, with a row per workload operation or statement and end, or `None` without samples.
 pub(crate) fn grid(run: &Run) -> Option<Grid> {

@@ -2,11 +2,17 @@
 
 use super::grid::{Column, Grid};
 use super::number::{counted, decimal, grouped};
+use crate::document::Section;
 use crate::summary::{Families, both_sides, per_operation};
 use overhead_model::record::{OperationRow, ProjectedRow, Projection};
 use overhead_model::{Account, Amounts, Class, Run};
 
-pub(crate) fn title(projection: &Projection) -> String {
+pub(crate) fn section(run: &Run) -> Option<Section> {
+    let projection = run.projection.as_ref()?;
+    Some(Section { title: title(projection), table: grid(run, projection), notes: lines(run, projection) })
+}
+
+fn title(projection: &Projection) -> String {
     let mtu = projection.mtu.map(|mtu| format!("a link of MTU {}", grouped(u64::from(mtu))));
     let cable = projection.physical.then(|| "Ethernet on the cable".to_owned());
     let what: Vec<String> = mtu.into_iter().chain(cable).collect();
@@ -14,7 +20,7 @@ pub(crate) fn title(projection: &Projection) -> String {
 }
 
 /// Returns the workload operations as measured and as modelled.
-pub(crate) fn grid(run: &Run, projection: &Projection) -> Grid {
+fn grid(run: &Run, projection: &Projection) -> Grid {
     let headers = [
         "frames/op\nmeasured",
         "\nmodelled",
@@ -46,7 +52,7 @@ pub(crate) fn grid(run: &Run, projection: &Projection) -> Grid {
     Grid { columns, rows: rows.iter().map(cells).collect(), keys: 2 }
 }
 
-pub(crate) fn lines(run: &Run, projection: &Projection) -> Vec<String> {
+fn lines(run: &Run, projection: &Projection) -> Vec<String> {
     let Projection { frames, wire_bytes, cut_frames, added_frames, .. } = *projection;
     let mut lines = vec![format!(
         "in all: {} of {} B measured, {} of {} B modelled",

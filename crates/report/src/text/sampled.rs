@@ -3,11 +3,12 @@
 use super::beside_columns;
 use super::grid::{Column, Grid};
 use super::number::{DASH, with_digits};
+use crate::document::Section;
 use crate::summary::ranked;
 use overhead_model::record::{Estimate, Measured, RowEstimates};
 use overhead_model::{Class, Run};
 
-pub(super) const TITLE: &str = "Of the whole time, by its windows (± of 95% confidence)";
+const TITLE: &str = "Of the whole time, by its windows (± of 95% confidence)";
 /// CSV names of a row's figures.
 pub(super) const FIGURES: [&str; 5] =
     ["per_second", "request_wire_bytes", "response_wire_bytes", "latency_ns", "error_share"];
@@ -17,8 +18,13 @@ pub(super) fn figures(row: &RowEstimates) -> [&Measured<Estimate>; 5] {
     [&row.per_second, &row.request_wire_bytes, &row.response_wire_bytes, &row.latency_ns, &row.error_share]
 }
 
+/// Returns the table with its notes, or `None` if there is no table.
+pub(super) fn section(run: &Run) -> Option<Section> {
+    Some(Section { title: TITLE.to_owned(), table: grid(run)?, notes: lines(run) })
+}
+
 /// Returns a run's table with a row per workload operation, or `None` if the capture covered all of the time.
-pub(super) fn grid(run: &Run) -> Option<Grid> {
+fn grid(run: &Run) -> Option<Grid> {
     run.sample.as_ref()?;
     let headers = ["windows", "ops/s", "request\nB/op", "response\nB/op", "latency\nµs", "errors\n%"];
     let columns = beside_columns(&["operation", "via"], headers.map(Column::right).into());
@@ -35,7 +41,7 @@ pub(super) fn grid(run: &Run) -> Option<Grid> {
     (!rows.is_empty()).then_some(Grid { columns, rows, keys: 2 })
 }
 
-pub(super) fn lines(run: &Run) -> Vec<String> {
+fn lines(run: &Run) -> Vec<String> {
     let Some(sample) = &run.sample else { return Vec::new() };
     let mut lines = Vec::new();
     for (what, figure) in [("frames", &sample.frames_per_second), ("bytes on the wire", &sample.wire_bytes_per_second)]

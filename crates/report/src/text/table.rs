@@ -7,13 +7,14 @@ use super::legend::legend;
 use super::number::{DASH, grouped, money, significant, with_digits};
 use super::rows::TableRows;
 use super::{Columns, Style, absolute, clean, distribution, kernel, middle_cut, projection, sampled};
+use crate::document::{Document, Section};
 use crate::run::NamedRun;
 use crate::summary::{
     self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
     workload_count,
 };
 use crate::view::per_day;
-use overhead_model::record::{CycleSource, Projection, Role, ViewRow};
+use overhead_model::record::{CycleSource, Role, ViewRow};
 use overhead_model::{Account, Amounts, Class, Run};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -35,20 +36,13 @@ pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
     }
     let rows = TableRows::of(run);
     section(&mut out, style, rows.title(), &operations_section(&rows, columns, style));
-    if let Some(grid) = sampled::grid(run) {
-        let lines: Vec<String> = sampled::lines(run).iter().map(|line| wrapped(line, style.prose) + "\n").collect();
-        section(&mut out, style, sampled::TITLE, &format!("{}\n{}", grid.render(style), lines.concat()));
-    }
-    if let Some((columns, rows)) = distribution::of_run(run) {
-        section(&mut out, style, distribution::TITLE, &Grid { columns, rows, keys: 2 }.render(style));
-    }
+    add(&mut out, style, sampled::section(run));
+    add(&mut out, style, distribution::section(run));
     let accounts = accounts(&rows, columns, style);
     if !accounts.is_empty() {
         section(&mut out, style, "Workload by account, in B/op", &accounts);
     }
-    if let Some(projection) = &run.projection {
-        section(&mut out, style, &projection::title(projection), &projected(run, projection, style));
-    }
+    add(&mut out, Style { prose: style.width, ..style }, projection::section(run));
     let count = grouped(workload_count(run));
     section(
         &mut out,
@@ -56,10 +50,7 @@ pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
         &format!("Work per operation (all {count} workload operations together)"),
         &work(run, style),
     );
-    if let Some(grid) = kernel::grid(run) {
-        let lines: Vec<String> = kernel::lines(run).iter().map(|line| wrapped(line, style.prose) + "\n").collect();
-        section(&mut out, style, kernel::TITLE, &format!("{}\n{}", grid.render(style), lines.concat()));
-    }
+    add(&mut out, style, kernel::section(run));
     out.push_str(&foot(run, style));
     out
 }
@@ -68,6 +59,14 @@ fn section(out: &mut String, style: Style, title: &str, body: &str) {
     let title = if style.color { bold(title) } else { title.to_owned() };
     // Writing to a string cannot fail.
     let _ = write!(out, "\n{title}\n\n{body}");
+}
+
+fn add(out: &mut String, style: Style, section: Option<Section>) {
+    let mut document = Document::default();
+    if let Some(section) = section {
+        document.section(section);
+        out.extend(["\n", &document.terminal(style)]);
+    }
 }
 
 fn header(named: &NamedRun, style: Style) -> String {
@@ -82,15 +81,6 @@ fn header(named: &NamedRun, style: Style) -> String {
     let balance = if style.color && !named.run.ledger.balanced { alarming(&balance) } else { balance };
     let command = command(&named.run).map(|command| format!("command: {command}\n")).unwrap_or_default();
     format!("{name}\n{}\n{containers}{command}{balance}\n", wrapped(&source_line(&named.run), style.prose))
-}
-
-/// Returns the workload as measured and as modelled, followed by the sums.
-fn projected(run: &Run, projection: &Projection, style: Style) -> String {
-    let mut out = projection::grid(run, projection).render(style) + "\n";
-    for line in projection::lines(run, projection) {
-        let _ = writeln!(out, "{}", wrapped(&line, style.width));
-    }
-    out
 }
 
 /// Returns the operations table, with an explanation of its columns and a list of omitted ones.
@@ -389,16 +379,9 @@ fn syscall_list(role: &Role, count: u64) -> String {
 }
 
 fn foot(run: &Run, style: Style) -> String {
-    let mut out = String::new();
+    let mut document = Document::default();
     let capture = (!counters_only(run)).then(|| format!("capture: {}", integrity(run)));
-    for line in capture.into_iter().chain([format!("observer: {}", observer_line(&run.observer))]) {
-        let _ = write!(out, "\n{}", wrapped(&line, style.prose));
-    }
-    out.push('\n');
-    for warning in &run.warnings {
-        let line = wrapped(&format!("warning: {warning}"), style.prose);
-        out.push_str(&if style.color { alarming(&line) } else { line });
-        out.push('\n');
-    }
-    out
+    document.notes(capture.into_iter().chain([format!("observer: {}", observer_line(&run.observer))]).collect());
+    document.warnings(run.warnings.iter().cloned());
+    format!("\n{}", document.terminal(style))
 }

@@ -1,0 +1,119 @@
+//! Documents: headings, prose, tables, figures and warnings. Each kind of result builds one; the renderers know nothing about
+//! results.
+
+use crate::text::grid::{Column, Grid, alarming, bold, wrapped};
+use crate::text::{Style, clean, markdown_cell};
+
+/// A titled table with its explanation.
+pub(crate) struct Section {
+    pub title: String,
+    pub table: Grid,
+    pub notes: Vec<String>,
+}
+
+impl Section {
+    pub(crate) fn new(title: &str, table: Grid, note: impl Into<String>) -> Self {
+        Self { title: title.to_owned(), table, notes: vec![note.into()] }
+    }
+}
+
+pub(crate) enum Block {
+    /// Markdown level and text.
+    Heading(usize, String),
+    Prose(String),
+    /// Lines on a terminal, sentences of one paragraph in documents.
+    Notes(Vec<String>),
+    Table(Grid),
+    /// A figure's file name without suffix, and what it shows. Documents only.
+    Figure(String, String),
+    Warning(String),
+}
+
+#[derive(Default)]
+pub(crate) struct Document {
+    blocks: Vec<Block>,
+}
+
+impl Document {
+    pub(crate) fn heading(&mut self, level: usize, text: impl Into<String>) {
+        self.blocks.push(Block::Heading(level, text.into()));
+    }
+
+    pub(crate) fn prose(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Prose(text.into()));
+    }
+
+    pub(crate) fn notes(&mut self, notes: Vec<String>) {
+        self.blocks.extend((!notes.is_empty()).then_some(Block::Notes(notes)));
+    }
+
+    pub(crate) fn table(&mut self, table: Grid) {
+        self.blocks.push(Block::Table(table));
+    }
+
+    /// Adds a section under a second-level heading.
+    pub(crate) fn section(&mut self, section: Section) {
+        self.heading(2, section.title);
+        self.table(section.table);
+        self.notes(section.notes);
+    }
+
+    pub(crate) fn figure(&mut self, name: &str, shows: &str) {
+        self.blocks.push(Block::Figure(name.to_owned(), shows.to_owned()));
+    }
+
+    pub(crate) fn warnings(&mut self, warnings: impl IntoIterator<Item = String>) {
+        self.blocks.extend(warnings.into_iter().map(Block::Warning));
+    }
+
+    pub(crate) fn append(&mut self, other: Self) {
+        self.blocks.extend(other.blocks);
+    }
+
+    /// Renders for a terminal, with an empty line between blocks but none before a warning.
+    pub(crate) fn terminal(&self, style: Style) -> String {
+        let mut out = String::new();
+        for block in &self.blocks {
+            let text = match block {
+                Block::Heading(_, text) if style.color => bold(&clean(text)) + "\n",
+                Block::Heading(_, text) => clean(text) + "\n",
+                Block::Prose(text) => wrapped(text, style.prose) + "\n",
+                Block::Notes(notes) => notes.iter().map(|note| wrapped(note, style.prose) + "\n").collect(),
+                Block::Table(table) => table.render(style),
+                Block::Figure(..) => continue,
+                Block::Warning(text) => {
+                    let line = wrapped(&format!("warning: {text}"), style.prose);
+                    if style.color { alarming(&line) + "\n" } else { line + "\n" }
+                }
+            };
+            let gap = if out.is_empty() || matches!(block, Block::Warning(_)) { "" } else { "\n" };
+            out.extend([gap, &text]);
+        }
+        out
+    }
+
+    /// Renders GitHub Markdown, with an empty line between blocks.
+    pub(crate) fn markdown(&self) -> String {
+        let text = |block: &Block| match block {
+            Block::Heading(level, text) => format!("{} {}\n", "#".repeat(*level), markdown_cell(text)),
+            Block::Prose(text) => markdown_cell(text) + "\n",
+            Block::Notes(notes) => markdown_cell(&(notes.join(". ").trim_end_matches('.').to_owned() + ".")) + "\n",
+            Block::Table(table) => table.markdown(),
+            Block::Figure(name, shows) => format!("![{}]({name}.svg)\n", markdown_cell(shows)),
+            Block::Warning(text) => format!("> **Warning:** {}\n", markdown_cell(text)),
+        };
+        self.blocks.iter().map(text).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Grid {
+    /// Renders a GitHub table; replaces line breaks in headers with spaces.
+    pub(crate) fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let header = |column: &Column| markdown_cell(&column.header.replace("-\n", "").replace('\n', " "));
+        let rules = self.columns.iter().map(|column| if column.left { ":--" } else { "--:" }.to_owned());
+        let mut out = line(self.columns.iter().map(header).collect()) + &line(rules.collect());
+        out.extend(self.rows.iter().map(|row| line(row.iter().map(|cell| markdown_cell(cell)).collect())));
+        out
+    }
+}

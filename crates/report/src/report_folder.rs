@@ -1,0 +1,52 @@
+//! Folders of reports: drawing, replacing and writing their files.
+
+use crate::error::ReportError;
+use crate::figure::{Look, Plot};
+use crate::page::{PAGE_FILE, PAGE_START, PageFigure};
+use overhead_files::OutputFolder;
+use std::path::PathBuf;
+
+/// The tables of every kind of report.
+pub(crate) const TABLES_FILE: &str = "report.md";
+
+pub(crate) type ReportFile = (String, Vec<u8>);
+
+/// Draws the plots for the page and as files.
+pub(crate) fn drawn<'name>(
+    plots: impl IntoIterator<Item = (&'name str, Plot)>,
+    look: Look,
+) -> Result<(Vec<PageFigure>, Vec<ReportFile>), ReportError> {
+    let (mut inline, mut files) = (Vec::new(), Vec::new());
+    for (name, plot) in plots {
+        let plot = plot.looking(look);
+        inline.push(PageFigure::of(name, &plot)?);
+        files.extend(plot.files(name)?);
+    }
+    Ok((inline, files))
+}
+
+/// Returns the first of a report's `names` that would be replaced and that no earlier report wrote. Our reports have tables
+/// that begin with one of `starts`, and a page that names its origin.
+pub(crate) fn replaced(folder: &OutputFolder, starts: &[&str], names: &[&'static str]) -> Option<&'static str> {
+    if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
+        return Some(PAGE_FILE);
+    }
+    if starts.iter().any(|start| folder.holds_start(TABLES_FILE, start.as_bytes())) {
+        return None;
+    }
+    names.iter().copied().find(|name| folder.holds(name))
+}
+
+/// Writes the files and removes the others of these `names`, which an earlier report may have left. Returns the paths written.
+pub(crate) fn write(
+    folder: &OutputFolder,
+    names: &[&str],
+    files: Vec<ReportFile>,
+) -> Result<Vec<PathBuf>, ReportError> {
+    let unwritable = |name: &str, source| ReportError::Unwritable { path: folder.path().join(name), source };
+    for name in names.iter().filter(|name| !files.iter().any(|(written, _)| written == *name)) {
+        folder.remove(name).map_err(|source| unwritable(name, source))?;
+    }
+    let write = |(name, bytes): ReportFile| folder.write(&name, &bytes).map_err(|source| unwritable(&name, source));
+    files.into_iter().map(write).collect()
+}
