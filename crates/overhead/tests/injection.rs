@@ -3,11 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-#[path = "statements/capture.rs"]
-mod capture;
-#[path = "injection/conversations.rs"]
 mod conversations;
-#[path = "injection/rules.rs"]
 mod rules;
 
 use rules::Form;

@@ -2,6 +2,8 @@
 
 mod advise;
 mod anonymise;
+#[path = "statements/capture.rs"]
+mod capture;
 mod check;
 mod cli;
 mod compare;

@@ -3,13 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-#[path = "statements/capture.rs"]
-mod capture;
-#[path = "statements/queries.rs"]
 mod queries;
 
+use crate::capture::Capture;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use capture::Capture;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Conversations of all protocols that hold outside text wherever a name can stand.
 
-use super::capture::Capture;
+use crate::capture::Capture;
 
 /// Returns a capture for each protocol, with its name; each of the texts is in it in several places.
 pub fn of_all_protocols(texts: &[String]) -> Vec<(&'static str, Capture)> {
