@@ -21,8 +21,7 @@ use clap::{CommandFactory, Parser};
 use dataset::Dataset;
 use encode::DatasetFormat;
 use overhead::reading::{
-    Dissect, KeptRun, KeyFiles, KeyReader, Reading, SampleArgs, StatusFault, TimeWindow, Warnings, Which, code,
-    generate, windows_of,
+    DecodeArgs, Dissect, InputPlan, KeptRun, SampleArgs, StatusFault, TimeWindow, Warnings, code, generate, windows_of,
 };
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::exit::{self, COMPLETE};
@@ -72,9 +71,7 @@ struct ExportCli {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    keys: KeyFiles,
+    decode: DecodeArgs,
     #[command(flatten)]
     window: TimeWindow,
     #[command(flatten)]
@@ -117,15 +114,12 @@ fn main() -> ExitCode {
 struct ExportSource {
     name: String,
     host: Option<String>,
-    files: Vec<PathBuf>,
-    which: Which,
+    input: InputPlan,
     kernel_drops: Measured<u64>,
     /// Reasons why packets are missing: whole sentences without a full stop.
     gaps: Vec<String>,
     /// Number of captured frames, if recorded.
     frames: Option<u64>,
-    /// End of a sampled capture, Unix nanoseconds.
-    end_ns: Option<u64>,
 }
 
 struct SourceReading {
@@ -197,17 +191,18 @@ impl ExportCli {
     fn sources(&self) -> Result<Vec<ExportSource>> {
         let (mut sources, mut captures) = (Vec::new(), Vec::new());
         for path in &self.files {
-            match KeptRun::open(path)? {
-                Some(kept) => sources.push(kept_source(&kept, &self.which)),
-                None => captures.push(path.clone()),
+            let input = InputPlan::open(vec![path.clone()], &self.decode)?;
+            if input.kept.is_some() {
+                sources.push(kept_source(InputPlan { window: self.window, ..input }));
+            } else {
+                captures.push(path.clone());
             }
         }
         captures.sort();
         if let Some(first) = captures.first() {
-            let (name, which) = (stem(first), self.which.clone());
-            let kernel_drops = Measured::unavailable("offline");
-            let (gaps, frames, end_ns) = (Vec::new(), None, None);
-            sources.push(ExportSource { name, host: None, files: captures, which, kernel_drops, gaps, frames, end_ns });
+            let (name, kernel_drops) = (stem(first), Measured::unavailable("offline"));
+            let input = InputPlan { window: self.window, ..InputPlan::new(captures, None, &self.decode)? };
+            sources.push(ExportSource { name, host: None, input, kernel_drops, gaps: Vec::new(), frames: None });
         }
         Ok(sources)
     }
@@ -250,14 +245,13 @@ impl ExportCli {
         stop: &ExportStop,
         warnings: &mut Warnings,
     ) -> Result<SourceReading> {
-        let keys = KeyReader::read(&self.keys, warnings)?;
-        let reading = Reading::of_files(source.files.clone(), source.which.clone(), self.keys.clone(), self.window);
-        let selection = reading.selection()?;
-        if let Some(chosen) = self.sample.chosen(&source.files)? {
+        let input = &source.input;
+        let (keys, selection) = (input.read_keys(warnings)?, input.selection.clone());
+        if let Some(chosen) = self.sample.chosen(&input.files)? {
             let windows = ExportWindows::new(selection, keys.log(), tally, stop.clone());
             let mut sampler = chosen.sampler(windows);
-            let inputs = reading.feed(&mut sampler, &keys, warnings)?;
-            let (windows, schedule) = sampler.end(source.end_ns);
+            let inputs = input.read(&mut sampler, &keys, warnings)?;
+            let (windows, schedule) = sampler.end(input.kept.as_ref().and_then(KeptRun::sample_end_ns));
             let (tally, totals, sample) = windows.finish(schedule.as_ref())?;
             if let Some((schedule, sample)) = schedule.zip(sample) {
                 warnings.remark(schedule.said(sample.windows, sample.covered_ns, "rows are of what was seen in them"));
@@ -266,7 +260,7 @@ impl ExportCli {
         }
         let dissector = Dissector::new(selection, tally).with_keys(keys.log());
         let mut feed = ExportFeed { dissector, stop: stop.clone() };
-        let inputs = reading.feed(&mut feed, &keys, warnings)?;
+        let inputs = input.read(&mut feed, &keys, warnings)?;
         let (tally, totals) = feed.dissector.finish();
         Ok(SourceReading { inputs, tally, totals, sample: None })
     }
@@ -304,7 +298,7 @@ impl Dissect for ExportFeed {
     }
 
     #[inline]
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
         self.stop.should_stop()
     }
 }
@@ -324,7 +318,7 @@ fn finish(
             sum.amounts.add_times(&side.amounts, 1);
         }
     }
-    let (selection, kernel_drops) = (source.which.selected(), source.kernel_drops.clone());
+    let (selection, kernel_drops) = (source.input.which.selected(), source.kernel_drops.clone());
     let (warned, exit) = (Vec::new(), COMPLETE);
     let mut run = RunRow { inputs, selection, totals, sides, rows, sample, kernel_drops, warnings: warned, exit };
     if run.difference() != 0 {
@@ -356,29 +350,18 @@ fn write_table<B: Send + Sync + 'static>(
     Ok(())
 }
 
-fn kept_source(kept: &KeptRun, asked: &Which) -> ExportSource {
-    let record = kept.kept_record();
+fn kept_source(input: InputPlan) -> ExportSource {
+    let record = input.kept.as_ref().and_then(KeptRun::kept_record);
     let live = record.filter(|run| run.source.kind == SourceKind::Live);
     let host = live.and_then(|run| run.environment.as_ref()).map(|environment| environment.host.clone());
     let kernel_drops = match live {
         Some(run) => run.source.kernel_drops.clone(),
         None => Measured::unavailable("there is no record of a capture"),
     };
-    let mut gaps = Vec::new();
-    if record.is_none() {
-        gaps.push("the capture was aborted or is still running: the rows are of the packets that were kept".to_owned());
-    }
+    let unfinished = "the capture was aborted or is still running: the rows are of the packets that were kept";
+    let gaps = if record.is_none() { vec![unfinished.to_owned()] } else { Vec::new() };
     let frames = live.map(|run| run.source.frames);
-    ExportSource {
-        gaps,
-        frames,
-        name: kept.name(),
-        host,
-        files: kept.packets.clone(),
-        which: kept.which(asked),
-        kernel_drops,
-        end_ns: kept.sample_end_ns(),
-    }
+    ExportSource { name: input.name(), gaps, frames, host, kernel_drops, input }
 }
 
 /// Returns the file name of a capture without extensions.

@@ -28,7 +28,7 @@ pub fn is_root() -> bool {
 #[cfg(feature = "live")]
 mod user {
     use super::owner;
-    use crate::exit::StatusFault;
+    use crate::exit::{StatusFault, bail_usage};
     use anyhow::{Context, Result};
     use nix::unistd::{self, getgrouplist};
     use rustix::process::{Gid, Uid};
@@ -65,10 +65,7 @@ mod user {
                 return Ok(None);
             }
             if !unistd::geteuid().is_root() {
-                return Err(StatusFault::usage(format!(
-                    "--user {name}: only root can run a command as another user: run with sudo"
-                ))
-                .into());
+                bail_usage!("--user {name}: only root can run a command as another user: run with sudo");
             }
             Self::of(&found).map(Some)
         }

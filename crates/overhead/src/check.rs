@@ -1,10 +1,9 @@
 //! `overhead check`: runs against a budget.
 
 use crate::caller;
-use crate::cli::Which;
+use crate::cli::DecodeArgs;
 use crate::compare::PairedBy;
 use crate::groups::GroupReader;
-use crate::keys::KeyFiles;
 use crate::print;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result, bail};
@@ -32,7 +31,7 @@ Exit status: 0 within the budget, 4 outside of it, 3 not judged.";
 /// Arguments of `check`.
 #[derive(Args, Debug)]
 #[command(after_help = BUDGETS)]
-pub struct Check {
+pub struct CheckArgs {
     /// The budget, a TOML file
     #[arg(value_name = "BUDGET.toml")]
     budget: PathBuf,
@@ -40,9 +39,7 @@ pub struct Check {
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    keys: KeyFiles,
+    decode: DecodeArgs,
     /// Make the budget of these runs: what they cost is allowed
     #[arg(long)]
     write: bool,
@@ -87,10 +84,11 @@ impl GateForm {
     }
 }
 
-impl Check {
+impl CheckArgs {
+    /// Holds the runs against the budget, or makes one of them.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
-        let reader = GroupReader::new(&self.which, &self.keys, &mut warnings)?;
+        let reader = GroupReader::new(&self.decode, &mut warnings)?;
         let paths: Vec<PathBuf> = self.runs.iter().flat_map(|path| GroupReader::paths(path)).collect();
         let status = if self.write { self.make(&reader, &paths)? } else { self.hold(&reader, &paths)? };
         Ok(status.max(print::settled(warnings)))

@@ -1,6 +1,8 @@
 //! The command line: what was typed becomes what is meant, in one place.
 
-use crate::exit::StatusFault;
+use crate::exit::{StatusFault, bail_usage};
+use crate::hand_over::{PassedArgs, become_program};
+use crate::keys::KeyFiles;
 use crate::{advise, analyze, check, compare, explain, print, report};
 use anyhow::Result;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -47,24 +49,28 @@ pub enum CliCommand {
     #[cfg(feature = "live")]
     Sweep(crate::sweep::SweepArgs),
     /// Attribute every byte of capture files
-    Analyze(analyze::Analyze),
+    Analyze(analyze::AnalyzeArgs),
     /// Show one operation byte by byte: every field with its account
-    Explain(explain::Explain),
+    Explain(explain::ExplainArgs),
     /// Say what wastes bytes or time, by which setting it is mended, and what that would save
-    Advise(advise::Advise),
+    Advise(advise::AdviseArgs),
     /// Put the reference workload on a database, and measure it from the client's side
     ///
     /// A program of its own, overhead-bench, with the databases' drivers: `make bench` builds it from source, and a
     /// release does not have it. Its options are in `overhead bench --help`.
-    Bench(crate::bench::BenchArgs),
+    #[command(mut_arg("arguments", |arguments| arguments.value_name("DB").help("As `overhead bench --help` tells")))]
+    Bench(PassedArgs),
     /// Write one row per operation, as Parquet, CSV or JSON lines, for SQL and data frames
-    Export(crate::export::ExportArgs),
+    #[command(mut_arg("arguments", |arguments| {
+        arguments.value_name("RUN|FILE").help("As `overhead export --help` tells")
+    }))]
+    Export(PassedArgs),
     /// Draw runs side by side: figure and Markdown table
     Report(report::ReportArgs),
     /// Set runs against the first: which accounts, fields and system calls make the difference
-    Compare(compare::Compare),
+    Compare(compare::CompareArgs),
     /// Hold runs against a budget of bytes, frames and system calls per operation, in CI
-    Check(check::Check),
+    Check(check::CheckArgs),
     /// Show operations by bytes, rate, calls or latency on a screen, live or out of a capture
     #[cfg(feature = "top")]
     Top(crate::top::TopArgs),
@@ -98,8 +104,8 @@ impl CliCommand {
             Self::Analyze(analyze) => analyze.run(),
             Self::Explain(explain) => explain.run(),
             Self::Advise(advise) => advise.run(),
-            Self::Bench(bench) => bench.run(),
-            Self::Export(export) => export.run(),
+            Self::Bench(arguments) => become_program("bench", &arguments),
+            Self::Export(arguments) => become_program("export", &arguments),
             Self::Report(report) => report.run(),
             Self::Compare(compare) => compare.run(),
             Self::Check(check) => check.run(),
@@ -159,13 +165,20 @@ fn systems() -> String {
 /// Which connections, and as what.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Which {
-    // Not for `--help`, which lists the names.
-    #[expect(missing_docs, reason = "its help is made of a list")]
     #[arg(long, value_name = "NAME", default_value = AUTO, help = systems())]
     pub db: Vec<String>,
     /// Server port, where it is not the usual one; with --db, decoded as that protocol; repeatable
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Vec<u16>,
+}
+
+/// How captures are decoded.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DecodeArgs {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub keys: KeyFiles,
 }
 
 impl Which {
@@ -272,14 +285,14 @@ impl RowsArgs {
         self.by.of()
     }
 
-    /// Returns what was asked for; `None` where nothing was.
+    /// Returns the view; `None` for the default.
     pub fn view(&self) -> Option<ViewOptions> {
         let options = ViewOptions { by: self.by(), sort: self.sort, top: self.top, price: self.price.clone() };
         (options != ViewOptions::default()).then_some(options)
     }
 }
 
-/// What `--by` takes.
+/// Argument of `--by`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RowKind {
     /// Operations of a name
@@ -365,10 +378,7 @@ impl Output {
     pub fn check(&self) -> Result<()> {
         self.chosen()?;
         if !self.columns.is_empty() && !matches!(self.format, Format::Table | Format::Markdown) {
-            return Err(StatusFault::usage(
-                "--columns is for --format table and markdown; csv and json have everything".to_owned(),
-            )
-            .into());
+            bail_usage!("--columns is for --format table and markdown; csv and json have everything");
         }
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! `overhead compare`: runs against one of them.
 
-use crate::cli::{Color, Which};
+use crate::cli::{Color, DecodeArgs};
 use crate::groups::GroupReader;
-use crate::keys::KeyFiles;
 use crate::print;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
@@ -30,14 +29,12 @@ Examples:
 /// Arguments of `compare`.
 #[derive(Args, Debug)]
 #[command(after_help = PAIRING)]
-pub struct Compare {
+pub struct CompareArgs {
     /// Run folders, folders of runs, records or captures; the first is the reference
     #[arg(value_name = "RUN", required = true, num_args = 2..)]
     runs: Vec<PathBuf>,
     #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    keys: KeyFiles,
+    decode: DecodeArgs,
     /// What operations are told apart by
     #[arg(long, value_enum, value_name = "GRAIN", default_value = "statement")]
     by: PairedBy,
@@ -87,10 +84,11 @@ impl PairedBy {
     }
 }
 
-impl Compare {
+impl CompareArgs {
+    /// Reads the runs and prints what sets them apart.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
-        let reader = GroupReader::new(&self.which, &self.keys, &mut warnings)?;
+        let reader = GroupReader::new(&self.decode, &mut warnings)?;
         let groups = self.runs.iter().map(|path| reader.group(path)).collect::<Result<Vec<RunGroup>>>()?;
         let comparisons = compare::compare_all(&groups, self.by.grain()).context("name two runs at least")?;
         let findings: Vec<Finding> = match groups.split_first() {

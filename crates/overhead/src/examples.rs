@@ -1,7 +1,7 @@
 //! Parts of a report page that only the packets provide: advice, activity over time, and operations byte by byte.
 
-use crate::cli::Which;
-use crate::keys::{KeyFiles, KeyReader};
+use crate::cli::DecodeArgs;
+use crate::inputs::InputPlan;
 use crate::report::LoadedRun;
 use crate::runs::KeptRun;
 use crate::time::duration;
@@ -12,7 +12,7 @@ use overhead_advise::AdviceFinding;
 use overhead_model::{Class, Run, record::OperationRow};
 use overhead_report::text::counted;
 use overhead_report::{PageExample, PageExtras, PageFinding, RunSeries};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Maximum bytes of packets that a report reads again unasked; this takes a few seconds.
 const PACKETS: u64 = 256 << 20;
@@ -20,16 +20,16 @@ const PACKETS: u64 = 256 << 20;
 /// Operations per run to show byte by byte, the largest first. Each requires a search in the packets.
 const EXAMPLES: usize = 6;
 
-/// Returns the data from those runs that kept their packets, with examples only on request.
-pub fn extras(runs: &[LoadedRun], which: &Which, keys: &KeyFiles, examples: bool) -> Result<PageExtras> {
+/// Returns what the packets of these runs say, of those whose packets are there; examples only where they are asked for.
+pub fn extras(runs: &[LoadedRun], decode: &DecodeArgs, examples: bool) -> Result<PageExtras> {
     let mut extras = PageExtras::default();
     let mut shown = false;
     // All runs use the same time step, so that their lines are comparable.
     let lengths = runs.iter().map(|loaded| length_ns(&loaded.run.run));
     let step_ns = RunSeries::step_ns(lengths.max().unwrap_or(0));
     for loaded in runs {
-        let Some(capture) = packets(&loaded.path, which) else { continue };
-        let size: u64 = capture.files.iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+        let Some(input) = packets(&loaded.path, decode)? else { continue };
+        let size: u64 = input.files.iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum();
         if size > PACKETS {
             let path = loaded.path.display();
             print::warn(&[format!(
@@ -39,13 +39,14 @@ pub fn extras(runs: &[LoadedRun], which: &Which, keys: &KeyFiles, examples: bool
         } else {
             let run = if runs.len() > 1 { loaded.run.name.clone() } else { String::new() };
             let mut series = series(&run, &loaded.run.run, step_ns);
-            extras.findings.extend(findings(&run, &capture, keys, &mut series)?);
-            // A sampled run has no data between its windows.
+            let advice = advise::read(&input, &mut series)?;
+            extras.findings.extend(advice.findings.iter().map(|finding| told(&run, finding)));
+            // Between windows of a sample nothing is known.
             extras.series.extend(Some(series).filter(|_| loaded.run.run.sample.is_none()));
         }
         if examples {
             shown = true;
-            extras.examples.extend(of_run(loaded, runs.len() > 1, &capture, keys)?);
+            extras.examples.extend(of_run(loaded, runs.len() > 1, &input)?);
         }
     }
     if examples && !shown {
@@ -79,27 +80,14 @@ fn warmup_ns(command: &[String]) -> Option<u64> {
     u64::try_from(duration(length).ok()?.as_nanos()).ok()
 }
 
-/// Packets, and the choice of connections in them.
-struct Packets {
-    files: Vec<PathBuf>,
-    which: Which,
-}
-
-/// Returns the packets of a run, if they were kept.
-fn packets(path: &Path, which: &Which) -> Option<Packets> {
-    match KeptRun::open(path) {
-        Ok(Some(kept)) => Some(Packets { which: kept.which(which), files: kept.packets }),
-        Ok(None) if path.is_file() => Some(Packets { which: which.clone(), files: vec![path.to_owned()] }),
-        Ok(None) | Err(_) => None,
-    }
-}
-
-fn findings(run: &str, capture: &Packets, keys: &KeyFiles, series: &mut RunSeries) -> Result<Vec<PageFinding>> {
-    // The record already has the warnings about the packets.
-    let mut warnings = Warnings::default();
-    let keys = KeyReader::read(keys, &mut warnings)?;
-    let advice = advise::read(&capture.files, &capture.which, &keys, &mut warnings, series)?;
-    Ok(advice.findings.iter().map(|finding| told(run, finding)).collect())
+/// Returns the packets of a run; `None` if they are not kept.
+fn packets(path: &Path, decode: &DecodeArgs) -> Result<Option<InputPlan>> {
+    let kept = match KeptRun::open(path) {
+        Ok(None) if path.is_file() => None,
+        Ok(kept @ Some(_)) => kept,
+        Ok(None) | Err(_) => return Ok(None),
+    };
+    InputPlan::new(vec![path.to_owned()], kept, decode).map(Some)
 }
 
 fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
@@ -109,7 +97,7 @@ fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
     let has_bytes = (saving.bytes != 0).then_some(());
     PageFinding {
         run: run.to_owned(),
-        subject: advise::subject(finding),
+        subject: advise::label(&finding.subject),
         rule: finding.rule,
         title: finding.title.clone(),
         saves: advise::saving(finding),
@@ -128,8 +116,8 @@ fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
     }
 }
 
-/// Returns the first operation for each of the run's largest names.
-fn of_run(loaded: &LoadedRun, several: bool, capture: &Packets, keys: &KeyFiles) -> Result<Vec<PageExample>> {
+/// Returns the first operation of each of the largest kinds of a run.
+fn of_run(loaded: &LoadedRun, several: bool, input: &InputPlan) -> Result<Vec<PageExample>> {
     let mut rows: Vec<&OperationRow> =
         loaded.run.run.operations.iter().filter(|row| row.class == Class::Workload).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.request.accounts.total() + row.response.accounts.total()));
@@ -143,11 +131,10 @@ fn of_run(loaded: &LoadedRun, several: bool, capture: &Packets, keys: &KeyFiles)
         let more = counted((names.len() - EXAMPLES) as u64, "more operation");
         print::warn(&[format!("--bytes: {}: {more} not shown byte by byte", loaded.path.display())]);
     }
-    let mut warnings = Warnings::default();
-    let keys = KeyReader::read(keys, &mut warnings)?;
+    let keys = input.read_keys(&mut Warnings::default())?;
     let mut examples = Vec::new();
     for name in names.into_iter().take(EXAMPLES) {
-        if let Some(mut example) = explain::example(&capture.files, &capture.which, &keys, name)? {
+        if let Some(mut example) = explain::example(input, &keys, name)? {
             if several {
                 example.title = format!("{}: {}", loaded.run.name, example.title);
             }

@@ -26,6 +26,14 @@ impl StatusFault {
     }
 }
 
+/// Returns from the function with a wrong command line that clap could not know of, as [`anyhow::bail`] does with any error.
+macro_rules! bail_usage {
+    ($($message:tt)*) => {
+        return Err($crate::exit::StatusFault::usage(format_args!($($message)*).to_string()).into())
+    };
+}
+pub(crate) use bail_usage;
+
 impl std::fmt::Display for StatusFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)

@@ -1,37 +1,28 @@
 //! Reads the fields of a run's messages from its packets into its record.
 
-use crate::inputs;
+use crate::inputs::InputPlan;
 use crate::keys::KeyReader;
+use crate::warnings::Warnings;
 use anyhow::Result;
-use overhead_dissect::explain::{FieldSums, Reading, RowName};
-use overhead_dissect::{Dissector, Selection};
+use overhead_dissect::explain::{FieldSums, RowName};
 use overhead_model::record::{FieldRow, OperationRow};
 use overhead_model::{Account, Class, Protocol, Run, Side};
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 
-/// Reads whole files and adds their fields to the record made from the same files.
-pub fn read(run: &mut Run, files: &[PathBuf], selection: Selection, keys: &KeyReader) -> Result<()> {
+/// Adds the fields of the messages to the record that was made of the same input.
+pub fn read(run: &mut Run, input: &InputPlan, keys: &KeyReader) -> Result<()> {
     let mut sums = FieldSums::default();
-    let mut dissector = dissector(&mut sums, selection, keys);
-    inputs::frames(files, keys, |frame| dissector.frame(frame))?;
-    dissector.finish();
+    // The record has the warnings about the files.
+    input.explore(&mut sums, keys, &mut Warnings::default())?;
     add(run, sums);
     Ok(())
 }
 
-pub fn dissector<'a>(
-    sums: &'a mut FieldSums,
-    selection: Selection,
-    keys: &KeyReader,
-) -> Dissector<&'a mut dyn Reading> {
-    Dissector::new(selection, sums as &mut dyn Reading).with_keys(keys.log())
-}
-
+/// The fields of each statement of a row.
 type StatementFields = Vec<(String, Vec<FieldRow>)>;
 
-/// Adds the fields to their rows, and to the statements of rows that have several.
-pub fn add(run: &mut Run, sums: FieldSums) {
+/// Adds the fields to their rows, and to the statements of rows with several.
+fn add(run: &mut Run, sums: FieldSums) {
     let mut rows: HashMap<(Protocol, Class, String, &str), StatementFields> = HashMap::new();
     for (RowName { protocol, class, name, via, statement }, fields) in sums.into_rows() {
         rows.entry((protocol, class, name, via)).or_default().push((statement, fields));

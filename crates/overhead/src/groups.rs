@@ -1,27 +1,27 @@
 //! Subjects of a comparison or a check as the command line names them: one run, or a folder of runs.
 
-use crate::cli::Which;
+use crate::cli::{DecodeArgs, Which};
 use crate::fields;
-use crate::keys::{KeyFiles, KeyReader};
-use crate::runs::{self, RECORD};
+use crate::inputs::InputPlan;
+use crate::keys::KeyReader;
+use crate::runs::{self, RECORD, folder_name};
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
 use overhead_report::{NamedRun, RunGroup};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Reads runs, and the fields of their messages where there is anything to read them from.
+/// Reads runs, and the fields of their messages if the packets are there.
 #[derive(Debug)]
 pub struct GroupReader<'a> {
-    which: &'a Which,
-    files: &'a KeyFiles,
+    decode: &'a DecodeArgs,
     keys: KeyReader,
 }
 
 impl<'a> GroupReader<'a> {
     /// Reads the keys.
-    pub fn new(which: &'a Which, files: &'a KeyFiles, warnings: &mut Warnings) -> Result<Self> {
-        Ok(Self { which, files, keys: KeyReader::read(files, warnings)? })
+    pub fn new(decode: &'a DecodeArgs, warnings: &mut Warnings) -> Result<Self> {
+        Ok(Self { decode, keys: KeyReader::read(&decode.keys, warnings)? })
     }
 
     /// Reads a run, or all runs of a folder as one subject.
@@ -31,10 +31,10 @@ impl<'a> GroupReader<'a> {
             return Ok(RunGroup::single(self.run(path, true)?));
         }
         let runs = folders.iter().map(|folder| self.run(folder, true)).collect::<Result<_>>()?;
-        Ok(RunGroup { name: name_of(path), runs })
+        Ok(RunGroup { name: folder_name(path), runs })
     }
 
-    /// Returns the runs of a folder of runs; the path itself where it is none.
+    /// Returns the runs of a folder of runs; the path itself for any other.
     pub fn paths(path: &Path) -> Vec<PathBuf> {
         let folders = run_folders(path);
         if folders.is_empty() { vec![path.to_owned()] } else { folders }
@@ -45,28 +45,29 @@ impl<'a> GroupReader<'a> {
         Ok(NamedRun { name: path.display().to_string(), ..self.run(path, with_fields)? })
     }
 
-    /// Reads a record, or makes that of a capture.
+    /// Reads a record, or makes one from a capture.
     fn run(&self, path: &Path, with_fields: bool) -> Result<NamedRun> {
-        let mut named = runs::load(path, self.which, self.files)?;
+        let mut named = runs::load(path, self.decode)?;
         if with_fields {
             self.add_fields(path, &mut named)?;
         }
         Ok(named)
     }
 
-    /// Reads the fields of a run from its packets, where it has none and they are there.
+    /// Reads the fields of a run without any from its packets, if they are there.
     fn add_fields(&self, path: &Path, named: &mut NamedRun) -> Result<()> {
         let packets = runs::packets(path, &named.run);
         if packets.is_empty() || named.run.operations.iter().any(|row| row.fields.is_some()) {
             return Ok(());
         }
-        let selection = Which::of(&runs::selected(&named.run)).selection()?;
-        fields::read(&mut named.run, &packets, selection, &self.keys)
+        let which = Which::of(&runs::selected(&named.run));
+        let input = InputPlan::of(packets, which, self.decode.keys.clone())?;
+        fields::read(&mut named.run, &input, &self.keys)
             .with_context(|| format!("{}: its packets cannot be read for their fields", path.display()))
     }
 }
 
-/// Returns the run folders that lie in a folder which is none itself, `run-2` before `run-10`; none where it is one.
+/// Returns the run folders in a folder, `run-2` before `run-10`; none if it is a run itself.
 fn run_folders(path: &Path) -> Vec<PathBuf> {
     let is_run = |path: &Path| path.join(RECORD).is_file() || runs::has_packets(path);
     if is_run(path) {
@@ -74,7 +75,7 @@ fn run_folders(path: &Path) -> Vec<PathBuf> {
     }
     let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut folders: Vec<PathBuf> = entries.filter(|path| is_run(path)).collect();
-    folders.sort_by_cached_key(|path| numbered(&name_of(path)));
+    folders.sort_by_cached_key(|path| numbered(&folder_name(path)));
     folders
 }
 
@@ -83,11 +84,6 @@ fn numbered(name: &str) -> (String, u64, String) {
     let stem = name.trim_end_matches(|last: char| last.is_ascii_digit());
     let number = name.get(stem.len()..).and_then(|digits| digits.parse().ok()).unwrap_or(0);
     (stem.to_owned(), number, name.to_owned())
-}
-
-fn name_of(path: &Path) -> String {
-    let absolute = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    absolute.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -103,7 +99,7 @@ mod tests {
                 fs::write(dir.path().join(name).join(RECORD), "{}").unwrap();
             }
         }
-        let names: Vec<String> = run_folders(dir.path()).iter().map(|path| name_of(path)).collect();
+        let names: Vec<String> = run_folders(dir.path()).iter().map(|path| folder_name(path)).collect();
         assert_eq!(names, ["run-1", "run-2", "run-10"]);
         assert!(run_folders(&dir.path().join("run-1")).is_empty());
     }

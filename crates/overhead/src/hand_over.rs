@@ -1,15 +1,29 @@
 //! Verbs that are separate programs, which spares this one their libraries.
 
 use anyhow::{Result, anyhow};
+use clap::Args;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Replaces this process with `program`, which implements `verb`. On systems without exec, waits for it and returns its status.
-pub fn become_program(verb: &str, program: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<u8> {
-    replaced(Command::new(place(program)).args(arguments)).map_err(|error| match error.kind() {
+/// Arguments that are passed on.
+#[derive(Args, Debug)]
+pub struct PassedArgs {
+    /// Print help
+    #[arg(short, long)]
+    help: bool,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Becomes the program that does `verb`; where a process cannot, waits for it and returns its status.
+pub fn become_program(verb: &str, args: &PassedArgs) -> Result<u8> {
+    let program = format!("overhead-{verb}");
+    let help = args.help.then_some("--help");
+    let mut command = Command::new(place(&program));
+    replaced(command.args(help).args(&args.arguments)).map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow!(
             "{verb} is a program of its own, {program}, which is neither beside this one nor on the PATH: 'make {verb}' \
              builds it, in a checkout of {}",

@@ -5,25 +5,28 @@
 //! in the middle of such a spot is still read as the one file it was. A frame that several files hold is handed out once.
 
 mod clocks;
+mod plan;
 mod repeats;
 mod twins;
+
+pub use plan::InputPlan;
 
 use crate::keys::KeyReader;
 use crate::runs::{SetPlace, set_place};
 use crate::warnings::Warnings;
 use anyhow::Result;
-use clocks::Clocks;
+use clocks::FrameClocks;
 use overhead_capture::{DecryptionSecrets, FileSource, FrameSource};
 use overhead_dissect::Dissector;
 use overhead_model::frame::Kept;
 use overhead_model::{Frame, Tally};
 use overhead_report::text::counted;
-use repeats::Repeats;
+use repeats::RepeatFinder;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use twins::{Pair, Twins};
+use twins::{TwinFiles, TwinFinder};
 
 /// How far the last frames of one file may reach into the next without the two being taken for side by side. Frames of
 /// several receive queues are out of order by less.
@@ -33,19 +36,19 @@ const SLACK_BYTES: usize = 32 << 20;
 
 const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
-/// What becomes of frames.
-pub trait Take {
+/// Takes frames of several files.
+pub trait TakeFrames {
     /// Takes the next one; the number is that of its file, in the order given. Breaking off ends the reading.
     fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()>;
 }
 
-/// What dissects frames.
+/// Dissects frames.
 pub trait Dissect {
     /// Takes in one frame.
     fn frame(&mut self, frame: &Frame<'_>);
 
-    /// Returns whether it is of no use to go on.
-    fn is_over(&self) -> bool {
+    /// Returns whether more frames are useless.
+    fn is_over(&mut self) -> bool {
         false
     }
 }
@@ -57,7 +60,7 @@ impl<T: Tally> Dissect for Dissector<T> {
     }
 }
 
-impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> Take for F {
+impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> TakeFrames for F {
     #[inline]
     fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()> {
         self(file, frame)
@@ -66,12 +69,12 @@ impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> Take for F {
 
 /// Looks at the clock of each frame before it is taken.
 struct Clocked<T> {
-    clocks: Clocks,
+    clocks: FrameClocks,
     take: T,
 }
 
-impl<T: Take> Take for Clocked<T> {
-    // Part of the loop over a file's frames: as a call of its own it would cost a tenth of what most frames do.
+impl<T: TakeFrames> TakeFrames for Clocked<T> {
+    // Part of the loop over a file's frames: a call would cost a tenth of the work for most frames.
     #[inline(always)]
     fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()> {
         self.clocks.frame(file, frame);
@@ -79,42 +82,22 @@ impl<T: Take> Take for Clocked<T> {
     }
 }
 
-/// What there is to say of files that were read, in whole sentences without a full stop.
-#[derive(Debug, Default)]
-pub struct Findings {
-    /// What is missing, or counted twice.
-    partial: Vec<String>,
-    /// Frames that were dropped when the files were captured, as they say.
-    dropped: u64,
-    /// What is mended already.
-    remarks: Vec<String>,
-}
-
-impl Findings {
-    /// Adds them to the warnings of a run.
-    pub fn report(self, warnings: &mut Warnings) {
-        self.partial.into_iter().for_each(|warning| warnings.partial(warning));
-        warnings.dropped_of_files(self.dropped);
-        self.remarks.into_iter().for_each(|warning| warnings.remark(warning));
-    }
-}
-
-/// Reads all files; gives what is wrong with their ends, and what they hold alike. Secrets of TLS that lie in a file are
+/// Reads all files; warns of what is wrong with their ends, and of what they hold alike. Secrets of TLS that lie in a file are
 /// brought to `keys` before the frames behind them are taken.
-pub fn read(paths: &[PathBuf], keys: &KeyReader, take: impl Take) -> Result<Findings> {
-    let (waiting, repeats) = (VecDeque::new(), Repeats::default());
-    let mut reading = Reading { paths, keys, waiting, repeats, is_one_set: false, findings: Findings::default() };
-    let mut clocked = Clocked { clocks: Clocks::default(), take };
+fn read(paths: &[PathBuf], keys: &KeyReader, take: impl TakeFrames, warnings: &mut Warnings) -> Result<()> {
+    let (waiting, repeats) = (VecDeque::new(), RepeatFinder::default());
+    let mut reading = MergedReading { paths, keys, waiting, repeats, is_one_set: false, warnings, dropped: 0 };
+    let mut clocked = Clocked { clocks: FrameClocks::default(), take };
     if let [path] = paths {
         let mut file = File::open(0, path, keys)?;
         reading.note_missing(set_place(&file.source).as_slice());
         if file.rest(&mut clocked)?.is_continue() {
             reading.note_end(&file);
         }
-        reading.findings.partial.extend(clocked.clocks.set_back());
-        return Ok(reading.findings);
+        reading.note_clocks(&clocked.clocks);
+        return Ok(());
     }
-    let mut twins = Twins::default();
+    let mut twins = TwinFinder::default();
     reading.survey()?;
     let is_one_set = reading.is_one_set;
     reading.all(&mut |file: usize, frame: &Frame<'_>| {
@@ -123,19 +106,10 @@ pub fn read(paths: &[PathBuf], keys: &KeyReader, take: impl Take) -> Result<Find
         }
         clocked.take(file, frame)
     })?;
-    reading.note_repeats();
     reading.note_twins(&twins);
-    reading.findings.partial.extend(clocked.clocks.set_back());
-    Ok(reading.findings)
-}
-
-/// Reads all files to their ends into `frame`, the secrets that each frame may need before it.
-pub fn frames(paths: &[PathBuf], keys: &KeyReader, mut frame: impl FnMut(&Frame<'_>)) -> Result<Findings> {
-    read(paths, keys, |_: usize, next: &Frame<'_>| {
-        keys.commit();
-        frame(next);
-        ControlFlow::Continue(())
-    })
+    reading.note_clocks(&clocked.clocks);
+    reading.note_repeats();
+    Ok(())
 }
 
 /// Returns whether it is what can be opened as often as it takes. What is missing, or a folder, is for the reader to complain of.
@@ -143,21 +117,23 @@ pub fn can_be_read_again(path: &Path) -> bool {
     path.as_os_str() != "-" && (path.is_file() || path.is_dir() || !path.exists())
 }
 
-struct Reading<'a> {
+struct MergedReading<'a> {
     paths: &'a [PathBuf],
     keys: &'a KeyReader,
     /// Files to come, in order of their first frames.
-    waiting: VecDeque<Waiting<'a>>,
-    repeats: Repeats,
-    /// The files are those of one capture: no two hold the same frame, and their order is known.
+    waiting: VecDeque<WaitingFile<'a>>,
+    repeats: RepeatFinder,
+    /// The files are one capture: no two hold the same frame, and their order is known.
     is_one_set: bool,
-    findings: Findings,
+    warnings: &'a mut Warnings,
+    /// Frames that were dropped when the files were captured, as they say.
+    dropped: u64,
 }
 
-struct Waiting<'a> {
+struct WaitingFile<'a> {
     first_ns: u64,
     index: usize,
-    /// Where it cannot be opened twice, being a pipe.
+    /// The open file, if it is a pipe.
     opened: Option<File<'a>>,
 }
 
@@ -174,16 +150,16 @@ struct File<'a> {
 }
 
 /// Whether reading goes on, and with what.
-enum Flow<'a> {
+enum FileFlow<'a> {
     /// The file is at its end.
     End,
-    /// It turned out to lie beside the next one.
+    /// It overlaps with the next one.
     Beside(Box<File<'a>>),
     /// Enough.
     Stop,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> MergedReading<'a> {
     /// Looks at the first frame of each file.
     fn survey(&mut self) -> Result<()> {
         let mut waiting = Vec::with_capacity(self.paths.len());
@@ -196,7 +172,7 @@ impl<'a> Reading<'a> {
                 continue;
             };
             let opened = if path.is_file() { None } else { Some(file) };
-            waiting.push(Waiting { first_ns, index, opened });
+            waiting.push(WaitingFile { first_ns, index, opened });
         }
         waiting.sort_by(|a, b| (a.first_ns, self.paths.get(a.index)).cmp(&(b.first_ns, self.paths.get(b.index))));
         self.waiting = waiting.into();
@@ -204,7 +180,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Puts the files in the order in which they were written, where they are all of one capture and none is given twice.
+    /// Sorts the files as they were written, if they are one capture and none is given twice.
     fn recognise(&mut self, mut places: Vec<(SetPlace, usize)>) {
         places.sort_by_key(|(place, _)| place.part);
         let is_set = places.windows(2).all(
@@ -226,14 +202,14 @@ impl<'a> Reading<'a> {
         let between = (last.part - first.part + 1).saturating_sub(places.len() as u64);
         let before = first.part.saturating_sub(1);
         if before > 0 {
-            self.findings.partial.push(format!(
+            self.warnings.partial(format!(
                 "the first {} of this capture {} not here (-W deletes the oldest): what follows is read from the middle of its connections",
                 counted(before, "packet file"),
                 if before == 1 { "is" } else { "are" },
             ));
         }
         if between > 0 {
-            self.findings.partial.push(format!(
+            self.warnings.partial(format!(
                 "{} of this capture {} missing between those that are here: their bytes are gaps",
                 counted(between, "packet file"),
                 if between == 1 { "is" } else { "are" },
@@ -241,13 +217,13 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn all(&mut self, take: &mut impl Take) -> Result<()> {
+    fn all(&mut self, take: &mut impl TakeFrames) -> Result<()> {
         while let Some(file) = self.next_file()? {
             let next_ns = self.next_ns();
             match self.alone(file, next_ns, take)? {
-                Flow::End => {}
-                Flow::Stop => return Ok(()),
-                Flow::Beside(file) => {
+                FileFlow::End => {}
+                FileFlow::Stop => return Ok(()),
+                FileFlow::Beside(file) => {
                     if self.merge(*file, take)?.is_break() {
                         return Ok(());
                     }
@@ -257,13 +233,13 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// When the next file begins, where it may lie beside the current one.
+    /// Start of the next file, if it may overlap with the current one.
     fn next_ns(&self) -> Option<u64> {
         self.waiting.front().filter(|_| !self.is_one_set).map(|next| next.first_ns)
     }
 
     fn next_file(&mut self) -> Result<Option<File<'a>>> {
-        let Some(Waiting { index, opened, .. }) = self.waiting.pop_front() else { return Ok(None) };
+        let Some(WaitingFile { index, opened, .. }) = self.waiting.pop_front() else { return Ok(None) };
         match (opened, self.paths.get(index)) {
             (Some(file), _) => Ok(Some(file)),
             (None, Some(path)) => Ok(Some(File::open(index, path, self.keys)?)),
@@ -271,8 +247,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads one file while the next, whose first frame is of `next_ns`, does not lie beside it.
-    fn alone(&mut self, mut file: File<'a>, next_ns: Option<u64>, take: &mut impl Take) -> Result<Flow<'a>> {
+    /// Reads one file as long as the next, which begins at `next_ns`, does not overlap.
+    fn alone(&mut self, mut file: File<'a>, next_ns: Option<u64>, take: &mut impl TakeFrames) -> Result<FileFlow<'a>> {
         let mut held = VecDeque::new();
         let (mut held_bytes, mut is_beside) = (0, false);
         let index = file.index;
@@ -290,23 +266,23 @@ impl<'a> Reading<'a> {
         if is_beside {
             held.append(&mut file.ahead);
             file.ahead = held;
-            return Ok(Flow::Beside(Box::new(file)));
+            return Ok(FileFlow::Beside(Box::new(file)));
         }
         if flow.is_break() {
-            return Ok(Flow::Stop);
+            return Ok(FileFlow::Stop);
         }
         for kept in held {
             let frame = kept.frame();
             if !self.repeats.has(file.index, &frame, true) && take.take(file.index, &frame).is_break() {
-                return Ok(Flow::Stop);
+                return Ok(FileFlow::Stop);
             }
         }
         self.note_end(&file);
-        Ok(Flow::End)
+        Ok(FileFlow::End)
     }
 
     /// Reads files side by side until they are all at their ends. Files join when their time has come.
-    fn merge(&mut self, first: File<'a>, take: &mut impl Take) -> Result<ControlFlow<()>> {
+    fn merge(&mut self, first: File<'a>, take: &mut impl TakeFrames) -> Result<ControlFlow<()>> {
         let mut files = vec![first];
         // Time and rank of each file's next frame; rank is the order in which files joined.
         let mut heads = BinaryHeap::new();
@@ -339,10 +315,15 @@ impl<'a> Reading<'a> {
     /// Notes what a file that was read to its end lacks there.
     fn note_end(&mut self, file: &File<'_>) {
         if let Some(cut) = file.source.end().and_then(|end| end.cut.as_ref()) {
-            self.findings.partial.push(format!("{} {cut}", file.source.name()));
+            self.warnings.partial(format!("{} {cut}", file.source.name()));
         }
         let dropped = file.source.recorded_drops().unwrap_or_default();
-        self.findings.dropped = self.findings.dropped.saturating_add(dropped);
+        self.dropped = self.dropped.saturating_add(dropped);
+        self.warnings.dropped_of_files(self.dropped);
+    }
+
+    fn note_clocks(&mut self, clocks: &FrameClocks) {
+        clocks.set_back().into_iter().for_each(|warning| self.warnings.partial(warning));
     }
 
     /// Returns the name of a file, as the user gave it.
@@ -359,15 +340,15 @@ impl<'a> Reading<'a> {
             } else {
                 format!("are in {before} too, with the same time and bytes")
             };
-            self.findings.remarks.push(format!("{} of {file} {how}: each is counted once", counted(frames, "frame")));
+            self.warnings.remark(format!("{} of {file} {how}: each is counted once", counted(frames, "frame")));
         }
     }
 
     /// Says which files hold segments that others hold at other times.
-    fn note_twins(&mut self, twins: &Twins) {
-        for Pair { files: [a, b], same, of } in twins.pairs() {
+    fn note_twins(&mut self, twins: &TwinFinder) {
+        for TwinFiles { files: [a, b], same, of } in twins.pairs() {
             let (a, b) = (self.name(a), self.name(b));
-            self.findings.partial.push(format!(
+            self.warnings.partial(format!(
                 "{a} and {b} hold the same segments at other times ({same} of {of} compared): captured at two places, each is counted twice, as a retransmission; analyze one of them"
             ));
         }
@@ -381,8 +362,8 @@ impl<'a> File<'a> {
         Ok(Self { index, keys, secrets, source, ahead: VecDeque::new(), current: None })
     }
 
-    /// Hands all frames to `take`, until it breaks off: first those that were read before their time.
-    fn each(&mut self, take: &mut impl Take) -> Result<ControlFlow<()>> {
+    /// Hands all frames to `take` until it breaks off, beginning with frames that were read ahead.
+    fn each(&mut self, take: &mut impl TakeFrames) -> Result<ControlFlow<()>> {
         while let Some(kept) = self.ahead.pop_front() {
             if take.take(self.index, &kept.frame()).is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -392,7 +373,7 @@ impl<'a> File<'a> {
     }
 
     /// Hands the frames that were not read yet to `take`, until it breaks off.
-    fn rest(&mut self, take: &mut impl Take) -> Result<ControlFlow<()>> {
+    fn rest(&mut self, take: &mut impl TakeFrames) -> Result<ControlFlow<()>> {
         // No secrets come between frames that are buffered.
         while self.fill()? {
             let index = self.index;
@@ -403,7 +384,7 @@ impl<'a> File<'a> {
         Ok(GO_ON)
     }
 
-    /// Reads on to the next frame of the source, and takes the secrets before it; false where there is none.
+    /// Reads on to the next frame of the source and takes the secrets before it; false at the end.
     fn fill(&mut self) -> Result<bool> {
         let is_there = self.source.fill()?;
         self.keys.bring(&self.secrets);

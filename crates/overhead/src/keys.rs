@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Longest line of a key log, in bytes; a longer one is not a key.
 const LINE: usize = 4 << 10;
 
-/// Where the keys are.
+/// Key logs of TLS.
 #[derive(Args, Clone, Debug, Default)]
 pub struct KeyFiles {
     /// Key log to decrypt TLS with, as clients and servers write it; repeatable [default: $SSLKEYLOGFILE]

@@ -8,7 +8,6 @@
 mod advise;
 mod analyze;
 mod anonymise;
-mod bench;
 mod caller;
 #[cfg(feature = "live")]
 mod capture;
@@ -22,7 +21,6 @@ mod doctor;
 mod examples;
 mod exit;
 mod explain;
-mod export;
 mod fields;
 mod generate;
 mod groups;
@@ -53,12 +51,10 @@ use std::process::ExitCode;
 
 /// The parts shared by other programs that read captures, such as [`overhead-export`](../overhead_export/index.html).
 pub mod reading {
-    pub use crate::analyze::Reading;
-    pub use crate::cli::Which;
+    pub use crate::cli::DecodeArgs;
     pub use crate::exit::{StatusFault, code};
     pub use crate::generate::generate;
-    pub use crate::inputs::Dissect;
-    pub use crate::keys::{KeyFiles, KeyReader};
+    pub use crate::inputs::{Dissect, InputPlan};
     pub use crate::runs::KeptRun;
     pub use crate::sample::{Chosen, DissectWindows, EndedWindows, SampleArgs, Sampler, Schedule, windows_of};
     pub use crate::time::TimeWindow;

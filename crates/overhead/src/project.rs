@@ -1,8 +1,11 @@
 //! Models the cost of a run's packets on a link with another MTU or on a cable, next to the measured cost.
 
+use crate::inputs::InputPlan;
 use crate::keys::KeyReader;
+use crate::warnings::Warnings;
+use anyhow::Result;
 use clap::Args;
-use overhead_dissect::{CHECK_SEQUENCE, Dissector, GAP, LinkModel, PREAMBLE, Selection};
+use overhead_dissect::{CHECK_SEQUENCE, Dissector, GAP, LinkModel, PREAMBLE};
 use overhead_model::record::{OperationRow, ProjectedRow, Projection};
 use overhead_model::{Run, Transport, exit};
 use overhead_report::{Aggregate, balance};
@@ -34,12 +37,17 @@ impl ProjectArgs {
     }
 }
 
-/// Returns a dissector for the traffic on such a link.
-pub fn dissector(model: LinkModel, selection: Selection, keys: &KeyReader) -> Dissector<Aggregate> {
-    Dissector::new(selection, Aggregate::new().without_statements()).with_keys(keys.log()).with_model(model)
+/// Adds the model of such a link to the record that was made of the input.
+pub fn read(run: &mut Run, model: LinkModel, input: &InputPlan, keys: &KeyReader) -> Result<()> {
+    let tally = Aggregate::new().without_statements();
+    let mut dissector = Dissector::new(input.selection.clone(), tally).with_keys(keys.log()).with_model(model);
+    // The record has the warnings about the files.
+    input.read(&mut dissector, keys, &mut Warnings::default())?;
+    add(run, model, dissector);
+    Ok(())
 }
 
-pub fn add(run: &mut Run, model: LinkModel, dissector: Dissector<Aggregate>) {
+fn add(run: &mut Run, model: LinkModel, dissector: Dissector<Aggregate>) {
     let modelled = dissector.modelled();
     let (aggregate, totals) = dissector.finish();
     if totals.transport() != Transport::Tcp {

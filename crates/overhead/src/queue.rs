@@ -3,8 +3,9 @@
 
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channel};
 
-/// The unit of transfer between the threads.
-pub trait Batch: Default + Send + 'static {
+/// What is handed over at once.
+pub trait QueueBatch: Default + Send + 'static {
+    /// Returns whether there is nothing in it.
     fn is_empty(&self) -> bool;
 
     /// Empties it but keeps its memory.
@@ -16,15 +17,19 @@ pub trait Batch: Default + Send + 'static {
     }
 }
 
-/// Makes a queue of at most `most` batches, including the one being filled.
-pub fn queue<B: Batch>(most: usize) -> (Inlet<B>, Outlet<B>) {
-    // Neither channel ever blocks on a send: it has room for every batch.
+/// Makes a queue that holds so many batches at most, the one that is being filled included.
+pub fn queue<B: QueueBatch>(most: usize) -> (QueueInlet<B>, QueueOutlet<B>) {
+    // Neither end ever waits for room: there are no more batches.
     let ((full, filled), (read, free)) = (sync_channel(most), sync_channel(most));
     let filling = B::default();
-    (Inlet { filling, full, free, out: 0, spare: Vec::new(), made: 1, most, kept: most }, Outlet { filled, read })
+    (
+        QueueInlet { filling, full, free, out: 0, spare: Vec::new(), made: 1, most, kept: most },
+        QueueOutlet { filled, read },
+    )
 }
 
-pub struct Inlet<B> {
+/// The end where batches are filled.
+pub struct QueueInlet<B> {
     filling: B,
     full: SyncSender<B>,
     free: Receiver<B>,
@@ -38,9 +43,9 @@ pub struct Inlet<B> {
     kept: usize,
 }
 
-impl<B: Batch> Inlet<B> {
-    /// Allocates and keeps `kept` batches, including the one being filled. Frees any further batch after reading, so memory
-    /// returns to this level after a long delay.
+impl<B: QueueBatch> QueueInlet<B> {
+    /// Makes so many batches at once, the one that is being filled included, and keeps them; those beyond are freed once they were read. So
+    /// memory does not grow with the longest delay so far, unless that takes more than these.
     #[must_use]
     pub fn keeping(self, kept: usize) -> Self {
         let spare = (self.made..kept).map(|_| B::with_room()).collect();
@@ -116,13 +121,14 @@ impl<B: Batch> Inlet<B> {
     }
 }
 
-pub struct Outlet<B> {
+/// The end where batches are read.
+pub struct QueueOutlet<B> {
     filled: Receiver<B>,
     read: SyncSender<B>,
 }
 
-impl<B: Batch> Outlet<B> {
-    /// Passes every batch to `take` until the inlet is dropped. Calls `relax` before each wait.
+impl<B: QueueBatch> QueueOutlet<B> {
+    /// Hands every batch to `take`, until the inlet is dropped. Calls `relax` before it waits for one.
     pub fn drain(self, mut relax: impl FnMut(), mut take: impl FnMut(&B)) {
         while let Ok(batch) = self.next(&mut relax) {
             take(&batch);
@@ -159,7 +165,7 @@ mod tests {
         }
     }
 
-    impl Batch for Numbers {
+    impl QueueBatch for Numbers {
         fn is_empty(&self) -> bool {
             self.0.is_empty()
         }
@@ -172,7 +178,7 @@ mod tests {
     #[derive(Default)]
     struct Flag(bool);
 
-    impl Batch for Flag {
+    impl QueueBatch for Flag {
         fn is_empty(&self) -> bool {
             !self.0
         }
@@ -182,7 +188,7 @@ mod tests {
         }
     }
 
-    fn fill(inlet: &mut Inlet<Flag>) -> bool {
+    fn fill(inlet: &mut QueueInlet<Flag>) -> bool {
         inlet.filling().0 = true;
         inlet.hand_over();
         inlet.is_half_full()

@@ -1,6 +1,8 @@
 //! One of several runs of a command, captured into a separate folder together with the command's output.
 
-use crate::capture::{CaptureArgs, Captured, CommandOutput, Folder, PRINTED, Signals, Written};
+use crate::capture::{
+    CapturePlan, CaptureSession, CaptureSignals, CommandOutput, FinishedCapture, PRINTED, RunFolder, WrittenRun,
+};
 use crate::redact;
 use crate::runs::RECORD;
 use anyhow::Result;
@@ -42,17 +44,18 @@ impl Repetition {
     ///
     /// # Errors
     ///
-    /// The capture cannot be made or written, or the user asked to end for the second time.
-    pub async fn make(&self, capture: &CaptureArgs, signals: &mut Signals) -> Result<RunEnd> {
-        let mut capture = capture.clone();
-        capture.command.clone_from(&self.command);
-        capture.output.quiet = true;
-        capture.distribution = true;
-        let folder = Folder::create(Some(&self.folder), "", true, capture.owner())?.named(&self.name);
+    /// What keeps a capture from being made or written, and a second demand to end.
+    pub async fn make(&self, plan: &CapturePlan, signals: &mut CaptureSignals) -> Result<RunEnd> {
+        let mut plan = plan.clone();
+        plan.command.clone_from(&self.command);
+        plan.output.quiet = true;
+        plan.distribution = true;
+        let folder = RunFolder::create(Some(&self.folder), "", true, plan.owner)?.named(&self.name);
         let printed = folder.create_printed().inspect_err(|_| folder.discard())?;
         let keep = self.keep;
-        let conclude = move |_: &CaptureArgs, captured| conclude(captured, keep);
-        Arc::new(capture).session(signals, Some(Arc::new(folder)), CommandOutput::Kept(printed), conclude).await
+        let conclude = move |_: &CapturePlan, captured| conclude(captured, keep);
+        let (folder, output) = (Some(Arc::new(folder)), CommandOutput::Kept(printed));
+        CaptureSession::run(&Arc::new(plan), folder, signals, output, conclude).await
     }
 
     /// Returns the command's standard output; empty if it was not kept.
@@ -62,23 +65,22 @@ impl Repetition {
     }
 }
 
-/// Writes the run, or removes its folder.
-fn conclude(captured: Captured, keep: bool) -> Result<RunEnd> {
-    let Captured { folder, run, ended, .. } = captured;
-    let failed = ended.code.filter(|code| ended.by_itself && *code != 0);
-    let said = failed.map(|code| failure(code, folder.as_deref().map(Folder::path)));
+/// Writes the run, or takes its folder away.
+fn conclude(captured: FinishedCapture, keep: bool) -> Result<RunEnd> {
+    let FinishedCapture { folder, run, end } = captured;
+    let said = end.failure().map(|code| failure(code, folder.as_deref().map(RunFolder::path)));
     if let Some(folder) = &folder {
-        if ended.was_asked || !keep {
+        if end.was_asked() || !keep {
             folder.discard();
         } else {
-            let Written { without_figures, .. } = folder.write(&run)?;
+            let WrittenRun { without_figures, .. } = folder.write(&run)?;
             if let Some(reason) = without_figures {
                 overhead_model::say!("overhead: warning: {}: no figure: {reason}", folder.name());
             }
         }
     }
     Ok(match said {
-        _ if ended.was_asked => RunEnd::Interrupted,
+        _ if end.was_asked() => RunEnd::Interrupted,
         Some(said) => RunEnd::Failed(said),
         None => RunEnd::Done(Box::new(run)),
     })

@@ -1,8 +1,7 @@
 //! `overhead report`: runs side by side, or a sweep in lines.
 
-use crate::cli::Which;
-use crate::exit::StatusFault;
-use crate::keys::KeyFiles;
+use crate::cli::DecodeArgs;
+use crate::exit::bail_usage;
 use crate::{caller, examples, print, runs};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -20,9 +19,7 @@ pub struct ReportArgs {
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
     #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    keys: KeyFiles,
+    decode: DecodeArgs,
     /// Folder for the figure and the table
     #[arg(short, long, value_name = "DIR", default_value = "report")]
     output: PathBuf,
@@ -63,7 +60,7 @@ enum RunOrder {
     Bytes,
 }
 
-/// What a page is drawn on.
+/// Background of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PageTheme {
     /// Paper
@@ -95,7 +92,7 @@ impl ReportArgs {
         }
         let (mut runs, status) = self.load()?;
         let options = self.options(&runs)?;
-        let extras = examples::extras(&runs, &self.which, &self.keys, self.bytes)?;
+        let extras = examples::extras(&runs, &self.decode, self.bytes)?;
         in_order(&mut runs, self.order);
         let runs: Vec<NamedRun> = runs.into_iter().map(|loaded| loaded.run).collect();
         let folder = self.folder(replaced_by_report)?;
@@ -113,10 +110,7 @@ impl ReportArgs {
         for name in &named {
             let is_there = |row: &OperationRow| row.class == Class::Workload && row.name.eq_ignore_ascii_case(name);
             if !runs.iter().any(|loaded| loaded.run.run.operations.iter().any(is_there)) {
-                return Err(StatusFault::usage(format!(
-                    "--operations {name}: no run has a workload operation of this name"
-                ))
-                .into());
+                bail_usage!("--operations {name}: no run has a workload operation of this name");
             }
         }
         Ok(ReportOptions { operations_per_run: number, operations: named, ..self.looks() })
@@ -128,7 +122,7 @@ impl ReportArgs {
         ReportOptions { title: self.title.clone(), theme, width: self.width, ..ReportOptions::default() }
     }
 
-    /// Refuses what is for runs alone.
+    /// Refuses options that only apply to runs.
     fn for_runs_alone(&self, what: &str) -> Result<()> {
         let given = [
             ("--label", !self.label.is_empty()),
@@ -136,10 +130,10 @@ impl ReportArgs {
             ("--order", self.order != RunOrder::Given),
             ("--bytes", self.bytes),
         ];
-        match given.into_iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(StatusFault::usage(format!("{option} is for runs: this is {what}")).into()),
-            None => Ok(()),
+        if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
+            bail_usage!("{option} is for runs: this is {what}");
         }
+        Ok(())
     }
 
     /// Draws a sweep.
@@ -180,7 +174,7 @@ impl ReportArgs {
                 ));
                 continue;
             }
-            match runs::load(path, &self.which, &self.keys) {
+            match runs::load(path, &self.decode) {
                 Ok(run) => runs.push(LoadedRun { path: path.clone(), run }),
                 Err(error) if path.exists() => skipped.push(error),
                 Err(error) => return Err(error),
@@ -190,13 +184,13 @@ impl ReportArgs {
             return Err(skipped.swap_remove(0));
         }
         if runs.is_empty() && !sweeps.is_empty() {
-            return Err(StatusFault::usage(sweeps.swap_remove(0)).into());
+            bail_usage!("{}", sweeps.swap_remove(0));
         }
         print::warn(&sweeps.iter().map(|said| format!("skipped: {said}")).collect::<Vec<_>>());
         let mut status = exit::COMPLETE;
         for error in &skipped {
             print::warn(&[format!("skipped: {}", exit::sentence(&**error))]);
-            // What was never a run is not missing from the report.
+            // A path that was never a run is not missing from the report.
             if !matches!(error.downcast_ref(), Some(ReportError::Missing { .. })) {
                 status = exit::PARTIAL;
             }
@@ -212,11 +206,7 @@ impl ReportArgs {
             let is_meant = |loaded: &LoadedRun| loaded.run.name == *of || loaded.path == Path::new(of);
             let Some(at) = runs.iter().position(is_meant) else {
                 let known: Vec<&str> = runs.iter().map(|loaded| &*loaded.run.name).collect();
-                return Err(StatusFault::usage(format!(
-                    "--label {of}={name}: there is no run {of}: there are {}",
-                    known.join(", ")
-                ))
-                .into());
+                bail_usage!("--label {of}={name}: there is no run {of}: there are {}", known.join(", "));
             };
             runs[at].run.name.clone_from(name);
             labelled[at] = true;
@@ -231,7 +221,7 @@ impl ReportArgs {
         Ok(())
     }
 
-    /// Opens the folder for the result, where nothing of the user's would be replaced.
+    /// Opens the folder for the result, unless that would replace files of the user.
     fn folder(&self, replaced: fn(&OutputFolder) -> Option<&'static str>) -> Result<OutputFolder> {
         let unwritable = |source| ReportError::Unwritable { path: self.output.clone(), source };
         // With --bytes its pages hold packets.
@@ -247,7 +237,7 @@ impl ReportArgs {
     }
 }
 
-/// A run, and where it was read from.
+/// A run and its path.
 pub struct LoadedRun {
     /// As it was named on the command line.
     pub path: PathBuf,
@@ -292,7 +282,7 @@ fn is_sweep(path: &Path) -> bool {
     path.join(sweep::SWEEP_RECORD).is_file() || (path.ends_with(sweep::SWEEP_RECORD) && path.is_file())
 }
 
-/// Returns the record of a load, where this is the file of one.
+/// Returns the record of a load, if this file is one.
 fn load_of(path: &Path) -> Result<Option<Load>> {
     Ok(if runs::is_json(path) { load::read_load(path)? } else { None })
 }

@@ -1,10 +1,10 @@
 //! Runs as input to verbs: run folders, records and captures.
 
-use crate::analyze::Reading;
+use crate::analyze::RecordPlan;
 use crate::caller;
-use crate::cli::Which;
-use crate::exit::StatusFault;
-use crate::keys::KeyFiles;
+use crate::cli::{DecodeArgs, Which};
+use crate::exit::bail_usage;
+use crate::inputs::InputPlan;
 use crate::ledger::Circumstances;
 use crate::sample::Windows;
 use crate::warnings::Warnings;
@@ -29,8 +29,8 @@ const ROTATED: (&str, &str) = ("packets-", ".pcapng");
 /// Prefix of a packet file's comment; the options follow, as on the command line.
 const ASKED_FOR: &str = "overhead capture";
 
-/// A run whose packets can be read again.
-#[derive(Debug)]
+/// A run whose packets are read again.
+#[derive(Clone, Debug)]
 pub struct KeptRun {
     folder: PathBuf,
     /// The packet files.
@@ -56,10 +56,9 @@ impl KeptRun {
             }
             if packets.is_empty() {
                 let path = path.display();
-                return Err(StatusFault::usage(format!(
+                bail_usage!(
                     "{path}: there are no packets to read again: name the capture itself, or see the record with `overhead report {path}`"
-                ))
-                .into());
+                );
             }
             let folder = if path.is_dir() { Some(path) } else { path.parent() };
             return Ok(Some(Self {
@@ -172,12 +171,17 @@ impl KeptRun {
 
     /// Returns the folder's name, which is also the run's.
     pub fn name(&self) -> String {
-        let folder = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
-        folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
+        folder_name(&self.folder)
     }
 }
 
-/// Returns the facts about a running or aborted capture, which has no record.
+/// Returns the name of a folder, also of `.`.
+pub fn folder_name(path: &Path) -> String {
+    let absolute = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    absolute.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Returns what there is of a capture without its record: one that is running, or was aborted.
 fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> Circumstances {
     let reason = if running { "the capture is still running" } else { "the capture was aborted" };
     warnings.partial(format!(
@@ -201,16 +205,15 @@ fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> C
     }
 }
 
-pub fn load(path: &Path, which: &Which, keys: &KeyFiles) -> Result<NamedRun> {
+/// Loads a run for a comparison: its record, or what its packets come to.
+pub fn load(path: &Path, decode: &DecodeArgs) -> Result<NamedRun> {
     if has_record(path) || !path.exists() || (path.is_dir() && !has_packets(path)) {
         return Ok(load_named_run(path)?);
     }
-    let kept = KeptRun::open(path)?;
-    let reading = Reading::of(path, which.clone(), keys.clone());
-    let run = reading.record(kept.as_ref())?;
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = kept.map(|kept| kept.name()).or(stem).unwrap_or_else(|| path.display().to_string());
-    Ok(NamedRun::new(name, run))
+    let input = InputPlan::open(vec![path.to_owned()], decode)?;
+    let stem = path.file_stem().filter(|_| input.kept.is_none()).map(|stem| stem.to_string_lossy().into_owned());
+    let name = stem.unwrap_or_else(|| input.name());
+    Ok(NamedRun::new(name, RecordPlan::of(input).record()?))
 }
 
 /// Returns whether `path` is a record or a folder with one.

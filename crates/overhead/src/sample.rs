@@ -4,14 +4,15 @@
 //! nor never. Each window is dissected as a separate capture that starts in the middle of its connections. Traffic between
 //! windows was not captured and does not count as lost.
 
-use crate::exit::StatusFault;
+use crate::exit::bail_usage;
 use crate::inputs::Dissect;
 use crate::time::duration;
 use crate::{inputs, runs};
+use anyhow::Result;
 use clap::Args;
 use overhead_capture::FileSource;
 use overhead_decode::Note;
-use overhead_dissect::{Dissector, Totals};
+use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
 use overhead_model::record::{Measured, Sample};
 use overhead_model::{Class, Frame, Run};
 use overhead_report::text::{counted, grouped};
@@ -19,6 +20,7 @@ use overhead_report::{Aggregate, Clusters, WindowTotals};
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Shortest window, in nanoseconds: a shorter one would hold less than a batch of frames.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -35,22 +37,22 @@ pub struct SampleArgs {
 }
 
 impl SampleArgs {
-    /// Returns the windows to keep: those requested, or else those the files were captured in.
-    pub fn chosen(&self, files: &[PathBuf]) -> Result<Option<Chosen>, StatusFault> {
+    /// Returns the windows that the user asked for, or that the files were captured in.
+    pub fn chosen(&self, files: &[PathBuf]) -> Result<Option<Chosen>> {
         let of = |file: &PathBuf| if inputs::can_be_read_again(file) { runs::windows(file) } else { None };
         let noted = files.first().and_then(of);
         if let Some(other) = files.iter().skip(1).find(|file| of(file) != noted) {
-            return Err(StatusFault::usage(format!(
+            bail_usage!(
                 "{} was captured in other windows than {}: read each capture by itself",
                 other.display(),
                 files.first().map(|first| first.display().to_string()).unwrap_or_default()
-            )));
+            );
         }
         match (self.cycle, noted) {
             (Some(_), Some(_)) => {
-                let why =
-                    "--sample: the file was captured in windows already, which are found in it: leave --sample out";
-                Err(StatusFault::usage(why.to_owned()))
+                bail_usage!(
+                    "--sample: the file was captured in windows already, which are found in it: leave --sample out"
+                )
             }
             (Some(cycle), None) => Ok(Some(Chosen::Asked(cycle, self.sample_seed.unwrap_or_default()))),
             (None, noted) => Ok(noted.map(Chosen::Noted)),
@@ -82,6 +84,100 @@ impl Chosen {
         match self {
             Self::Asked(cycle, seed) => Sampler::new(cycle, seed, dissection),
             Self::Noted(windows) => Sampler::of(windows, dissection),
+        }
+    }
+}
+
+/// Slower ways to the same result, and less to tell apart: for tests and measurements.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct DissectArgs {
+    /// Send every frame the general way; the result is the same
+    #[arg(long, hide = true)]
+    no_memo: bool,
+    /// Tell no statements apart, to see what that costs
+    #[arg(long, hide = true)]
+    pub no_statements: bool,
+}
+
+impl DissectArgs {
+    /// Returns what adds up the selected connections, or what of them lies within windows, in this tally.
+    pub fn dissection(
+        self,
+        selection: &Selection,
+        keys: Arc<KeyLog>,
+        tally: Aggregate,
+        windows: Option<Chosen>,
+    ) -> Dissection {
+        let tally = if self.no_statements { tally.without_statements() } else { tally };
+        let selection = selection.clone();
+        let make = move |tally| {
+            let dissector = Dissector::new(selection.clone(), tally).with_keys(Arc::clone(&keys));
+            if self.no_memo { dissector.without_memo() } else { dissector }
+        };
+        match windows {
+            Some(chosen) => Dissection::Windows(Box::new(chosen.sampler(AggregateWindows::new(tally, Box::new(make))))),
+            None => Dissection::Whole(Box::new(make(tally))),
+        }
+    }
+}
+
+/// Adds up frames.
+pub enum Dissection {
+    /// All frames.
+    Whole(Box<Dissector<Aggregate>>),
+    /// Frames of windows.
+    Windows(Box<Sampler>),
+}
+
+impl Dissection {
+    /// Ends the last window, at `end_ns` or else with the last frame.
+    pub fn finish(self, end_ns: Option<u64>) -> (Aggregate, Totals, Option<Sampled>) {
+        match self {
+            Self::Whole(dissector) => {
+                let (aggregate, totals) = dissector.finish();
+                (aggregate, totals, None)
+            }
+            Self::Windows(sampler) => sampler.finish(end_ns),
+        }
+    }
+}
+
+#[cfg(feature = "live")]
+impl Dissection {
+    /// Lets the listener hear of operations from now on, or no longer. With windows nothing is counted, and nobody listens.
+    pub fn listen(&mut self, is_listening: bool) {
+        if let Self::Whole(dissector) = self {
+            dissector.listen(is_listening);
+        }
+    }
+
+    /// Returns what was tallied so far.
+    pub fn tally(&mut self) -> &Aggregate {
+        match self {
+            Self::Whole(dissector) => dissector.tally(),
+            Self::Windows(sampler) => sampler.dissection.dissector.tally(),
+        }
+    }
+
+    /// Returns frames and their bytes on the wire so far.
+    pub fn frames(&self) -> (u64, u64) {
+        match self {
+            Self::Whole(dissector) => (dissector.totals().frames, dissector.totals().wire_bytes),
+            Self::Windows(sampler) => {
+                let AggregateWindows { ended, dissector, .. } = &sampler.dissection;
+                let (before, current) = (&ended.totals, dissector.totals());
+                (before.frames + current.frames, before.wire_bytes + current.wire_bytes)
+            }
+        }
+    }
+}
+
+impl Dissect for Dissection {
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>) {
+        match self {
+            Self::Whole(dissector) => dissector.frame(frame),
+            Self::Windows(sampler) => sampler.take(frame),
         }
     }
 }
@@ -323,26 +419,13 @@ impl<D: DissectWindows> Dissect for Sampler<D> {
     }
 
     #[inline]
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
         self.dissection.is_over()
     }
 }
 
 impl Sampler {
-    /// Returns the tally so far.
-    #[cfg(feature = "live")]
-    pub fn tally(&mut self) -> &Aggregate {
-        self.dissection.dissector.tally()
-    }
-
-    /// Returns the frames so far and their bytes on the wire.
-    #[cfg(feature = "live")]
-    pub fn frames(&self) -> (u64, u64) {
-        let (before, current) = (&self.dissection.ended.totals, self.dissection.dissector.totals());
-        (before.frames + current.frames, before.wire_bytes + current.wire_bytes)
-    }
-
-    /// Ends the last window at `end_ns`, or else with the last frame.
+    /// Ends the last window, at `end_ns` or else with the last frame.
     pub fn finish(self, end_ns: Option<u64>) -> (Aggregate, Totals, Option<Sampled>) {
         let (AggregateWindows { dissector, mut ended, clusters, .. }, schedule) = self.end(end_ns);
         let (tally, rest) = dissector.finish();

@@ -1,6 +1,7 @@
 //! Times on the command line: durations, and moments of a capture.
 
-use crate::exit::StatusFault;
+use crate::exit::bail_usage;
+use anyhow::Result;
 use clap::Args;
 use std::ops::Bound;
 use std::time::Duration;
@@ -66,12 +67,12 @@ impl TimeWindow {
         self.from.is_none() && self.to.is_none() && self.warmup.is_none()
     }
 
-    /// Rejects windows that no frame can be in.
-    pub fn check(&self) -> Result<(), StatusFault> {
+    /// Refuses windows that no frame can be in.
+    pub fn check(&self) -> Result<()> {
         use TimePoint::{After, At};
         match (self.begin(), self.to) {
             (Some(At(from)), Some(At(to))) | (Some(After(from)), Some(After(to))) if from >= to => {
-                Err(StatusFault::usage("--from is not before --to: nothing would be left".to_owned()))
+                bail_usage!("--from is not before --to: nothing would be left")
             }
             _ => Ok(()),
         }

@@ -1,20 +1,20 @@
-//! `overhead advise`: what of the traffic could be saved, and by which setting.
+//! `overhead advise`: savings that the traffic leaves open, and the settings for them.
 
 mod text;
 
-use crate::cli::{Color, Which};
-use crate::exit::StatusFault;
-use crate::keys::{KeyFiles, KeyReader};
-use crate::runs::KeptRun;
+pub use text::{certainty, label, saving, shown_by};
+
+use crate::cli::{Color, DecodeArgs};
+use crate::exit::bail_usage;
+use crate::inputs::InputPlan;
+use crate::print;
 use crate::warnings::Warnings;
-use crate::{inputs, print};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use overhead_advise::{
     Advice, AdviceFinding, AdviceObserver, Certainty, Compressor, SeenTraffic, WhatIf, WhatIfOptions, all,
 };
 use overhead_dissect::explain::Reading;
-use overhead_dissect::{Dissector, Totals};
 use overhead_model::outside::to_json;
 use overhead_model::{Class, ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally};
 use overhead_report::RunSeries;
@@ -38,14 +38,12 @@ Examples:
 /// Arguments of `advise`.
 #[derive(Args, Debug)]
 #[command(after_help = RULES)]
-pub struct Advise {
+pub struct AdviseArgs {
     /// A run folder, its record, or pcap or pcapng files, plain or compressed
     #[arg(required = true, value_name = "RUN|FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    keys: KeyFiles,
+    decode: DecodeArgs,
     /// The ledger as if this had been done: the name of a rule, pipelining=N, compression=lz4 or compression=zstd
     #[arg(long, value_name = "RULE")]
     what_if: Option<Hypothesis>,
@@ -99,12 +97,15 @@ impl FromStr for Hypothesis {
     }
 }
 
-impl Advise {
-    /// Reads the files once and prints the findings.
+impl AdviseArgs {
+    /// Reads the files once and prints what was found.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
-        let keys = KeyReader::read(&self.keys, &mut warnings)?;
-        let (advice, seen, totals) = self.read(&keys, &mut warnings)?;
+        let input = InputPlan::open(self.files, &self.decode)?;
+        let suppositions = self.what_if.map(|hypothesis| hypothesis.suppositions).unwrap_or_default();
+        let mut observer = AdviceObserver::new(all(suppositions));
+        let totals = input.explore(&mut observer, &input.read_keys(&mut warnings)?, &mut warnings)?;
+        let (advice, seen) = observer.into_advice();
         warnings.of_totals(&totals);
         if seen.wire() + totals.other != totals.wire_bytes && advice.unlisted_operations == 0 {
             warnings.partial("what is shown differs from the ledger: this is a defect");
@@ -121,72 +122,29 @@ impl Advise {
             (Some(hypothesis), form) => {
                 let what_if = applied(hypothesis.rule, &seen, &advice)?;
                 match form {
-                    AdviceForm::Json => json(&what_if)?,
+                    AdviceForm::Json => to_json(&what_if)?,
                     _ => text::what_if(&what_if, style),
                 }
             }
-            (None, AdviceForm::Json) => json(&advice)?,
+            (None, AdviceForm::Json) => to_json(&advice)?,
             (None, _) => text::advice(&advice, style),
         };
         print::verbatim(&printed)?;
         Ok(print::settled(warnings))
     }
-
-    fn read(&self, keys: &KeyReader, warnings: &mut Warnings) -> Result<(Advice, SeenTraffic, Totals)> {
-        let kept = match self.files.as_slice() {
-            [path] => KeptRun::open(path)?,
-            _ => None,
-        };
-        let (files, which) = match &kept {
-            Some(kept) => (kept.packets.as_slice(), kept.which(&self.which)),
-            None => (self.files.as_slice(), self.which.clone()),
-        };
-        let suppositions = self.what_if.map(|hypothesis| hypothesis.suppositions).unwrap_or_default();
-        observed(files, &which, keys, suppositions, warnings)
-    }
 }
 
-/// Reads packets once, returns advice about them, and adds each workload operation to the series.
-pub fn read(
-    files: &[PathBuf],
-    which: &Which,
-    keys: &KeyReader,
-    warnings: &mut Warnings,
-    series: &mut RunSeries,
-) -> Result<Advice> {
+/// Finds advice in the packets, and adds each workload operation to `series`, in one reading.
+pub fn read(input: &InputPlan, series: &mut RunSeries) -> Result<Advice> {
     let mut both =
         OverTime { observer: AdviceObserver::new(all(WhatIfOptions::default())), series, workload: BTreeSet::new() };
-    read_by(&mut both, files, which, keys, warnings)?;
+    // The record has the warnings about the packets.
+    let mut unsaid = Warnings::default();
+    input.explore(&mut both, &input.read_keys(&mut unsaid)?, &mut unsaid)?;
     Ok(both.observer.into_advice().0)
 }
 
-fn observed(
-    files: &[PathBuf],
-    which: &Which,
-    keys: &KeyReader,
-    suppositions: WhatIfOptions,
-    warnings: &mut Warnings,
-) -> Result<(Advice, SeenTraffic, Totals)> {
-    let mut observer = AdviceObserver::new(all(suppositions));
-    let totals = read_by(&mut observer, files, which, keys, warnings)?;
-    let (advice, seen) = observer.into_advice();
-    Ok((advice, seen, totals))
-}
-
-fn read_by(
-    reading: &mut dyn Reading,
-    files: &[PathBuf],
-    which: &Which,
-    keys: &KeyReader,
-    warnings: &mut Warnings,
-) -> Result<Totals> {
-    let mut dissector = Dissector::new(which.selection()?, reading).with_keys(keys.log());
-    let findings = inputs::frames(files, keys, |frame| dissector.frame(frame))?;
-    findings.report(warnings);
-    Ok(dissector.finish().1)
-}
-
-/// Observes traffic, and adds each workload operation's start to the series.
+/// An observer that also adds the start of each workload operation to a series.
 struct OverTime<'a> {
     observer: AdviceObserver,
     series: &'a mut RunSeries,
@@ -227,25 +185,7 @@ impl Tally for OverTime<'_> {
     }
 }
 
-pub fn subject(finding: &AdviceFinding) -> String {
-    text::label(&finding.subject)
-}
-
-/// Returns the evidence and how to look at one of the operations; both may be empty.
-pub fn shown_by(finding: &AdviceFinding) -> [String; 2] {
-    text::shown_by(finding)
-}
-
-/// Returns how reliable a finding is, in a word or two.
-pub fn certainty(finding: &AdviceFinding) -> &'static str {
-    text::certainty(finding)
-}
-
-pub fn saving(finding: &AdviceFinding) -> String {
-    text::saving(finding)
-}
-
-/// Applies a rule, or returns an error if that is impossible. A rule without findings changes nothing.
+/// Applies a rule, or says why it cannot be applied. A rule without findings changes nothing.
 fn applied(rule: &'static str, seen: &SeenTraffic, advice: &Advice) -> Result<WhatIf> {
     let findings: Vec<&AdviceFinding> = advice.findings.iter().filter(|finding| finding.rule == rule).collect();
     let guessed = findings.iter().find(|finding| finding.certainty == Certainty::AtMost);
@@ -258,12 +198,7 @@ fn applied(rule: &'static str, seen: &SeenTraffic, advice: &Advice) -> Result<Wh
         None => None,
     };
     if let Some(reason) = reason {
-        let reason = format!("--what-if {rule}: the ledger cannot be computed for it: {reason}");
-        return Err(StatusFault::usage(reason).into());
+        bail_usage!("--what-if {rule}: the ledger cannot be computed for it: {reason}");
     }
     Ok(WhatIf::new(rule, seen, &advice.findings))
-}
-
-fn json(value: &impl serde::Serialize) -> Result<String> {
-    Ok(to_json(value)?)
 }

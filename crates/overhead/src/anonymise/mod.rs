@@ -2,10 +2,10 @@
 
 mod compare;
 
-use crate::analyze::Reading;
+use crate::analyze::RecordPlan;
 use crate::caller;
-use crate::exit::StatusFault;
-use crate::inputs::Dissect;
+use crate::exit::bail_usage;
+use crate::inputs::{Dissect, InputPlan};
 use crate::print;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result, anyhow};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Maximum differences to name; the rest are counted.
 const NAMED: usize = 5;
 
-/// Where a copy goes.
+/// Arguments for an anonymised copy.
 #[derive(Args, Clone, Debug, Default)]
 pub struct AnonymiseArgs {
     /// Also write a copy without user data, with the same figures
@@ -38,44 +38,39 @@ fn key(hex: &str) -> Result<Key> {
 }
 
 impl AnonymiseArgs {
-    /// Fails if the copy cannot be made, before anything is read.
-    pub fn check(&self, reading: &Reading) -> Result<()> {
+    /// Refuses a copy that cannot be made, before anything is read.
+    pub fn check(&self, input: &InputPlan) -> Result<()> {
         let Some(out) = &self.anonymise else { return Ok(()) };
         if out.exists() {
-            let out = out.display();
-            return Err(StatusFault::usage(format!(
-                "--anonymise {out}: the file exists: choose another name, or remove it"
-            ))
-            .into());
+            bail_usage!("--anonymise {}: the file exists: choose another name, or remove it", out.display());
         }
-        if let Some(file) = reading.pipe() {
-            let file = file.display();
-            return Err(
-                StatusFault::usage(format!("{file}: --anonymise reads twice: save a pipe to a file first")).into()
-            );
+        if let Some(file) = input.pipe() {
+            bail_usage!("{}: --anonymise reads twice: save a pipe to a file first", file.display());
         }
         Ok(())
     }
 
-    /// Writes the copy and returns warnings about it. `run` is the record of the original.
-    pub fn copy(&self, reading: &Reading, run: &Run) -> Result<Warnings> {
+    /// Writes the copy, and returns the warnings about it. `run` is the record of the original.
+    pub fn copy(&self, plan: &RecordPlan, run: &Run) -> Result<Warnings> {
         let mut warnings = Warnings::default();
         let Some(out) = &self.anonymise else { return Ok(warnings) };
-        let reading = reading.without_keys();
+        let plan = plan.without_keys();
         let key = match self.anonymise_key {
             Some(key) => key,
             None => random_key()?,
         };
-        let copier = Copier { copy: Anonymiser::new(&reading.selection()?, key, scratch(out)?), failed: None };
-        let frames = reading.copy(copier, &mut warnings)?.finish(out)?;
-        let written = write(out, frames)?;
-        let original = reading.record(None)?;
+        let input = &plan.input;
+        let mut copier = Copier { copy: Anonymiser::new(&input.selection, key, scratch(out)?), failed: None };
+        // The record has the warnings about the files.
+        input.read(&mut copier, &input.read_keys(&mut warnings)?, &mut Warnings::default())?;
+        let written = write(out, copier.finish(out)?)?;
+        let original = plan.record()?;
         if run.ledger != original.ledger {
             warnings.partial(
                 "what was decrypted is encrypted in the copy, which has no keys: its figures are those of the packets without a key log",
             );
         }
-        let copied = reading.of_copy(out).record(None)?;
+        let copied = plan.of_copy(out).record()?;
         of_differences(out, &compare::differences(&original, &copied), &mut warnings);
         say!("{}: {}, without user data", out.display(), counted(written, "frame"));
         Ok(warnings)
@@ -97,11 +92,7 @@ fn of_differences(out: &Path, differences: &[String], warnings: &mut Warnings) {
     }
 }
 
-/// Prints the warnings about a copy, and returns the higher of their status and the record's.
-pub fn settled(warnings: Warnings, status: u8) -> u8 {
-    print::settled(warnings).max(status)
-}
-
+/// Takes frames to the copy, until that fails.
 struct Copier {
     copy: Anonymiser,
     failed: Option<io::Error>,
@@ -124,7 +115,7 @@ impl Dissect for Copier {
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
         self.failed.is_some()
     }
 }

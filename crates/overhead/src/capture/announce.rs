@@ -1,7 +1,7 @@
-//! What a capture says of itself as it starts: where it listens, whose work it counts, and how it ends.
+//! The line that announces a capture: its interface, the processes it counts, and how it ends.
 
-use super::args::CaptureArgs;
-use super::streams::Sockets;
+use super::plan::CapturePlan;
+use super::streams::UnixSockets;
 use overhead_model::Measured;
 use overhead_model::record::{Container, Counters, Role};
 use overhead_report::text::counted;
@@ -9,27 +9,25 @@ use overhead_report::text::counted;
 /// Ports and processes that are named one by one.
 const NAMED: usize = 6;
 
-/// Returns the sentence with which a capture begins.
-pub fn sentence(
-    capture: &CaptureArgs,
-    ports: &[u16],
-    sockets: Option<&Sockets>,
-    counters: &Measured<Counters>,
-) -> String {
+pub fn sentence(plan: &CapturePlan, sockets: Option<&UnixSockets>, counters: &Measured<Counters>) -> String {
     let sockets = sockets.map(|sockets| (sockets.are_beside, in_words(sockets)));
     if let Some((false, sockets)) = sockets {
-        return format!("capturing {sockets}; {}; {}", servers(counters), end(capture));
+        return format!("capturing {sockets}; {}; {}", servers(counters), end(plan));
     }
     let sockets = sockets.map_or_else(String::new, |(_, sockets)| format!(", and {sockets}"));
-    let what = if capture.bpf_only { "counting" } else { "capturing" };
-    let place = if capture.bpf_only { String::new() } else { format!(" on {}", capture.interface_in_words()) };
+    let (what, place) = if plan.counters.bpf_only {
+        ("counting", String::new())
+    } else {
+        ("capturing", format!(" on {}", plan.live.in_words()))
+    };
+    let ports = &plan.live.ports;
     let noun = if ports.len() == 1 { "port" } else { "ports" };
     let ports = some(ports.iter().map(u16::to_string));
-    format!("{what}{place}, TCP {noun} {ports}{sockets}; {}; {}", servers(counters), end(capture))
+    format!("{what}{place}, TCP {noun} {ports}{sockets}; {}; {}", servers(counters), end(plan))
 }
 
 /// `the UNIX socket /run/redis.sock`.
-fn in_words(sockets: &Sockets) -> String {
+fn in_words(sockets: &UnixSockets) -> String {
     let noun = if sockets.names.len() == 1 { "socket" } else { "sockets" };
     format!("the UNIX {noun} {}", some(sockets.names.iter().cloned()))
 }
@@ -63,12 +61,12 @@ fn some(items: impl ExactSizeIterator<Item = String>) -> String {
 }
 
 /// Returns what ends it.
-fn end(capture: &CaptureArgs) -> String {
+fn end(plan: &CapturePlan) -> String {
     let ends = [
-        capture.command.first().map(|program| format!("{program} ends")),
-        capture.duration.map(|duration| format!("{} s are over", duration.as_secs_f64())),
-        capture.count.map(|frames| counted(frames, "frame")),
-        capture.ops.map(|operations| counted(operations, "workload operation")),
+        plan.command.first().map(|program| format!("{program} ends")),
+        plan.limits.duration.map(|duration| format!("{} s are over", duration.as_secs_f64())),
+        plan.limits.count.map(|frames| counted(frames, "frame")),
+        plan.limits.ops.map(|operations| counted(operations, "workload operation")),
     ];
     let ends: Vec<String> = ends.into_iter().flatten().collect();
     let until = if ends.is_empty() { String::new() } else { format!("until {}; ", ends.join(" or ")) };
@@ -78,6 +76,7 @@ fn end(capture: &CaptureArgs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::CaptureArgs;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -88,7 +87,9 @@ mod tests {
 
     fn said(arguments: &[&str], ports: &[u16]) -> String {
         let line = CommandLine::try_parse_from(std::iter::once("overhead").chain(arguments.iter().copied())).unwrap();
-        sentence(&line.capture, ports, None, &Measured::unavailable("not asked for (--no-bpf)"))
+        let mut plan = line.capture.plan().unwrap();
+        plan.live.ports = ports.to_vec();
+        sentence(&plan, None, &Measured::unavailable("not asked for (--no-bpf)"))
     }
 
     #[test]

@@ -1,19 +1,12 @@
-//! Arguments of `capture`, and the units they come in.
+//! Arguments of `capture`, and the units they come in. [`CapturePlan`](super::plan::CapturePlan) is what they mean.
 
-use super::container::ContainerPlace;
-use super::plaintext::{self, Plaintext};
+use super::plaintext::{self, PlaintextProcesses};
 use super::rotation::RotationArgs;
-use crate::cli::{Output, Which};
-use crate::keys::KeyFiles;
+use crate::cli::{DecodeArgs, Output};
 use crate::project::ProjectArgs;
-use crate::sample::SampleArgs;
+use crate::sample::{DissectArgs, SampleArgs};
 use crate::time::{duration, some_time};
-use anyhow::Result;
 use clap::Args;
-use overhead_capture::live::NetworkNamespace;
-use overhead_dissect::Selection;
-use overhead_kernel::ProcessSelection;
-use overhead_model::Protocol;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,9 +21,6 @@ pub struct CaptureArgs {
     /// A container, by name, id or pod: its interface, and its processes for the counters
     #[arg(long, value_name = "NAME|ID", conflicts_with = "unix")]
     pub container: Option<String>,
-    /// What `container` means, once that is known.
-    #[arg(skip)]
-    pub place: Option<ContainerPlace>,
     /// List the interfaces and end
     #[arg(short = 'D', long)]
     pub list_interfaces: bool,
@@ -38,24 +28,15 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["filter", "bpf_only"])]
     pub unix: Vec<String>,
     #[command(flatten)]
-    pub which: Which,
-    #[command(flatten)]
-    pub keys: KeyFiles,
+    pub decode: DecodeArgs,
     /// Take what OpenSSL or BoringSSL encrypts from the calls of these processes; `auto`: of the server, else of its clients
     #[arg(long, value_name = "PID|auto", value_parser = plaintext::parse, conflicts_with_all = ["unix", "bpf_only"])]
-    pub tls_plaintext: Option<Plaintext>,
+    pub tls_plaintext: Option<PlaintextProcesses>,
     /// Further pcap filter
     #[arg(short, long, value_name = "EXPR")]
     pub filter: Option<String>,
-    /// Server process for the counters, where it is not the one that listens on the port; repeatable
-    #[arg(short, long, value_name = "PID")]
-    pub pid: Vec<u32>,
-    /// Server processes for the counters: those of this control group
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    pub cgroup: Option<PathBuf>,
-    /// Server processes for the counters: those of this command name (its first 15 bytes)
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "cgroup"])]
-    pub comm: Option<String>,
+    #[command(flatten)]
+    pub server: ServerArgs,
     /// Run folder, or folder of a sweep [default: runs/TIME-DB]
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub folder: Option<PathBuf>,
@@ -78,30 +59,16 @@ pub struct CaptureArgs {
     /// Keep no packets, only the figures
     #[arg(long, conflicts_with_all = ["write", "bpf_only", "fields"])]
     pub no_packets: bool,
-    /// Send every frame the general way; the result is the same
-    #[arg(long, hide = true)]
-    pub no_memo: bool,
-    /// Tell no statements apart, to see what that costs
-    #[arg(long, hide = true)]
-    pub no_statements: bool,
+    #[command(flatten)]
+    pub dissect: DissectArgs,
     /// Run the command so many times, each time into a run folder of its own below DIR, with medians and spreads [of a sweep: 5]
     #[arg(long, value_name = "N", requires = "command", conflicts_with = "write", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub runs: Option<u32>,
     /// Run the command N times with nobody watching and N times under the capture, and say what watching took [N: 5]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "5", requires = "command", conflicts_with_all = ["write", "runs"], value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub measure_cost: Option<u32>,
-    /// Stop after this many frames
-    #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
-    /// Stop after this time (10, 500ms, 2m; bare numbers are seconds)
-    #[arg(long, value_name = "T", value_parser = some_time)]
-    pub duration: Option<Duration>,
-    /// Leave out this time after the first frame, of frames and counters; --duration begins after it
-    #[arg(long, value_name = "T", value_parser = duration)]
-    pub warmup: Option<Duration>,
-    /// Stop after this many workload operations
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub ops: Option<u64>,
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Bytes kept of each frame; 0 for all
     #[arg(short, long, value_name = "N", default_value = "0", value_parser = byte_size)]
     pub snaplen: u32,
@@ -116,6 +83,53 @@ pub struct CaptureArgs {
     /// Also say how many operations took no longer than 1 ms, 2 ms, …
     #[arg(long, conflicts_with_all = ["write", "bpf_only"])]
     pub distribution: bool,
+    #[command(flatten)]
+    pub counters: CounterArgs,
+    /// Serve the figures to Prometheus while the capture runs, at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    pub output: Output,
+    /// Capture while this command runs, and pass its exit status on; what it prints goes to standard error
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// How the processes of the server are found.
+#[derive(Args, Clone, Debug)]
+pub struct ServerArgs {
+    /// Server process for the counters, where it is not the one that listens on the port; repeatable
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Vec<u32>,
+    /// Server processes for the counters: those of this control group
+    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    pub cgroup: Option<PathBuf>,
+    /// Server processes for the counters: those of this command name (its first 15 bytes)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "cgroup"])]
+    pub comm: Option<String>,
+}
+
+/// When a capture begins to count and when it stops.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct LimitArgs {
+    /// Stop after this many frames
+    #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Stop after this time (10, 500ms, 2m; bare numbers are seconds)
+    #[arg(long, value_name = "T", value_parser = some_time)]
+    pub duration: Option<Duration>,
+    /// Leave out this time after the first frame, of frames and counters; --duration begins after it
+    #[arg(long, value_name = "T", value_parser = duration)]
+    pub warmup: Option<Duration>,
+    /// Stop after this many workload operations
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub ops: Option<u64>,
+}
+
+/// Choice of kernel counters.
+#[derive(Args, Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+pub struct CounterArgs {
     /// Also time the network softirqs of the whole machine: four readings of a clock for each request
     #[arg(long, conflicts_with = "no_bpf")]
     pub softirq: bool,
@@ -128,59 +142,6 @@ pub struct CaptureArgs {
     /// Counters without packets
     #[arg(long)]
     pub bpf_only: bool,
-    /// Serve the figures to Prometheus while the capture runs, at http://ADDR:PORT/metrics
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub metrics: Option<SocketAddr>,
-    #[command(flatten)]
-    pub output: Output,
-    /// Capture while this command runs, and pass its exit status on; what it prints goes to standard error
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
-}
-
-impl CaptureArgs {
-    /// Returns how the processes of the server are found.
-    pub fn server(&self) -> ProcessSelection {
-        let of_container = self.place.as_ref().map(|place| &*place.servers);
-        match (&*self.pid, &self.cgroup, &self.comm, of_container) {
-            ([_, ..], _, _, _) => ProcessSelection::Pids(self.pid.clone()),
-            (_, Some(path), _, _) => ProcessSelection::Cgroup(path.clone()),
-            (_, _, Some(name), _) => ProcessSelection::Comm(name.clone()),
-            (_, _, _, Some(servers @ [_, ..])) => ProcessSelection::Pids(servers.to_vec()),
-            _ => ProcessSelection::Ports,
-        }
-    }
-
-    /// Returns the interface that is captured on.
-    pub fn interface(&self) -> &str {
-        self.iface.as_deref().unwrap_or("lo")
-    }
-
-    /// Returns the interface as it is said, with the container that it is of.
-    pub fn interface_in_words(&self) -> String {
-        match &self.place {
-            Some(place) => place.in_words(self.interface()),
-            None => self.interface().to_owned(),
-        }
-    }
-
-    /// Returns where the interface is; `None` for the network namespace of this process.
-    pub fn namespace(&self) -> Option<&NetworkNamespace> {
-        self.place.as_ref().map(|place| &place.namespace)
-    }
-
-    /// Returns the captured ports: the selected ones, or all well-known ones.
-    pub fn ports(&self) -> Result<Vec<u16>> {
-        Ok(port_list(&self.which.selection()?))
-    }
-}
-
-/// Returns the ports to capture: the selected ones, or all well-known ones.
-pub fn port_list(selection: &Selection) -> Vec<u16> {
-    if selection.ports.is_empty() {
-        return Protocol::ALL.iter().flat_map(|protocol| protocol.ports()).copied().collect();
-    }
-    selection.ports.iter().map(|(port, _)| *port).collect()
 }
 
 /// Returns a size in bytes, such as `96`, `64k` or `128M`.

@@ -1,6 +1,6 @@
-//! An interface, and UNIX sockets beside it: what their clients wrote, whichever way they came.
+//! An interface and UNIX sockets as one source, for clients that use either.
 
-use super::packets::LiveInput;
+use super::input::LiveInput;
 use super::streams::StreamSource;
 use anyhow::Result;
 use overhead_capture::live::{LiveSource, StopHandle};
@@ -33,7 +33,7 @@ impl BesideSource {
         Self { packets, streams, until_look: 0, rounds: ROUNDS, is_over: false, totals: LiveTotals::default() }
     }
 
-    /// Looks at the sockets where it is time to.
+    /// Polls the sockets.
     fn look(&mut self) -> Result<(), SourceError> {
         self.until_look = BETWEEN;
         if self.streams.fill()? >= MANY && self.rounds > 0 {
@@ -49,7 +49,7 @@ impl BesideSource {
 impl FrameSource for BesideSource {
     fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError> {
         if self.is_over {
-            // Its own end is that of both.
+            // The streams end last.
             let next = self.streams.next_frame()?;
             if let NextFrame::Frame(frame) = &next {
                 self.totals.add(frame);

@@ -5,12 +5,12 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// A clock that is slewed goes wrong by half a thousandth at most (`adjtimex(2)`).
 const SLEWED: i128 = 1000;
-/// Two clocks are not read at once: where the machine is busy, so far apart.
+/// On a busy machine, the two clocks are read up to this far apart.
 const APART_NS: i128 = 5_000_000;
 
 /// Both clocks at one moment, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-struct Clocks {
+struct ClockPair {
     /// Which can be set.
     real: i128,
     /// Which cannot, and goes on while the machine sleeps.
@@ -20,7 +20,7 @@ struct Clocks {
 /// Follows the clock by one that cannot be set.
 #[derive(Debug)]
 pub struct ClockWatch {
-    before: Clocks,
+    before: ClockPair,
     /// By how much it was set forward, and back, in nanoseconds.
     forward: i128,
     back: i128,
@@ -29,15 +29,15 @@ pub struct ClockWatch {
 impl ClockWatch {
     /// Begins now.
     pub fn new() -> Self {
-        Self { before: Clocks::now(), forward: 0, back: 0 }
+        Self { before: ClockPair::now(), forward: 0, back: 0 }
     }
 
     /// Looks whether it was set since the last look.
     pub fn look(&mut self) {
-        self.take(Clocks::now());
+        self.take(ClockPair::now());
     }
 
-    fn take(&mut self, now: Clocks) {
+    fn take(&mut self, now: ClockPair) {
         let passed = now.steady - self.before.steady;
         let step = now.real - self.before.real - passed;
         if step.abs() > APART_NS + passed / SLEWED {
@@ -61,8 +61,8 @@ impl ClockWatch {
     }
 }
 
-impl Clocks {
-    /// Reads both; again where something came in between.
+impl ClockPair {
+    /// Reads both clocks up to three times, and keeps the pair that was read closest together.
     fn now() -> Self {
         let ns = |time: Timespec| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
         let read = || {
@@ -84,10 +84,10 @@ mod tests {
 
     /// Looks once a second at a clock that is off by so much.
     fn watched(offsets: &[i128]) -> Vec<String> {
-        let mut watch = ClockWatch { before: Clocks { real: 0, steady: 0 }, forward: 0, back: 0 };
+        let mut watch = ClockWatch { before: ClockPair { real: 0, steady: 0 }, forward: 0, back: 0 };
         for (second, offset) in offsets.iter().enumerate() {
             let steady = (second as i128 + 1) * SECOND;
-            watch.take(Clocks { real: steady + offset, steady });
+            watch.take(ClockPair { real: steady + offset, steady });
         }
         watch.steps()
     }

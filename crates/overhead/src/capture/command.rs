@@ -1,8 +1,8 @@
-//! The command that runs under a capture, and all that it has started.
+//! The command that runs under a capture, and its descendants.
 
-use super::descriptors::Inherited;
+use super::descriptors::InheritedFiles;
 use super::family;
-use super::signals::{Asked, EndSignals};
+use super::signals::{EndRequest, EndSignals};
 use crate::caller::User;
 use anyhow::{Result, anyhow};
 use overhead_model::say;
@@ -15,12 +15,12 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 
-/// How long processes have to end by themselves once they were asked to.
+/// Time for processes to exit after a signal.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often it is looked whether they have.
+/// Interval between checks whether they have exited.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where what the command prints goes.
+/// Destination of the command's output.
 #[derive(Debug)]
 pub enum CommandOutput {
     /// All to our standard error: our standard output carries the result.
@@ -42,12 +42,12 @@ impl CommandOutput {
 /// Starts the command.
 pub fn start(command: &[String], user: Option<User>, output: CommandOutput) -> Result<Option<Child>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
-    // What it starts and leaves comes to us, so that none of it is lost sight of.
+    // Its orphans become our children, so that we can end them.
     family::adopt();
     let mut command = Command::new(program);
     command.args(arguments);
     output.of(&mut command)?;
-    Inherited::alone_pass_to(&mut command);
+    InheritedFiles::alone_pass_to(&mut command);
     if let Some(user) = user {
         user.runs(&mut command);
     }
@@ -64,9 +64,9 @@ pub fn start(command: &[String], user: Option<User>, output: CommandOutput) -> R
 
 /// Ends the command with all that it has started: asked to first, then by force. Gives the command's status, or `None`
 /// where somebody does not want to wait.
-pub async fn end(child: &mut Child, asked: Option<Asked>, signals: &mut EndSignals) -> Result<Option<i32>> {
+pub async fn end(child: &mut Child, asked: Option<EndRequest>, signals: &mut EndSignals) -> Result<Option<i32>> {
     // A Ctrl-C at the terminal has reached it already: two would be one too many for what cleans up after the first.
-    let knows = asked == Some(Asked::Interrupt) && shares_the_terminal();
+    let knows = asked == Some(EndRequest::Interrupt) && shares_the_terminal();
     let phases = if knows {
         &[None, Some(Signal::TERM), Some(Signal::KILL)][..]
     } else {

@@ -1,17 +1,16 @@
 //! A container to capture: which processes, which network namespace, which interface, which ports.
 
-use super::args::{CaptureArgs, port_list};
+use super::live::port_list;
 use crate::cli::Which;
 use crate::databases::{self, Database};
-use crate::exit::StatusFault;
+use crate::exit::bail_usage;
 use crate::privileges::raised;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use overhead_capture::live::{InterfaceFlag, LiveInterface, NetworkNamespace, list_interfaces};
 use overhead_containers::{HostContainers, HostPaths, RunningContainer};
 use overhead_kernel::{TcpConnection, tcp_connections};
+use overhead_model::Measured;
 use overhead_model::record::{self, Counters};
-use overhead_model::{Measured, say};
-use overhead_report::text::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -27,22 +26,8 @@ pub struct ContainerPlace {
     pub container: RunningContainer,
     /// Its network namespace.
     pub namespace: NetworkNamespace,
-    /// Its processes that serve the captured ports; none where it is only a client.
+    /// Its processes that serve the captured ports; empty if it is only a client.
     pub servers: Vec<u32>,
-}
-
-impl CaptureArgs {
-    /// Returns the same with all that `--container` means: interface, ports and processes, as far as they were not named.
-    pub fn settled(mut self) -> Result<Self> {
-        let Some(name) = self.container.clone() else { return Ok(self) };
-        let interface = if self.bpf_only { None } else { Some(&mut self.iface) };
-        let (place, elsewhere) = ContainerPlace::of(&name, &mut self.which, interface)?;
-        if !self.output.quiet {
-            say_elsewhere(&place.container, &elsewhere);
-        }
-        self.place = Some(place);
-        Ok(self)
-    }
 }
 
 impl ContainerPlace {
@@ -75,23 +60,9 @@ impl ContainerPlace {
         }
         Ok((Self { container, namespace, servers }, elsewhere))
     }
-
-    /// Returns an interface of it as it is said.
-    pub fn in_words(&self, interface: &str) -> String {
-        format!("{interface} of container {}", self.container.argument())
-    }
 }
 
-/// Says which connections are not on the chosen interface.
-fn say_elsewhere(container: &RunningContainer, elsewhere: &BTreeMap<String, u64>) {
-    for (other, count) in elsewhere {
-        let connections = counted(*count, "connection");
-        let name = container.argument();
-        say!("overhead: container {name} has {connections} on {other} too: `-i {other}` captures these");
-    }
-}
-
-/// Where neither is named, ports and systems are those of the container's databases; where a system is, the ports of that.
+/// Fills in the ports and systems of the container's databases. If a system was named, only the ports of that system.
 fn choose_ports(which: &mut Which, databases: &[Database]) -> Result<()> {
     if !which.port.is_empty() {
         return Ok(());
@@ -130,7 +101,7 @@ pub fn interfaces(container: Option<&str>) -> Result<Vec<LiveInterface>> {
     raised(|| list_interfaces(namespace)).context("the interfaces cannot be listed")
 }
 
-/// An interface, and how many connections are on which other one.
+/// An interface, and the connections that do not use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenInterface {
     /// The interface.
@@ -153,7 +124,7 @@ pub fn choose(interfaces: &[LiveInterface], connections: &[TcpConnection], is_lo
         (local.min(remote), local.max(remote))
     };
     for connection in connections.iter().filter(|connection| seen.insert(ends(connection))) {
-        // What a namespace sends to an address of its own goes by loopback.
+        // Traffic to a local address goes through loopback.
         let is_within = connection.remote.ip().is_loopback() || of(connection.remote.ip()).is_some();
         let interface = if is_within { Some(LOOPBACK.to_owned()) } else { of(connection.local.ip()) };
         *used.entry(interface.unwrap_or_else(|| USUAL.to_owned())).or_default() += 1;
@@ -172,10 +143,10 @@ pub fn choose(interfaces: &[LiveInterface], connections: &[TcpConnection], is_lo
         [] => LOOPBACK,
         [one] => one,
         several if several.contains(&USUAL) => USUAL,
-        several => bail!(StatusFault::usage(format!(
+        several => bail_usage!(
             "the container has the interfaces {}, and no connection tells which one is meant: choose it with -i",
             several.join(", ")
-        ))),
+        ),
     };
     Ok(ChosenInterface { name: name.to_owned(), elsewhere: BTreeMap::new() })
 }

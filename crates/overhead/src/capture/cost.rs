@@ -1,28 +1,30 @@
-//! What watching takes from a command: it runs in turns with nobody watching and under the capture.
+//! The cost of a capture to the command: it runs alternately without and under the capture.
 
-use super::{CaptureArgs, Captured, CommandOutput, Folder, Signals, command};
-use crate::caller::User;
+use super::session::{CaptureEnd, CaptureSession, FinishedCapture};
+use super::{CapturePlan, CaptureSignals, CommandOutput, RunFolder, command};
 use anyhow::{Result, bail};
 use overhead_kernel::{ProcessSelection, children_cpu_ns, family_cpu_ns, servers};
 use overhead_model::record::WatchingCost;
-use overhead_model::{Class, Measured, Run, Spread, exit, say};
+use overhead_model::{Class, Measured, Run, Spread, exit};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Operations of two runs of the same work may differ by one in so many: what a client sends beside its work.
+/// Operations of two runs of the same work may differ by one in this many: clients send more than their workload.
 const SAME_WORK: u64 = 100;
 
 /// Runs the command once each way to warm up, then `rounds` times each way in alternating order. The last run under the
 /// capture is the one that is written and printed, with what watching took in it.
-pub async fn measure(capture: CaptureArgs, rounds: u32, signals: &mut Signals) -> Result<u8> {
-    let folder = capture.folder()?.map(Arc::new);
-    let mut turns = Turns { capture: Arc::new(capture), folder, signals, kept: None };
+pub async fn measure(plan: CapturePlan, rounds: u32, signals: &mut CaptureSignals) -> Result<u8> {
+    let folder = plan.make_folder()?.map(Arc::new);
+    let mut quiet = plan.clone();
+    quiet.output.quiet = true;
+    let mut turns = CostTurns { plan: &plan, quiet: Arc::new(quiet), folder, signals, kept: None };
     let taken = turns.take(rounds).await;
-    let Turns { capture, folder, kept, .. } = turns;
+    let CostTurns { folder, kept, .. } = turns;
     let Some(mut captured) = kept else {
-        if let Some(folder) = &folder {
+        if let Some(folder) = folder {
             folder.discard();
         }
         taken?;
@@ -36,39 +38,41 @@ pub async fn measure(capture: CaptureArgs, rounds: u32, signals: &mut Signals) -
         captured.run.warnings.push(said);
         captured.run.exit = captured.run.exit.max(exit::PARTIAL);
     }
-    capture.publish(captured)
+    plan.publish(captured)
 }
 
 /// One run of the command.
 #[derive(Clone, Copy, Debug)]
-struct Work {
+struct CommandWork {
     elapsed: Duration,
-    /// Of command and server; `None` where it cannot be seen.
+    /// CPU time of command and server; `None` if the server is not visible.
     cpu_ns: Option<u64>,
 }
 
 /// One run without the capture, and one under it.
 #[derive(Clone, Copy, Debug)]
-struct Pair {
-    unwatched: Work,
-    watched: Work,
-    /// What the tool itself took.
+struct CostPair {
+    unwatched: CommandWork,
+    watched: CommandWork,
+    /// CPU time of this program.
     own_cpu_ns: Option<u64>,
     /// Workload operations that were seen.
     operations: u64,
 }
 
-struct Turns<'a> {
-    capture: Arc<CaptureArgs>,
-    folder: Option<Arc<Folder>>,
-    signals: &'a mut Signals,
+struct CostTurns<'a> {
+    plan: &'a CapturePlan,
+    /// The same for all runs but the last, which say nothing.
+    quiet: Arc<CapturePlan>,
+    folder: Option<Arc<RunFolder>>,
+    signals: &'a mut CaptureSignals,
     /// The last run under the capture.
-    kept: Option<Captured>,
+    kept: Option<FinishedCapture>,
 }
 
-impl Turns<'_> {
+impl CostTurns<'_> {
     /// Returns the pairs that were made; fewer where somebody asked for the end.
-    async fn take(&mut self, rounds: u32) -> Result<Vec<Pair>> {
+    async fn take(&mut self, rounds: u32) -> Result<Vec<CostPair>> {
         let mut pairs = Vec::new();
         let shown = self.unwatched(CommandOutput::Shown).await?;
         if shown.is_none() || self.watched().await?.is_none() {
@@ -81,30 +85,27 @@ impl Turns<'_> {
             let unwatched = self.unwatched(unseen()?).await?;
             let watched = if watched_first { before } else { self.watched().await? };
             let (Some(unwatched), Some(watched)) = (unwatched, watched) else { break };
-            let Some(Captured { run, .. }) = &self.kept else { break };
+            let Some(FinishedCapture { run, .. }) = &self.kept else { break };
             let own_cpu_ns = run.observer.cpu_ns.value().copied();
-            let pair = Pair { unwatched, watched, own_cpu_ns, operations: operations(run) };
-            if !self.capture.output.quiet {
-                let [without, with] = [unwatched, watched].map(|work| work.elapsed.as_secs_f64());
-                say!(
-                    "overhead: round {} of {rounds}: {without:.3} s unwatched, {with:.3} s under the capture",
-                    round + 1
-                );
-            }
+            let pair = CostPair { unwatched, watched, own_cpu_ns, operations: operations(run) };
+            let [without, with] = [unwatched, watched].map(|work| work.elapsed.as_secs_f64());
+            let round = round + 1;
+            self.plan
+                .say(&format!("round {round} of {rounds}: {without:.3} s unwatched, {with:.3} s under the capture"));
             pairs.push(pair);
         }
         Ok(pairs)
     }
 
     /// Runs the command with nobody watching; `None` where somebody asks for the end.
-    async fn unwatched(&mut self, output: CommandOutput) -> Result<Option<Work>> {
+    async fn unwatched(&mut self, output: CommandOutput) -> Result<Option<CommandWork>> {
         if self.signals.end.was_heard().await {
             return Ok(None);
         }
-        let user = User::choose(self.capture.user.as_deref(), self.capture.as_root)?;
         let before = self.cpu_ns();
         let spawned = Instant::now();
-        let Some(mut child) = command::start(&self.capture.command, user, output)? else { return Ok(None) };
+        let started = command::start(&self.plan.command, self.plan.user.clone(), output)?;
+        let Some(mut child) = started else { return Ok(None) };
         let asked = tokio::select! {
             biased;
             asked = self.signals.end.recv() => Some(asked),
@@ -121,48 +122,41 @@ impl Turns<'_> {
                 "the command ended with status {code} when nobody watched it: what watching takes of it cannot be measured"
             );
         }
-        Ok(Some(Work { elapsed, cpu_ns: difference(before, self.cpu_ns()) }))
+        Ok(Some(CommandWork { elapsed, cpu_ns: difference(before, self.cpu_ns()) }))
     }
 
     /// Runs the command under the capture, and keeps what came of it in place of the run before; `None` where somebody asks
     /// for the end.
-    async fn watched(&mut self) -> Result<Option<Work>> {
+    async fn watched(&mut self) -> Result<Option<CommandWork>> {
         if self.signals.end.was_heard().await {
             return Ok(None);
         }
         if let (Some(_), Some(folder)) = (&self.kept, &self.folder) {
             folder.forget_packets();
         }
-        let mut capture = CaptureArgs::clone(&self.capture);
-        capture.output.quiet = true;
         let before = self.cpu_ns();
-        let conclude = |_: &CaptureArgs, captured| Ok(captured);
-        let captured = Arc::new(capture).session(self.signals, self.folder.clone(), unseen()?, conclude).await?;
+        let conclude = |_: &CapturePlan, captured| Ok(captured);
+        let folder = self.folder.clone();
+        let captured = CaptureSession::run(&self.quiet, folder, self.signals, unseen()?, conclude).await?;
         let cpu_ns = difference(before, self.cpu_ns());
-        let (ended, ran) = (captured.ended, captured.ran);
-        self.kept = Some(captured);
-        if ended.was_asked {
-            return Ok(None);
-        }
-        match (ran, ended.code) {
-            (Some(elapsed), Some(0)) => Ok(Some(Work { elapsed, cpu_ns })),
-            (None, _) => bail!(
-                "the command was ended by a limit: what watching takes of it needs runs to its own end (leave -c, --ops and --duration out)"
+        match self.kept.insert(captured).end {
+            CaptureEnd::Command { code: 0, ran } => Ok(Some(CommandWork { elapsed: ran, cpu_ns })),
+            CaptureEnd::Command { code, .. } => bail!(
+                "the command ended with status {code} under the capture: what watching takes of it cannot be measured"
             ),
-            (_, code) => bail!(
-                "the command ended with status {} under the capture: what watching takes of it cannot be measured",
-                code.unwrap_or(1)
+            CaptureEnd::Asked(_) => Ok(None),
+            CaptureEnd::Enough => bail!(
+                "the command was ended by a limit: what watching takes of it needs runs to its own end (leave -c, --ops and --duration out)"
             ),
         }
     }
 
-    /// Returns the CPU time of the command's processes and the server's so far; `None` where the server is not seen.
+    /// Returns the CPU time of command and server so far; `None` if the server is not visible.
     fn cpu_ns(&self) -> Option<u64> {
-        let selection = self.capture.which.selection().ok()?;
-        let by_port = self.capture.server() == ProcessSelection::Ports;
-        let sockets = self.capture.sockets(&selection).ok()?.filter(|_| by_port);
-        let chosen = sockets.map_or_else(|| self.capture.server(), |sockets| sockets.server());
-        let servers: BTreeSet<u32> = servers(&chosen, &self.capture.ports().ok()?).ok()?;
+        let chosen = &self.plan.server_processes;
+        let sockets = self.plan.sockets().ok()?.filter(|_| *chosen == ProcessSelection::Ports);
+        let chosen = sockets.map_or_else(|| chosen.clone(), |sockets| sockets.server());
+        let servers: BTreeSet<u32> = servers(&chosen, &self.plan.live.ports).ok()?;
         if servers.is_empty() {
             return None;
         }
@@ -174,7 +168,7 @@ fn difference(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     after?.checked_sub(before?)
 }
 
-/// Returns where what a command prints is not seen.
+/// Discards the command's output.
 fn unseen() -> Result<CommandOutput> {
     let null = || File::options().write(true).open("/dev/null");
     Ok(CommandOutput::Kept([null()?, null()?]))
@@ -185,8 +179,8 @@ fn operations(run: &Run) -> u64 {
     run.operations.iter().filter(|row| row.class == Class::Workload).map(|row| row.count).sum()
 }
 
-/// Returns what watching took.
-fn cost(pairs: &[Pair]) -> WatchingCost {
+/// Computes the cost of watching.
+fn cost(pairs: &[CostPair]) -> WatchingCost {
     let (least, most) =
         (pairs.iter().map(|pair| pair.operations).min(), pairs.iter().map(|pair| pair.operations).max());
     let (least, most) = (least.unwrap_or(0), most.unwrap_or(0));
@@ -198,7 +192,7 @@ fn cost(pairs: &[Pair]) -> WatchingCost {
     } else {
         spread(pairs, |pair| Some(pair.unwatched.elapsed.as_secs_f64() / pair.watched.elapsed.as_secs_f64()))
     };
-    let per_operation = |of: fn(&Pair) -> Option<f64>| {
+    let per_operation = |of: fn(&CostPair) -> Option<f64>| {
         if least == 0 {
             return Measured::unavailable("no workload operation was captured");
         }
@@ -215,8 +209,8 @@ fn cost(pairs: &[Pair]) -> WatchingCost {
     }
 }
 
-/// Returns the spread of a figure over all pairs; absent where one does not have it.
-fn spread(pairs: &[Pair], of: impl Fn(&Pair) -> Option<f64>) -> Measured<Spread> {
+/// Returns the spread of a figure over all pairs; absent if a pair lacks it.
+fn spread(pairs: &[CostPair], of: impl Fn(&CostPair) -> Option<f64>) -> Measured<Spread> {
     let values: Option<Vec<f64>> = pairs.iter().map(of).collect();
     let Some(values) = values else {
         return Measured::unavailable("the processes of the server are not seen on this host (name them with --pid)");
@@ -228,9 +222,9 @@ fn spread(pairs: &[Pair], of: impl Fn(&Pair) -> Option<f64>) -> Measured<Spread>
 mod tests {
     use super::*;
 
-    fn pair(unwatched: (u64, u64), watched: (u64, u64), operations: u64) -> Pair {
-        let work = |(ms, us): (u64, u64)| Work { elapsed: Duration::from_millis(ms), cpu_ns: Some(us * 1000) };
-        Pair { unwatched: work(unwatched), watched: work(watched), own_cpu_ns: Some(50_000), operations }
+    fn pair(unwatched: (u64, u64), watched: (u64, u64), operations: u64) -> CostPair {
+        let work = |(ms, us): (u64, u64)| CommandWork { elapsed: Duration::from_millis(ms), cpu_ns: Some(us * 1000) };
+        CostPair { unwatched: work(unwatched), watched: work(watched), own_cpu_ns: Some(50_000), operations }
     }
 
     #[test]

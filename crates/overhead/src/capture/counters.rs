@@ -1,7 +1,7 @@
-//! Counters beside the packets: loaded if they can be, absent with the reason if not.
+//! Kernel counters of a capture: loaded if possible, absent with the reason if not.
 
-use super::args::CaptureArgs;
-use super::streams::Sockets;
+use super::plan::CapturePlan;
+use super::streams::UnixSockets;
 use crate::privileges::raised;
 use anyhow::Result;
 use overhead_kernel::{
@@ -13,32 +13,28 @@ use overhead_report::Aggregate;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Counters, or the reason why there are none.
-pub enum Counting {
-    /// They count.
+pub enum KernelCounting {
     On(Box<KernelCounters>),
-    /// They cannot, or were not asked for.
     Off(String),
 }
 
-impl Counting {
-    /// Loads the programs for the servers of `ports`. One that does not listen yet is found when it does.
-    pub fn load(args: &CaptureArgs, ports: &[u16], sockets: Option<&Sockets>) -> Result<Self> {
-        if args.no_bpf {
+impl KernelCounting {
+    /// Loads the programs for the servers of the plan's ports. One that does not listen yet is found when it does.
+    pub fn load(plan: &CapturePlan, sockets: Option<&UnixSockets>) -> Result<Self> {
+        if plan.counters.no_bpf {
             return Ok(Self::Off("not asked for (--no-bpf)".to_owned()));
         }
-        if args.sample.cycle.is_some() {
-            return Ok(Self::Off(
-                "not counted with --sample: the counters would run all the time, and the packets are of windows"
-                    .to_owned(),
-            ));
+        if plan.sample.cycle.is_some() {
+            let why = "not counted with --sample: the counters would run all the time, and the packets are of windows";
+            return Ok(Self::Off(why.to_owned()));
         }
-        let mut options = CounterOptions::for_ports(ports);
+        let mut options = CounterOptions::for_ports(plan.live.ports.as_slice());
         options.own_cost = OwnCost::Sampled;
-        options.softirq = args.softirq;
+        options.softirq = plan.counters.softirq;
         options.adopt_children = true;
-        options.server = args.server();
-        options.by_operation = args.sample_kernel;
-        if let Some(namespace) = args.namespace() {
+        options.server = plan.server_processes.clone();
+        options.by_operation = plan.counters.sample_kernel;
+        if let Some(namespace) = plan.live.namespace() {
             options.network_namespace = namespace.number() as u32;
         }
         if let Some(sockets) = sockets {
@@ -51,13 +47,9 @@ impl Counting {
             let why = "no process that had connected, or that the command started, was there as the capture began";
             options.client = ProcessSelection::Named(why.to_owned());
         }
-        Self::or_absent(raised(|| KernelCounters::load(&options)), args)
-    }
-
-    fn or_absent(loaded: Result<KernelCounters, Error>, args: &CaptureArgs) -> Result<Self> {
-        match loaded {
+        match raised(|| KernelCounters::load(&options)) {
             Ok(counters) => Ok(Self::On(Box::new(counters))),
-            Err(error) if args.bpf_only => Err(error.into()),
+            Err(error) if plan.counters.bpf_only => Err(error.into()),
             // The machine cannot count: the bytes are worth having without.
             Err(
                 error @ (Error::NoBtf(_)
@@ -73,14 +65,26 @@ impl Counting {
 
     /// Begins the window.
     pub fn begin(&mut self) {
+        self.or_off(|counters| counters.begin().map(drop));
+    }
+
+    /// Ends the window.
+    pub fn stop(&mut self) {
+        self.or_off(|counters| {
+            counters.stop_sampling();
+            counters.mark_end()
+        });
+    }
+
+    fn or_off(&mut self, turn: impl FnOnce(&mut KernelCounters) -> Result<(), Error>) {
         if let Self::On(counters) = self
-            && let Err(error) = raised(|| counters.begin())
+            && let Err(error) = raised(|| turn(counters))
         {
             *self = Self::Off(error.to_string());
         }
     }
 
-    /// Returns what to say where no server is there yet.
+    /// Returns a note if no server runs yet.
     pub fn awaited(&self, ports: &[u16]) -> Option<String> {
         let awaiting = matches!(self, Self::On(counters) if counters.is_awaiting());
         let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
@@ -93,7 +97,7 @@ impl Counting {
         })
     }
 
-    /// Counts these processes as clients, too. One that has ended meanwhile has nothing to count.
+    /// Counts these processes as clients, too.
     pub fn add_clients(&mut self, pids: &BTreeSet<u32>) {
         self.add(ProcessRole::Client, pids);
     }
@@ -106,27 +110,9 @@ impl Counting {
     fn add<'a>(&mut self, role: ProcessRole, pids: impl IntoIterator<Item = &'a u32>) {
         if let Self::On(counters) = self {
             for pid in pids {
+                // One that has ended meanwhile has nothing to count.
                 let _ = raised(|| counters.add_process(role, *pid));
             }
-        }
-    }
-
-    /// Returns what was counted in the window, by the processes at both ends of UNIX sockets, which were known before.
-    pub fn attribute_streams(&mut self, aggregate: &Aggregate) -> Measured<record::Counters> {
-        let Self::On(counters) = self else { return self.read() };
-        let payload = Side::BOTH.map(|side| aggregate.ledger(side).payload()).iter().sum();
-        match raised(|| counters.attribute_streams(payload)) {
-            Ok(record) => Measured::Value(record),
-            Err(error) => Measured::unavailable(error.to_string()),
-        }
-    }
-
-    /// Ends the window.
-    pub fn stop(&mut self) {
-        let Self::On(counters) = self else { return };
-        counters.stop_sampling();
-        if let Err(error) = raised(|| counters.mark_end()) {
-            *self = Self::Off(error.to_string());
         }
     }
 
@@ -138,19 +124,37 @@ impl Counting {
         }
     }
 
+    /// Returns what was counted so far.
+    pub fn read(&mut self) -> Measured<record::Counters> {
+        self.record(KernelCounters::record_so_far)
+    }
+
     /// Returns what was counted in the window, by the processes that the captured connections belong to.
     pub fn attribute(&mut self, aggregate: &Aggregate) -> Measured<record::Counters> {
-        let Self::On(counters) = self else { return self.read() };
         let captured = aggregate.peers().map(|(client, server, protocol, payload_bytes)| CapturedConnection {
             client,
             server,
             protocol,
             payload_bytes,
         });
-        let captured: Vec<CapturedConnection> = captured.collect();
-        match raised(|| counters.attribute(&captured)) {
-            Ok(record) => Measured::Value(record),
-            Err(error) => Measured::unavailable(error.to_string()),
+        self.record(|counters| counters.attribute(&captured.collect::<Vec<_>>()))
+    }
+
+    /// Returns what was counted in the window, by the processes at both ends of UNIX sockets, which were known before.
+    pub fn attribute_streams(&mut self, aggregate: &Aggregate) -> Measured<record::Counters> {
+        let payload = Side::BOTH.map(|side| aggregate.ledger(side).payload()).iter().sum();
+        self.record(|counters| counters.attribute_streams(payload))
+    }
+
+    fn record(
+        &mut self,
+        read: impl FnOnce(&mut KernelCounters) -> Result<record::Counters, Error>,
+    ) -> Measured<record::Counters> {
+        match self {
+            Self::On(counters) => {
+                raised(|| read(counters)).map_or_else(|error| Measured::unavailable(error.to_string()), Measured::Value)
+            }
+            Self::Off(reason) => Measured::unavailable(reason.clone()),
         }
     }
 
@@ -162,18 +166,7 @@ impl Counting {
         }
     }
 
-    /// Returns what was counted so far.
-    pub fn read(&mut self) -> Measured<record::Counters> {
-        match self {
-            Self::On(counters) => match raised(|| counters.record_so_far()) {
-                Ok(read) => Measured::Value(read),
-                Err(error) => Measured::unavailable(error.to_string()),
-            },
-            Self::Off(reason) => Measured::unavailable(reason.clone()),
-        }
-    }
-
-    /// Time in our own programs.
+    /// Returns the time in our own programs.
     pub fn bpf_ns(&self) -> Measured<u64> {
         match self {
             Self::On(counters) => raised(|| counters.bpf_ns()),
@@ -181,7 +174,7 @@ impl Counting {
         }
     }
 
-    /// Warnings about the counts.
+    /// Returns warnings about the counts.
     pub fn warnings(&self) -> Vec<String> {
         match self {
             Self::On(counters) => counters.warnings(),

@@ -8,11 +8,11 @@ use tokio::process::Command;
 
 /// Open files that this process was started with, beyond the standard ones. They are the caller's (a shell's `<(…)`, make's
 /// job server), so the command gets them. Sockets, maps and files that this process opens it does not get.
-pub struct Inherited(Vec<RawFd>);
+pub struct InheritedFiles(Vec<RawFd>);
 
-static INHERITED: OnceLock<Inherited> = OnceLock::new();
+static INHERITED: OnceLock<InheritedFiles> = OnceLock::new();
 
-impl Inherited {
+impl InheritedFiles {
     /// Takes note of them: to be called before anything is opened.
     pub fn note() {
         INHERITED.get_or_init(|| {
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn ranges_leave_out_what_was_inherited() {
-        assert_eq!(Inherited(vec![]).others(), [(3, u32::MAX)]);
-        assert_eq!(Inherited(vec![3, 4, 63]).others(), [(5, 62), (64, u32::MAX)]);
+        assert_eq!(InheritedFiles(vec![]).others(), [(3, u32::MAX)]);
+        assert_eq!(InheritedFiles(vec![3, 4, 63]).others(), [(5, 62), (64, u32::MAX)]);
     }
 
     #[tokio::test]
@@ -74,7 +74,7 @@ mod tests {
         let mut command = Command::new("readlink");
         command.arg(format!("/proc/self/fd/{}", leaky.as_raw_fd()));
         assert!(command.status().await.unwrap().success(), "it leaks unless something is done");
-        Inherited::alone_pass_to(&mut command);
+        InheritedFiles::alone_pass_to(&mut command);
         assert!(!command.status().await.unwrap().success());
     }
 }

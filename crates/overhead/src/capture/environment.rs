@@ -4,7 +4,7 @@ use crate::redact;
 use overhead_model::record::{Environment, Interface, Workload};
 use std::fs;
 
-/// Describes this machine, and the command without its passwords. What the system does not say is left empty.
+/// Describes this machine, and the command without its passwords. Facts that the system does not provide are empty.
 pub fn describe(interface: Option<Interface>, command: &[String]) -> Environment {
     let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");

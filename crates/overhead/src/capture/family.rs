@@ -6,16 +6,16 @@ use std::fs;
 
 /// A process as the kernel describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Process {
+struct FamilyProcess {
     pid: i32,
     parent: i32,
-    /// It has ended, and waits for its parent to be told.
+    /// It is a zombie.
     dead: bool,
 }
 
 /// Makes descendants whose parents have ended children of this process.
 pub fn adopt() {
-    // Without it, those are lost sight of: all that a kernel before 3.4 could do.
+    // Kernels before 3.4 cannot; orphans are lost there.
     let _ = set_child_subreaper(Some(getpid()));
 }
 
@@ -23,7 +23,7 @@ pub fn adopt() {
 pub fn bury(child: Option<u32>) {
     let own = getpid().as_raw_pid();
     let is_ours =
-        |process: &Process| process.dead && process.parent == own && Some(process.pid.cast_unsigned()) != child;
+        |process: &FamilyProcess| process.dead && process.parent == own && Some(process.pid.cast_unsigned()) != child;
     for pid in processes().into_iter().filter(is_ours).filter_map(|process| Pid::from_raw(process.pid)) {
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
     }
@@ -34,7 +34,7 @@ pub fn living() -> Vec<i32> {
     descendants(getpid().as_raw_pid(), &processes())
 }
 
-/// Sends a signal to each that has not been told yet.
+/// Sends a signal to each process once.
 pub fn tell(living: &[i32], told: &mut Vec<i32>, signal: Signal) {
     for pid in living {
         if told.contains(pid) {
@@ -50,7 +50,7 @@ pub fn tell(living: &[i32], told: &mut Vec<i32>, signal: Signal) {
     }
 }
 
-fn descendants(root: i32, processes: &[Process]) -> Vec<i32> {
+fn descendants(root: i32, processes: &[FamilyProcess]) -> Vec<i32> {
     let mut family = BTreeSet::from([root]);
     loop {
         let before = family.len();
@@ -62,7 +62,7 @@ fn descendants(root: i32, processes: &[Process]) -> Vec<i32> {
     processes.iter().filter(|it| !it.dead && it.pid != root && family.contains(&it.pid)).map(|it| it.pid).collect()
 }
 
-fn processes() -> Vec<Process> {
+fn processes() -> Vec<FamilyProcess> {
     let Ok(list) = fs::read_dir("/proc") else { return Vec::new() };
     list.flatten()
         .filter_map(|entry| {
@@ -72,13 +72,13 @@ fn processes() -> Vec<Process> {
         .collect()
 }
 
-/// `pid (name) state parent …`, where the name may hold anything (`proc_pid_stat(5)`).
-fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
+/// `pid (name) state parent …`; the name may hold any byte (`proc_pid_stat(5)`).
+fn parse(pid: i32, stat: &[u8]) -> Option<FamilyProcess> {
     let name_ends = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(name_ends + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    Some(Process { pid, parent: fields.next()?.parse().ok()?, dead: matches!(state, "Z" | "X") })
+    Some(FamilyProcess { pid, parent: fields.next()?.parse().ok()?, dead: matches!(state, "Z" | "X") })
 }
 
 #[cfg(test)]
@@ -87,14 +87,14 @@ mod tests {
 
     #[test]
     fn a_name_may_look_like_anything() {
-        let expected = Process { pid: 7, parent: 3, dead: true };
+        let expected = FamilyProcess { pid: 7, parent: 3, dead: true };
         assert_eq!(parse(7, b"7 (a) S 1 (b) Z 3 7 7 0"), Some(expected));
         assert_eq!(parse(7, b"7 (cut"), None);
     }
 
     #[test]
     fn a_family_has_all_generations_and_no_dead() {
-        let process = |pid, parent, dead| Process { pid, parent, dead };
+        let process = |pid, parent, dead| FamilyProcess { pid, parent, dead };
         let all = [
             process(5, 4, false),
             process(4, 2, false),

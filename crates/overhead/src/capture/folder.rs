@@ -18,29 +18,29 @@ const RESERVED_BYTES: u64 = 4 << 20;
 /// Folders that are tried when runs begin in the same second.
 const NAMES: u32 = 1000;
 
-/// What the command printed, where that is kept: its standard output, and its standard error.
+/// Files of the command's standard output and standard error, if they are kept.
 pub const PRINTED: [&str; 2] = ["command.out", "command.err"];
 
 /// A folder for one run.
 #[derive(Debug)]
-pub struct Folder {
+pub struct RunFolder {
     place: OutputFolder,
-    /// What the run is called.
+    /// Name of the run.
     name: String,
     /// Room for the record; gone once it is written.
     reserved: Mutex<Option<ReservedFile>>,
 }
 
-/// What was written.
+/// Result of writing a run.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenRun {
     /// The files.
     pub files: Vec<PathBuf>,
     /// Why the figures are not among them.
     pub without_figures: Option<String>,
 }
 
-impl Folder {
+impl RunFolder {
     /// Makes the folder, for nobody but its owner. What is there already is kept unless `force` is set.
     pub fn create(path: Option<&Path>, db: &str, force: bool, owner: Option<FileOwner>) -> Result<Self> {
         let Some(path) = path else { return Self::new(by_time(db, owner)?) };
@@ -76,7 +76,6 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Returns where it is.
     pub fn path(&self) -> &Path {
         self.place.path()
     }
@@ -104,7 +103,7 @@ impl Folder {
         }
     }
 
-    /// Returns whether there are packets of which the record could be made.
+    /// Returns whether the folder has packets to make a record from.
     pub fn has_packets(&self) -> bool {
         !self.packets().is_empty()
     }
@@ -173,7 +172,7 @@ impl Folder {
 
     /// Writes record and figures, into a new folder where somebody has deleted this one. The record is there, whole, even where
     /// the figures cannot be written.
-    pub fn write(&self, run: &Run) -> Result<Written> {
+    pub fn write(&self, run: &Run) -> Result<WrittenRun> {
         let json = text::json(run)?;
         let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner).take();
         let remade = self.place.is_gone().then(|| numbered(self.path(), self.place.owner())).transpose()?;
@@ -186,7 +185,7 @@ impl Folder {
             let hint = self.abandon();
             format!("{} cannot be written: {hint}", place.path().join(RECORD).display())
         })?;
-        let mut written = Written { files: vec![record], without_figures: None };
+        let mut written = WrittenRun { files: vec![record], without_figures: None };
         match write_report(&[NamedRun::new(self.name(), run.clone())], place) {
             Ok(files) => written.files.extend(files),
             Err(error) => written.without_figures = Some(error.to_string()),
@@ -195,12 +194,12 @@ impl Folder {
     }
 }
 
-/// Returns all that a run leaves, its record first.
+/// Returns the names of all files of a run, its record first.
 fn of_a_run() -> impl Iterator<Item = &'static str> {
     [RECORD, PACKETS, PART].into_iter().chain(PRINTED).chain(REPORT_FILES)
 }
 
-/// Returns the names of packet files in a folder of which there are several.
+/// Returns the names of the rotated packet files in a folder.
 fn rotated(path: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -264,8 +263,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    fn create(path: &Path, force: bool) -> Result<Folder> {
-        Folder::create(Some(path), "redis", force, None)
+    fn create(path: &Path, force: bool) -> Result<RunFolder> {
+        RunFolder::create(Some(path), "redis", force, None)
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Frames on their way from one thread to others.
 
-use crate::queue::Batch;
+use crate::queue::QueueBatch;
 use overhead_model::{Frame, LinkType};
 
 /// Bytes of frames that are handed over together, at least.
 const BYTES: usize = 256 << 10;
-/// Frames that are, where they are small.
+/// Small frames that are handed over together.
 const FRAMES: usize = 1 << 10;
 /// Bytes of the longest frame that an interface has as a rule: 64 KiB of IP and what is around it.
 const LONGEST: usize = (64 << 10) + 64;
@@ -15,13 +15,15 @@ const LONGEST: usize = (64 << 10) + 64;
 pub struct FrameBatch {
     frames: Vec<FrameEntry>,
     bytes: Vec<u8>,
+    /// Somebody asked how far the dissection is, once it is here.
+    pub asked: bool,
 }
 
 /// A frame without its bytes.
 #[derive(Clone, Copy, Debug)]
 struct FrameEntry {
     time_ns: u64,
-    /// Where its bytes end; they begin where those of the frame before end.
+    /// End of its bytes; they begin at the end of the frame before.
     end: usize,
     original_len: u32,
     interface: u32,
@@ -55,19 +57,21 @@ impl FrameBatch {
     }
 }
 
-impl Batch for FrameBatch {
+impl QueueBatch for FrameBatch {
     fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.frames.is_empty() && !self.asked
     }
 
     fn clear(&mut self) {
         self.frames.clear();
         self.bytes.clear();
+        self.asked = false;
     }
 
     fn with_room() -> Self {
         let none = FrameEntry { time_ns: 0, end: 0, original_len: 0, interface: 0, link: LinkType::ETHERNET };
-        let mut batch = Self { frames: Vec::with_capacity(FRAMES), bytes: Vec::with_capacity(BYTES + LONGEST) };
+        let (frames, bytes) = (Vec::with_capacity(FRAMES), Vec::with_capacity(BYTES + LONGEST));
+        let mut batch = Self { frames, bytes, asked: false };
         // Memory is there once it was written to.
         batch.frames.resize(FRAMES, none);
         batch.bytes.resize(BYTES + LONGEST, 0);

@@ -1,9 +1,9 @@
 //! The figures of a running capture as Prometheus scrapes them (`--metrics`), in the OpenMetrics text format.
 //!
 //! Series have the names of operations as labels, never statements, keys or addresses: what a scrape shows holds no user
-//! data. Names beyond a bound are added up in series of their own, so that the number of series is bounded.
+//! data. Names beyond a bound share series, so that the number of series is bounded.
 
-use super::packets::SoFar;
+use super::dissecting::SoFar;
 use anyhow::{Context, Result};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// Operations that have series of their own, of which each has about thirty lines.
+/// Operations with individual series, of about thirty lines each.
 const SERIES: usize = 100;
 /// Scrapers at once. More are not needed, and each takes a descriptor.
 const CONNECTIONS: usize = 64;
@@ -61,7 +61,7 @@ const BUCKETS_NS: [u64; 18] = [
 /// A scrape that waits for its answer.
 pub type Scrape = oneshot::Sender<String>;
 
-/// What listens for scrapes.
+/// Listens for scrapes.
 pub struct MetricsServer {
     scrapes: mpsc::Receiver<Scrape>,
     accepting: JoinHandle<()>,
@@ -101,7 +101,7 @@ impl Drop for MetricsServer {
 }
 
 /// A connection, until it ends.
-struct Scraper {
+struct ScraperConnection {
     serving: AbortHandle,
     /// Its request is here.
     has_asked: Arc<AtomicBool>,
@@ -110,7 +110,7 @@ struct Scraper {
 /// Accepts connections. If there are too many, the one that has been silent longest is closed, so that connections on which
 /// nobody asks anything keep no scraper out.
 async fn accept(listener: TcpListener, scrapes: mpsc::Sender<Scrape>) {
-    let mut scrapers = VecDeque::<Scraper>::new();
+    let mut scrapers = VecDeque::<ScraperConnection>::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Of descriptors, say, there may be some again soon.
@@ -124,8 +124,8 @@ async fn accept(listener: TcpListener, scrapes: mpsc::Sender<Scrape>) {
         }
         let has_asked = Arc::<AtomicBool>::default();
         let serving = tokio::time::timeout(PATIENCE, serve(stream, scrapes.clone(), Arc::clone(&has_asked)));
-        scrapers.push_back(Scraper { serving: tokio::spawn(serving).abort_handle(), has_asked });
-        // What has come on it is read before others are accepted.
+        scrapers.push_back(ScraperConnection { serving: tokio::spawn(serving).abort_handle(), has_asked });
+        // Reads its request before accepting others.
         tokio::task::yield_now().await;
     }
 }
@@ -163,7 +163,7 @@ async fn answer(
     Ok(response)
 }
 
-/// What series of an operation are told apart by.
+/// Labels of a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SeriesKey {
     protocol: String,
@@ -178,7 +178,7 @@ impl SeriesKey {
         Self { protocol: row.protocol.clone(), class: row.class.name(), operation }
     }
 
-    /// Returns what a scraper is told of it. Of HTTP, a name has the pattern of the path behind the method: words of its users.
+    /// Returns the key that is exposed. Paths of HTTP, which follow the method, are user data.
     fn without_path(&self) -> Self {
         let method = self.operation.split(' ').next().filter(|_| self.protocol == Protocol::Http.name());
         Self { operation: method.unwrap_or(&self.operation).to_owned(), ..self.clone() }
@@ -193,7 +193,7 @@ impl SeriesKey {
     }
 }
 
-/// What has come of the operations of a series.
+/// Sums over the operations of a series.
 #[derive(Clone, Copy, Debug, Default)]
 struct SeriesSums {
     count: u64,
@@ -246,8 +246,8 @@ impl SeriesSums {
 
 /// What is counted between scrapes, so that no counter ever falls.
 #[derive(Clone, Debug, Default)]
-pub struct Metrics {
-    /// What the rows were at the last scrape, each by its whole name.
+pub struct ScrapedMetrics {
+    /// The rows at the last scrape, by full name.
     before: BTreeMap<SeriesKey, SeriesSums>,
     series: BTreeMap<SeriesKey, SeriesSums>,
     /// Operations by name that share a series.
@@ -264,8 +264,8 @@ pub struct Metrics {
     time_ns: [u64; 2],
 }
 
-impl Metrics {
-    /// Takes in what there is by now and returns what a scraper is told.
+impl ScrapedMetrics {
+    /// Updates all sums and returns them as text.
     pub fn scrape(
         &mut self,
         so_far: Option<&SoFar>,
@@ -296,7 +296,7 @@ impl Metrics {
         for row in rows {
             now.entry(SeriesKey::of(row)).or_default().add(&SeriesSums::of(row));
         }
-        // A row that the aggregate has folded away is counted in that of the others from then on, where it is not new.
+        // The aggregate counts a folded row among the others from then on: that part is not new.
         let mut folded = BTreeMap::<SeriesKey, SeriesSums>::new();
         for (key, sums) in self.before.iter().filter(|(key, _)| !now.contains_key(key)) {
             folded.entry(key.of_others()).or_default().add(sums);
@@ -342,7 +342,7 @@ fn raise(sum: &mut u64, to: u64) {
     *sum = to.max(*sum);
 }
 
-impl Collector for Metrics {
+impl Collector for ScrapedMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         encoder
@@ -356,7 +356,7 @@ impl Collector for Metrics {
     }
 }
 
-impl Metrics {
+impl ScrapedMetrics {
     fn encode_operations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Sum = fn(&SeriesSums) -> u64;
         let sums: [(&str, &str, Sum); 3] = [
@@ -492,7 +492,7 @@ mod tests {
         found.rsplit(' ').next()?.parse().ok()
     }
 
-    fn scraped(metrics: &mut Metrics, rows: &[OperationRow]) -> String {
+    fn scraped(metrics: &mut ScrapedMetrics, rows: &[OperationRow]) -> String {
         metrics.take_rows(rows);
         metrics.text()
     }
@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn counters_and_buckets_are_those_of_the_rows() {
-        let text = scraped(&mut Metrics::default(), &[row("GET", 10)]);
+        let text = scraped(&mut ScrapedMetrics::default(), &[row("GET", 10)]);
         assert_eq!(line(&text, GET), Some(10.0), "{text}");
         let bucket = |le: &str| {
             let start = r#"overhead_operation_latency_seconds_bucket{le=""#;
@@ -533,7 +533,7 @@ mod tests {
 
     #[test]
     fn names_beyond_the_bound_share_a_series_and_nothing_is_lost_or_falls() {
-        let mut metrics = Metrics::default();
+        let mut metrics = ScrapedMetrics::default();
         let rows = |count| (0..SERIES + 50).map(|number| row(&format!("C{number:03}"), count)).collect::<Vec<_>>();
         let sum = |text: &str| {
             let values = text.lines().filter(|line| line.starts_with("overhead_operations_total{"));
@@ -553,7 +553,7 @@ mod tests {
     fn of_http_no_word_of_a_path_is_told() {
         let rows = ["GET /staff/smith", "GET /staff/#", "PUT /staff/smith"]
             .map(|name| OperationRow { protocol: "http".to_owned(), ..row(name, 3) });
-        let mut metrics = Metrics::default();
+        let mut metrics = ScrapedMetrics::default();
         let text = scraped(&mut metrics, &rows);
         assert!(!text.contains("staff") && !text.contains("smith"), "{text}");
         assert_eq!(line(&text, &GET.replace("resp", "http")), Some(6.0), "{text}");
@@ -575,7 +575,7 @@ mod tests {
             "\u{202e}\u{61c}\u{2028}\u{ad}",
             "# EOF\n::error::owned",
         ] {
-            let text = scraped(&mut Metrics::default(), &[row(hostile, 1)]);
+            let text = scraped(&mut ScrapedMetrics::default(), &[row(hostile, 1)]);
             let is_line = |line: &str| line.starts_with('#') || line.contains("} ") || line.starts_with("overhead_");
             assert!(text.lines().all(is_line), "{text}");
             assert_eq!(text.matches("\n# EOF").count(), 1, "{text}");

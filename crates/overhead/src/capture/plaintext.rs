@@ -1,6 +1,6 @@
-//! What a TLS library is called with, as packets beside those of an interface.
+//! Calls of TLS libraries, as packets among those of an interface.
 
-use super::packets::LiveInput;
+use super::input::LiveInput;
 use crate::privileges::raised;
 use crate::time::unix_ns;
 use anyhow::Result;
@@ -13,7 +13,7 @@ use overhead_report::text::counted;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What the second interface of a file is called.
+/// Name of the second interface of a packet file.
 pub const INTERFACE: &str = "calls of TLS libraries";
 /// Packets between looks at the calls: what waits for them is little.
 const BETWEEN: u32 = 64;
@@ -22,16 +22,16 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Whose calls, as the command line has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plaintext(TlsProcesses);
+pub struct PlaintextProcesses(TlsProcesses);
 
 /// Reads `auto` or process numbers.
-pub fn parse(text: &str) -> Result<Plaintext, String> {
+pub fn parse(text: &str) -> Result<PlaintextProcesses, String> {
     if text == "auto" {
-        return Ok(Plaintext(TlsProcesses::Auto));
+        return Ok(PlaintextProcesses(TlsProcesses::Auto));
     }
     let pids = text.split(',').map(|pid| pid.parse().ok().filter(|pid| *pid > 0)).collect::<Option<Vec<u32>>>();
     let pids = pids.ok_or_else(|| format!("{text} is no process number, and not `auto`"))?;
-    Ok(Plaintext(TlsProcesses::Pids(pids)))
+    Ok(PlaintextProcesses(TlsProcesses::Pids(pids)))
 }
 
 /// The packets of an interface, and the calls of TLS libraries among them.
@@ -46,13 +46,12 @@ pub struct TlsSource {
     until_look: u32,
     looked: Instant,
     is_over: bool,
-    totals: LiveTotals,
 }
 
 impl TlsSource {
     /// Begins to take the calls of these processes about these ports, beside the packets. `program` is what is about to be
     /// started as our child.
-    pub fn open(packets: LiveSource, whose: &Plaintext, ports: &[u16], program: Option<&str>) -> Result<Self> {
+    pub fn open(packets: LiveSource, whose: &PlaintextProcesses, ports: &[u16], program: Option<&str>) -> Result<Self> {
         let mut options = TlsOptions::new(whose.0.clone(), ports);
         options.program = program.and_then(executable);
         let calls = raised(|| TlsCalls::start(&options))?;
@@ -67,7 +66,6 @@ impl TlsSource {
             until_look: 0,
             looked: Instant::now(),
             is_over: false,
-            totals: LiveTotals::default(),
         })
     }
 
@@ -114,7 +112,6 @@ impl FrameSource for TlsSource {
             self.until_look -= 1;
             match self.packets.next_frame()? {
                 NextFrame::Frame(frame) => {
-                    self.totals.add(&frame);
                     self.frame.clear();
                     self.frame.extend_from_slice(frame.bytes);
                     let Frame { time_ns, link, original_len, interface, .. } = frame;
@@ -198,7 +195,7 @@ fn say_unsupported(process: &TlsUnsupported) -> String {
     format!("process {pid} ({comm}) {with}: have it write a key log, and name that with --keylog")
 }
 
-/// Returns a call as a packet: with its TCP connection, or as a stream of its own.
+/// Returns a call as a packet, on its TCP connection or as a separate stream.
 fn packet_of(call: &TlsCall<'_>, serves: bool, port: u16) -> Vec<u8> {
     let mut packet = Vec::with_capacity(call.bytes.len() + 160);
     let Some(connection) = &call.connection else {
@@ -221,7 +218,7 @@ fn packet_of(call: &TlsCall<'_>, serves: bool, port: u16) -> Vec<u8> {
     packet
 }
 
-/// The same of a call whose socket is not known.
+/// Writes a call whose socket is unknown.
 fn stream_of(call: &TlsCall<'_>, serves: bool, port: u16, packet: &mut Vec<u8>) {
     let (process, peer) = (format!("pid:{}", call.pid), "peer");
     let (client, server) = if serves { (peer, process.as_str()) } else { (process.as_str(), peer) };
@@ -241,7 +238,7 @@ fn stream_of(call: &TlsCall<'_>, serves: bool, port: u16, packet: &mut Vec<u8>) 
     packet.extend_from_slice(call.bytes);
 }
 
-/// Where a command is found.
+/// Finds the program of a command.
 fn executable(command: &str) -> Option<std::path::PathBuf> {
     if command.contains('/') {
         return Some(command.into());
@@ -260,8 +257,8 @@ mod tests {
 
     #[test]
     fn processes_are_named_by_number() {
-        assert_eq!(parse("auto"), Ok(Plaintext(TlsProcesses::Auto)));
-        assert_eq!(parse("17,4"), Ok(Plaintext(TlsProcesses::Pids(vec![17, 4]))));
+        assert_eq!(parse("auto"), Ok(PlaintextProcesses(TlsProcesses::Auto)));
+        assert_eq!(parse("17,4"), Ok(PlaintextProcesses(TlsProcesses::Pids(vec![17, 4]))));
         for text in ["", "0", "redis", "17,"] {
             assert!(parse(text).unwrap_err().contains("no process number"), "{text}");
         }

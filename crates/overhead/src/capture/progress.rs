@@ -1,6 +1,7 @@
 //! What is shown while a capture runs, on standard error.
 
-use super::packets::{CaptureProgress, Capturing, SoFar};
+use super::dissecting::{CaptureProgress, SoFar};
+use super::threads::CaptureThreads;
 use indicatif::{ProgressBar, ProgressStyle};
 use overhead_model::{Class, Measured, record, say};
 use overhead_report::text::grouped;
@@ -13,7 +14,7 @@ pub struct StatusLine {
 }
 
 impl StatusLine {
-    /// Returns a line; none where nothing is to be said.
+    /// Returns a line, which is hidden if `quiet`.
     pub fn new(quiet: bool) -> Self {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
@@ -23,10 +24,10 @@ impl StatusLine {
     }
 
     /// Shows how far the capture is.
-    pub fn update(&mut self, capturing: Option<&Capturing>) {
+    pub fn update(&mut self, threads: Option<&CaptureThreads>) {
         self.bar.tick();
-        let Some(capturing) = capturing else { return };
-        let now = capturing.progress();
+        let Some(threads) = threads else { return };
+        let now = threads.progress();
         let (at, before) = self.before;
         let seconds = at.elapsed().as_secs_f64();
         if now.frames == before.frames || seconds < 0.2 {

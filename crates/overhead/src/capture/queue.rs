@@ -9,29 +9,6 @@ use overhead_model::Frame;
 /// thread is to hurry. That half is there from the beginning.
 const MOST: usize = 128;
 
-/// Frames, and what goes with them.
-#[derive(Debug, Default)]
-struct LiveBatch {
-    frames: FrameBatch,
-    /// Somebody asked how far the dissection is, once it is here.
-    asked: bool,
-}
-
-impl queue::Batch for LiveBatch {
-    fn is_empty(&self) -> bool {
-        self.frames.is_empty() && !self.asked
-    }
-
-    fn clear(&mut self) {
-        self.frames.clear();
-        self.asked = false;
-    }
-
-    fn with_room() -> Self {
-        Self { frames: <FrameBatch as queue::Batch>::with_room(), asked: false }
-    }
-}
-
 /// A queue's two ends.
 pub fn queue() -> (LiveInlet, LiveOutlet) {
     let ((inlet, outlet), background) = (queue::queue(MOST), IdlePriority::default());
@@ -40,15 +17,15 @@ pub fn queue() -> (LiveInlet, LiveOutlet) {
 
 /// Where frames are put in.
 pub struct LiveInlet {
-    inlet: queue::Inlet<LiveBatch>,
+    inlet: queue::QueueInlet<FrameBatch>,
     background: IdlePriority,
 }
 
 impl LiveInlet {
-    /// Puts a frame in. Waits where the other end is too far behind.
+    /// Puts a frame in. Waits if the other end is too far behind.
     #[inline]
     pub fn push(&mut self, frame: &Frame<'_>) {
-        let frames = &mut self.inlet.filling().frames;
+        let frames = self.inlet.filling();
         frames.push(frame);
         if frames.is_full() {
             self.hand_over();
@@ -63,7 +40,7 @@ impl LiveInlet {
         }
     }
 
-    /// Lets the other end know that somebody asks for the figures of all that was put in so far.
+    /// Asks the other end for the figures of all frames so far.
     pub fn ask(&mut self) {
         self.background.hurry();
         self.inlet.filling().asked = true;
@@ -80,7 +57,7 @@ impl Drop for LiveInlet {
 
 /// Where frames are taken out, by a thread that runs in the background as long as it keeps up.
 pub struct LiveOutlet {
-    outlet: queue::Outlet<LiveBatch>,
+    outlet: queue::QueueOutlet<FrameBatch>,
     background: IdlePriority,
 }
 
@@ -99,7 +76,7 @@ impl LiveOutlet {
         }
         let relax = || self.background.relax();
         self.outlet.drain(relax, |batch| {
-            batch.frames.for_each(|frame| take(state, frame));
+            batch.for_each(|frame| take(state, frame));
             pause(state, batch.asked);
         });
     }

@@ -1,8 +1,8 @@
 //! Packet files of a capture: one, or several that follow one another, as tcpdump's `-G`, `-C` and `-W` have them.
 
 use super::args::sized;
-use super::folder::Folder;
-use crate::exit::StatusFault;
+use super::folder::RunFolder;
+use crate::exit::bail_usage;
 use crate::print;
 use crate::runs::{self, PACKETS, SetPlace};
 use crate::sample::Windows;
@@ -51,25 +51,21 @@ impl RotationArgs {
     }
 
     /// Refuses what cannot be done, before anything is made.
-    pub fn check(&self, write: Option<&Path>) -> Result<(), StatusFault> {
+    pub fn check(&self, write: Option<&Path>) -> Result<()> {
         if !self.is_asked() {
             return Ok(());
         }
-        let fault = |text: &str| Err(StatusFault::usage(text.to_owned()));
         if self.seconds.is_none() && self.bytes.is_none() {
-            return fault("-W counts files, and nothing says when one is full: add -C SIZE or -G SECONDS");
+            bail_usage!("-W counts files, and nothing says when one is full: add -C SIZE or -G SECONDS");
         }
         let Some(path) = write else { return Ok(()) };
         if path == Path::new("-") {
-            return fault("-G, -C and -W make files, and -w - is standard output: name a file with -w");
+            bail_usage!("-G, -C and -W make files, and -w - is standard output: name a file with -w");
         }
         if self.seconds.is_some()
             && let Err(error) = named_by_time(path, unix_ns())
         {
-            return fault(&format!(
-                "-w {}: {error}: give a time as of strftime, such as %Y%m%d-%H%M%S",
-                path.display()
-            ));
+            bail_usage!("-w {}: {error}: give a time as of strftime, such as %Y%m%d-%H%M%S", path.display());
         }
         Ok(())
     }
@@ -93,36 +89,31 @@ fn named_by_time(path: &Path, time_ns: u64) -> Result<PathBuf> {
 /// Where packets go.
 pub enum PacketPlace {
     /// A run folder.
-    Folder(Arc<Folder>),
+    Folder(Arc<RunFolder>),
     /// A file, or files with a name that begins like this, and whose they are.
     Path(PathBuf, Option<FileOwner>),
 }
 
-/// What became of the packets.
+/// The packet files that a capture has written.
 #[derive(Clone, Debug, Default)]
 pub struct PacketSet {
     /// The files that are there.
     pub inputs: Vec<Input>,
-    /// How many there were; `None` where they do not rotate.
+    /// Counts of all files; `None` without rotation.
     pub rotation: Option<Rotation>,
 }
 
 type Writer = PcapngWriter<Box<dyn Write + Send>>;
 
-/// The packet files of a capture, of which one is being written.
+/// The packet files of a capture; one is being written.
 pub struct PacketFiles {
-    place: PacketPlace,
-    args: RotationArgs,
-    about: WriterOptions,
-    asked: (Selected, Option<Windows>),
-    /// What all files of the set note.
-    set: String,
+    maker: FileMaker,
     writer: Writer,
     /// The one that is being written.
     current: Input,
     /// When the period of `-G` began, Unix nanoseconds.
     period_ns: u64,
-    /// When it ends; never, where there is none.
+    /// End of the period; `u64::MAX` without `-G`.
     due_ns: u64,
     /// A file that is larger is full.
     most_bytes: u64,
@@ -133,9 +124,9 @@ pub struct PacketFiles {
     rotation: Rotation,
 }
 
-/// What comes of a frame.
+/// Result of writing a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum FrameFate {
     /// It is written.
     Written,
     /// There are as many files as were asked for, and it belongs to none.
@@ -151,17 +142,10 @@ impl PacketFiles {
         asked: (Selected, Option<Windows>),
     ) -> Result<Self> {
         let now_ns = unix_ns();
-        let set = format!("{now_ns}-{}", std::process::id());
-        let mut rotation = Rotation::default();
-        let made = Made { place: &place, args, about: &about, asked: &asked, set: &set };
-        let (current, writer) = made.create((now_ns, 0), 1)?;
-        rotation.files = 1;
+        let maker = FileMaker { place, args, about, asked, set: format!("{now_ns}-{}", std::process::id()) };
+        let (current, writer) = maker.create((now_ns, 0), 1)?;
         let mut this = Self {
-            place,
-            args,
-            about,
-            asked,
-            set,
+            maker,
             writer,
             current,
             period_ns: now_ns,
@@ -169,30 +153,31 @@ impl PacketFiles {
             most_bytes: args.bytes.unwrap_or(u64::MAX),
             in_period: 0,
             kept: VecDeque::new(),
-            rotation,
+            rotation: Rotation { files: 1, ..Rotation::default() },
         };
         this.begin_period(now_ns);
         Ok(this)
     }
 
-    /// Writes a frame, into the next file where the current one is full.
+    /// Writes a frame, into the next file if the current one is full.
     #[inline]
-    pub fn write(&mut self, frame: &Frame<'_>) -> Result<Taken, WriteError> {
+    pub fn write(&mut self, frame: &Frame<'_>) -> Result<FrameFate, WriteError> {
         if frame.time_ns >= self.due_ns || self.writer.bytes() > self.most_bytes {
             if self.is_enough(frame.time_ns) {
-                return Ok(Taken::Enough);
+                return Ok(FrameFate::Enough);
             }
             self.turn(frame.time_ns)?;
         }
         self.writer.write(frame)?;
         self.current.frames += 1;
         self.current.wire_bytes += u64::from(frame.wire_len());
-        Ok(Taken::Written)
+        Ok(FrameFate::Written)
     }
 
     /// Returns whether the periods of all files that were asked for are over at this time. Without frames there are fewer files.
     pub fn is_enough(&self, time_ns: u64) -> bool {
-        let (None, Some(most), Some(seconds)) = (self.args.bytes, self.args.files, self.args.seconds) else {
+        let (None, Some(most), Some(seconds)) = (self.maker.args.bytes, self.maker.args.files, self.maker.args.seconds)
+        else {
             return false;
         };
         let left = u64::from(most).saturating_sub(self.rotation.files);
@@ -208,13 +193,15 @@ impl PacketFiles {
     pub fn finish(mut self, kernel: Option<&KernelStats>) -> Result<PacketSet, WriteError> {
         self.writer.finish(kernel)?;
         self.kept.push_back(self.current);
-        let rotation = self.args.is_asked().then_some(self.rotation);
+        let rotation = self.maker.args.is_asked().then_some(self.rotation);
         Ok(PacketSet { inputs: self.kept.into(), rotation })
     }
 
     /// Periods follow one another without a drift, whenever frames come.
     fn begin_period(&mut self, time_ns: u64) {
-        let Some(length_ns) = self.args.seconds.map(|seconds| seconds.saturating_mul(1_000_000_000)) else { return };
+        let Some(length_ns) = self.maker.args.seconds.map(|seconds| seconds.saturating_mul(1_000_000_000)) else {
+            return;
+        };
         self.period_ns += time_ns.saturating_sub(self.period_ns) / length_ns * length_ns;
         self.due_ns = self.period_ns.saturating_add(length_ns);
     }
@@ -227,7 +214,7 @@ impl PacketFiles {
             self.in_period = 0;
             self.begin_period(time_ns);
         }
-        let next = self.made().path(self.period_ns, self.in_period, self.rotation.files + 1);
+        let next = self.maker.path(self.period_ns, self.in_period, self.rotation.files + 1);
         // The place of one that is to be written anew is free before that.
         if let Some(at) = self.kept.iter().position(|kept| kept.path == next)
             && let Some(old) = self.kept.remove(at)
@@ -235,29 +222,26 @@ impl PacketFiles {
             self.count_deleted(&old);
         }
         let is_alike = self.current.path == next;
-        let (current, writer) = self.made().create((self.period_ns, self.in_period), self.rotation.files + 1)?;
+        let (current, writer) = self.maker.create((self.period_ns, self.in_period), self.rotation.files + 1)?;
         self.rotation.files += 1;
         let (full, writer) =
             (std::mem::replace(&mut self.current, current), std::mem::replace(&mut self.writer, writer));
         if is_alike {
-            // What it has not handed over would land in its successor's file.
+            // Its buffered frames would land in its successor's file.
             writer.abandon();
             self.count_deleted(&full);
             return Ok(());
         }
         writer.finish(None)?;
         self.kept.push_back(full);
-        let most = self.args.files.filter(|_| self.args.is_ring()).map_or(usize::MAX, |files| files as usize);
+        let most =
+            self.maker.args.files.filter(|_| self.maker.args.is_ring()).map_or(usize::MAX, |files| files as usize);
         while self.kept.len() >= most {
             let Some(oldest) = self.kept.pop_front() else { break };
-            self.place.remove(&oldest.path);
+            self.maker.place.remove(&oldest.path);
             self.count_deleted(&oldest);
         }
         Ok(())
-    }
-
-    fn made(&self) -> Made<'_> {
-        Made { place: &self.place, args: self.args, about: &self.about, asked: &self.asked, set: &self.set }
     }
 
     fn count_deleted(&mut self, file: &Input) {
@@ -277,20 +261,21 @@ impl PacketPlace {
     }
 }
 
-/// What a file is made from.
-struct Made<'a> {
-    place: &'a PacketPlace,
+/// Creates packet files.
+struct FileMaker {
+    place: PacketPlace,
     args: RotationArgs,
-    about: &'a WriterOptions,
-    asked: &'a (Selected, Option<Windows>),
-    set: &'a str,
+    about: WriterOptions,
+    asked: (Selected, Option<Windows>),
+    /// Identifies the files of one capture.
+    set: String,
 }
 
-impl Made<'_> {
+impl FileMaker {
     /// Returns the path of a file as the record has it: of the period that began at `time_ns` and the files that this had
     /// before, and by its number in all.
     fn path(&self, time_ns: u64, in_period: u64, number: u64) -> String {
-        let path = match self.place {
+        let path = match &self.place {
             PacketPlace::Folder(_) if self.args.is_asked() => return runs::rotated_name(number),
             PacketPlace::Folder(_) => return PACKETS.to_owned(),
             PacketPlace::Path(path, _) => path,
@@ -310,12 +295,12 @@ impl Made<'_> {
 
     fn create(&self, (time_ns, in_period): (u64, u64), number: u64) -> Result<(Input, Writer), WriteError> {
         let path = self.path(time_ns, in_period, number);
-        let place = self.args.is_asked().then(|| SetPlace { set: self.set.to_owned(), part: number });
+        let place = self.args.is_asked().then(|| SetPlace { set: self.set.clone(), part: number });
         let about = WriterOptions {
             comment: runs::note(&self.asked.0, place.as_ref(), self.asked.1.as_ref()),
             ..self.about.clone()
         };
-        let (output, file): (String, Box<dyn Write + Send>) = match self.place {
+        let (output, file): (String, Box<dyn Write + Send>) = match &self.place {
             PacketPlace::Path(_, owner) => print::packets(Path::new(&path), 0o600, *owner)
                 .map_err(|source| WriteError::Create { output: path.clone(), source })?,
             PacketPlace::Folder(folder) => {
@@ -411,9 +396,12 @@ mod tests {
         let args = RotationArgs { seconds: Some(10), files: Some(2), ..RotationArgs::default() };
         let mut set = files(&dir.path().join("p-%s"), args);
         let begun = set.period_ns;
-        let taken: Vec<Taken> =
+        let taken: Vec<FrameFate> =
             [0, 9, 10, 19, 20].map(|at| set.write(&frame(begun + at * 1_000_000_000, &[0; 60])).unwrap()).to_vec();
-        assert_eq!(taken, [Taken::Written, Taken::Written, Taken::Written, Taken::Written, Taken::Enough]);
+        assert_eq!(
+            taken,
+            [FrameFate::Written, FrameFate::Written, FrameFate::Written, FrameFate::Written, FrameFate::Enough]
+        );
         let set = set.finish(None).unwrap();
         let seconds = begun / 1_000_000_000;
         assert_eq!(names(dir.path()), [format!("p-{seconds}"), format!("p-{}", seconds + 10)]);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that mean something to a capture.
-pub struct Signals {
+pub struct CaptureSignals {
     /// Somebody wants it to end.
     pub end: EndSignals,
     /// Somebody wants to know the figures so far.
@@ -18,14 +18,14 @@ pub struct Signals {
     pub child: Signal,
 }
 
-/// Signals by which somebody wants the capture to end.
+/// Signals that end a capture.
 pub struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
-    /// The terminal went away; `None` where we were told not to mind, as by nohup.
+    /// The terminal went away; `None` if the signal is ignored, as under nohup.
     hangup: Option<Signal>,
     /// How somebody asked first.
-    first: Option<Asked>,
+    first: Option<EndRequest>,
     /// How often somebody did.
     heard: u32,
 }
@@ -39,14 +39,14 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// How somebody asked for the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum EndRequest {
     /// By Ctrl-C, or by the signal that it sends.
     Interrupt,
     /// By another signal.
     Otherwise,
 }
 
-impl Signals {
+impl CaptureSignals {
     /// Listens from here on.
     pub fn new() -> std::io::Result<Self> {
         let minds_hangup = !ignores(SignalKind::hangup());
@@ -63,11 +63,11 @@ impl Signals {
 
 impl EndSignals {
     /// Waits for the next one.
-    pub async fn recv(&mut self) -> Asked {
+    pub async fn recv(&mut self) -> EndRequest {
         let asked = tokio::select! {
-            _ = self.interrupt.recv() => Asked::Interrupt,
-            _ = self.terminate.recv() => Asked::Otherwise,
-            _ = or_never(self.hangup.as_mut().map(Signal::recv)) => Asked::Otherwise,
+            _ = self.interrupt.recv() => EndRequest::Interrupt,
+            _ = self.terminate.recv() => EndRequest::Otherwise,
+            _ = or_never(self.hangup.as_mut().map(Signal::recv)) => EndRequest::Otherwise,
         };
         self.first.get_or_insert(asked);
         self.heard += 1;
@@ -75,7 +75,7 @@ impl EndSignals {
     }
 
     /// Returns how somebody asked for the end so far.
-    pub fn asked(&self) -> Option<Asked> {
+    pub fn asked(&self) -> Option<EndRequest> {
         self.first
     }
 
@@ -156,10 +156,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_second_signal_ends_what_takes_long_and_the_first_does_not() {
-        let mut signals = Signals::new().unwrap();
+        let mut signals = CaptureSignals::new().unwrap();
         assert_eq!(signals.end.unless_aborted(None, || 7).await.unwrap(), Some(7));
         kill_process(getpid(), Kill::INT).unwrap();
-        assert_eq!(signals.end.recv().await, Asked::Interrupt);
+        assert_eq!(signals.end.recv().await, EndRequest::Interrupt);
         assert_eq!(signals.end.unless_aborted(None, || 7).await.unwrap(), Some(7));
         let (stop, until) = channel::<()>();
         let work = move || {

@@ -1,7 +1,8 @@
 //! UNIX sockets in place of an interface: which, and what is written to them as frames.
 
-use super::args::CaptureArgs;
-use super::packets::LiveInput;
+use super::input::LiveInput;
+use super::live::LivePlan;
+use super::plan::CapturePlan;
 use crate::databases::Database;
 use crate::privileges::raised;
 use crate::warnings::Warnings;
@@ -34,16 +35,16 @@ const RETURN: Duration = Duration::from_secs(2);
 
 /// The sockets of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sockets {
-    /// What servers are bound to, absolute paths or abstract names.
+pub struct UnixSockets {
+    /// Absolute paths or abstract names.
     pub names: Vec<String>,
     /// Processes that listen there.
     pub pids: Vec<u32>,
-    /// They are captured beside an interface, not in place of one.
+    /// They are captured in addition to an interface.
     pub are_beside: bool,
 }
 
-impl Sockets {
+impl UnixSockets {
     /// Finds out which sockets are meant by these arguments: paths, abstract names, or those of known servers of what is
     /// selected, of these processes where any are named.
     pub fn find(asked: &[String], selection: &Selection, pids: &[u32]) -> Result<Self> {
@@ -142,7 +143,7 @@ fn is_same(bound: &str, asked: &str) -> bool {
     bound == asked || (canonical(asked).is_some() && canonical(bound) == canonical(asked))
 }
 
-/// Where nothing went through the sockets that were asked for: whether there is anybody at all.
+/// After a capture of nothing, warns of named sockets without a listener.
 pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
     let Ok(listening) = raised(unix_servers) else { return };
     let is_there = |name: &&String| listening.iter().any(|server| is_same(&server.socket, name));
@@ -156,21 +157,20 @@ pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
     }
 }
 
-/// Where packets were captured and no operation was in them: the UNIX sockets that they may have gone through.
-pub fn look_for_others(capture: &CaptureArgs, aggregate: &Aggregate, warnings: &mut Warnings) {
-    if capture.bpf_only || aggregate.class_totals(Class::Workload).0 > 0 {
+/// After a capture without operations, names UNIX sockets that may have carried them.
+pub fn look_for_others(plan: &CapturePlan, aggregate: &Aggregate, warnings: &mut Warnings) {
+    if plan.counters.bpf_only || aggregate.class_totals(Class::Workload).0 > 0 {
         return;
     }
-    let (Ok(listening), Ok(selection)) = (raised(unix_servers), capture.which.selection()) else { return };
-    let known = known(&listening, &selection, &capture.pid);
+    let Ok(listening) = raised(unix_servers) else { return };
+    let known = known(&listening, &plan.live.selection, &plan.server.pid);
     if known.is_empty() {
         return;
     }
-    let warning = format!("no operation was captured, and {}", hint(&known));
-    warnings.remark(warning);
+    warnings.remark(format!("no operation was captured, and {}", hint(&known)));
 }
 
-/// What is said of a capture of packets where a server also listens on UNIX sockets.
+/// Names servers that also listen on UNIX sockets.
 fn hint(servers: &[&UnixServer]) -> String {
     let of = |server: &&UnixServer| {
         format!(
@@ -188,7 +188,7 @@ fn hint(servers: &[&UnixServer]) -> String {
 pub struct StreamSource {
     streams: UnixStreams,
     names: Vec<String>,
-    /// The port that is noted of the server's: the usual one of the protocol, where there is one.
+    /// The server's port in frames: the usual one of the protocol, or 0.
     port: u16,
     /// Number of the interface that pieces are of.
     interface: u32,
@@ -196,7 +196,7 @@ pub struct StreamSource {
     /// Since when it is known that a stop was asked for.
     stopped: Option<Instant>,
     stopping: bool,
-    /// All was taken that there was before the stop.
+    /// Everything from before the stop was taken.
     drained: bool,
     ready: VecDeque<StreamBytes>,
     /// The current frame.
@@ -226,16 +226,10 @@ struct OpenStream {
 
 impl StreamSource {
     /// Begins to take what is written to the sockets, until it is stopped by this handle.
-    pub fn open(
-        sockets: &Sockets,
-        selection: &Selection,
-        snaplen: u32,
-        ring_bytes: u32,
-        stop: StopHandle,
-    ) -> Result<Self> {
-        let limit = (snaplen > 0).then_some(snaplen);
+    pub fn open(sockets: &UnixSockets, plan: &LivePlan, stop: StopHandle) -> Result<Self> {
+        let (ring_bytes, limit) = (plan.buffer, (plan.snaplen > 0).then_some(plan.snaplen));
         let streams = UnixStreams::start(&StreamOptions { sockets: sockets.names.clone(), ring_bytes, limit })?;
-        let mut protocols = selection.ports.iter().flat_map(|(_, protocols)| protocols);
+        let mut protocols = plan.selection.ports.iter().flat_map(|(_, protocols)| protocols);
         let first = protocols.next();
         let only = first.filter(|first| protocols.all(|protocol| protocol == *first));
         Ok(Self {
@@ -284,7 +278,7 @@ impl StreamSource {
         Ok(taken)
     }
 
-    /// Where nothing is under way, connections that were gone at the last look have ended.
+    /// Ends connections that were gone at the last look, as nothing is in flight.
     fn end_connections(&mut self) {
         let now_ns = self.streams.now_ns();
         for id in std::mem::take(&mut self.ended) {
@@ -365,7 +359,7 @@ impl FrameSource for StreamSource {
                 if self.drained {
                     return Ok(NextFrame::End);
                 }
-                // What waited for something that does not come was released with the last look.
+                // The last look released pieces that waited in vain.
                 self.drained = true;
                 continue;
             }
@@ -428,7 +422,6 @@ impl LiveInput for StreamSource {
         self.streams.stop();
     }
 
-    /// What was not copied, and why.
     fn losses(&self) -> Vec<String> {
         let of = |(absent, bytes): (&AbsentBytes, &u64)| match absent {
             AbsentBytes::Limit => None,

@@ -35,7 +35,7 @@ impl WarmUp {
         self.length
     }
 
-    /// Begins now, where there are no frames to wait for.
+    /// Begins now, without waiting for a frame.
     pub fn begin(&self) {
         self.begin_at(unix_ns());
     }

@@ -15,19 +15,14 @@ const INDENT: &str = "     ";
 /// Most UNIX sockets to name per database.
 const SOCKETS: usize = 3;
 
-/// Source of a database's packets, as the command line names it.
-enum Place {
+/// What a database is captured from, and how that is said on a command line.
+enum CapturePlace {
+    /// An interface of this network namespace.
     Here(String),
     /// An interface of a container.
-    Container {
-        name: String,
-        interface: String,
-    },
+    Container { name: String, interface: String },
     /// A network namespace outside any container.
-    Apart {
-        pid: u32,
-        interface: String,
-    },
+    Apart { pid: u32, interface: String },
     /// No packets are available.
     Nowhere,
 }
@@ -62,7 +57,7 @@ fn describe(out: &mut String, database: &Database, has_counters: bool) {
     }
     line(out, "TLS", &tls(database));
     line(out, "counters", if has_counters { "yes" } else { "no: see above" });
-    for command in commands(database, place.as_ref().unwrap_or(&Place::Nowhere)) {
+    for command in commands(database, place.as_ref().unwrap_or(&CapturePlace::Nowhere)) {
         let _ = writeln!(out, "{INDENT}{command}");
     }
 }
@@ -92,18 +87,18 @@ fn where_it_listens(database: &Database) -> String {
     tcp.chain(unix).chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the source of a database's packets, or the reason they are unavailable.
-fn place(database: &Database) -> Result<Place, String> {
+/// Returns where its packets are; why they cannot be had, where that is so.
+fn place(database: &Database) -> Result<CapturePlace, String> {
     if database.network_namespace.is_none() {
-        return Ok(Place::Nowhere);
+        return Ok(CapturePlace::Nowhere);
     }
     let namespace = NetworkNamespace::of_process(database.pid()).map_err(|error| error.to_string())?;
     let interfaces = list_interfaces(Some(&namespace)).map_err(|error| error.to_string())?;
     let interface = interface(database, &interfaces, namespace.is_own());
     Ok(match &database.container {
-        Some(container) => Place::Container { name: container.argument(), interface },
-        None if namespace.is_own() => Place::Here(interface),
-        None => Place::Apart { pid: database.pid(), interface },
+        Some(container) => CapturePlace::Container { name: container.argument(), interface },
+        None if namespace.is_own() => CapturePlace::Here(interface),
+        None => CapturePlace::Apart { pid: database.pid(), interface },
     })
 }
 
@@ -117,14 +112,14 @@ fn interface(database: &Database, interfaces: &[LiveInterface], is_own: bool) ->
         .map_or_else(|_| "any".to_owned(), |chosen| chosen.name)
 }
 
-fn packets(place: &Place) -> String {
+fn packets(place: &CapturePlace) -> String {
     match place {
-        Place::Here(interface) => format!("on {interface}"),
-        Place::Container { interface, .. } => {
+        CapturePlace::Here(interface) => format!("on {interface}"),
+        CapturePlace::Container { interface, .. } => {
             format!("on {interface} of the container's network namespace")
         }
-        Place::Apart { interface, .. } => format!("on {interface} of a network namespace of its own"),
-        Place::Nowhere => "none: what goes through a UNIX socket is taken from it".to_owned(),
+        CapturePlace::Apart { interface, .. } => format!("on {interface} of a network namespace of its own"),
+        CapturePlace::Nowhere => "none: what goes through a UNIX socket is taken from it".to_owned(),
     }
 }
 
@@ -144,8 +139,8 @@ fn tls(database: &Database) -> String {
     }
 }
 
-/// Returns the commands to type for packets and for the UNIX sockets.
-fn commands(database: &Database, place: &Place) -> Vec<String> {
+/// Returns what to type: for packets, and for the UNIX sockets.
+fn commands(database: &Database, place: &CapturePlace) -> Vec<String> {
     let sudo = if caller::is_root() { "" } else { "sudo " };
     let system = database.system.name;
     let ports: Vec<String> = database.ports().iter().map(|port| format!(" --port {port}")).collect();
@@ -153,14 +148,14 @@ fn commands(database: &Database, place: &Place) -> Vec<String> {
     let ports = if is_usual { String::new() } else { ports.concat() };
     let what = format!("--db {system}{ports}");
     let of_packets = match place {
-        Place::Here(interface) => Some(format!("{sudo}overhead capture -i {interface} {what}")),
-        Place::Container { name, .. } => {
+        CapturePlace::Here(interface) => Some(format!("{sudo}overhead capture -i {interface} {what}")),
+        CapturePlace::Container { name, .. } => {
             typed(name).map(|name| format!("{sudo}overhead capture --container {name} {what}"))
         }
-        Place::Apart { pid, interface } => {
+        CapturePlace::Apart { pid, interface } => {
             Some(format!("{sudo}nsenter -t {pid} -n overhead capture -i {interface} {what}"))
         }
-        Place::Nowhere => None,
+        CapturePlace::Nowhere => None,
     };
     let of_unix = database.unix.iter().find_map(|socket| typed(socket));
     let of_unix = of_unix.map(|socket| format!("{sudo}overhead capture --unix {socket} --db {system}"));

@@ -4,24 +4,19 @@ mod json;
 mod page;
 mod text;
 
-use crate::cli::{Color, Which};
-use crate::exit::StatusFault;
-use crate::inputs::{self, Findings};
-use crate::keys::{KeyFiles, KeyReader};
+use crate::cli::{Color, DecodeArgs};
+use crate::exit::bail_usage;
+use crate::inputs::{InputPlan, can_be_read_again};
+use crate::keys::KeyReader;
 use crate::print;
-use crate::runs::KeptRun;
 use crate::warnings::Warnings;
 use anyhow::{Error, Result, anyhow};
 use clap::{Args, ValueEnum};
-use overhead_dissect::explain::{
-    Explained, Finder, FoundOperation, FrameFinder, Kind, OperationRecorder, Reading, Wanted,
-};
-use overhead_dissect::{Dissector, Selection};
-use overhead_model::{Class, Frame, FrameFacts};
+use overhead_dissect::explain::{Explained, Finder, FoundOperation, FrameFinder, Kind, OperationRecorder, Wanted};
+use overhead_model::{Class, FrameFacts};
 use overhead_report::PageExample;
 use overhead_report::text::{counted, grouped};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 const NUMBERING: &str = "\
@@ -40,7 +35,7 @@ Examples:
 /// Arguments of `explain`.
 #[derive(Args, Debug)]
 #[command(after_help = NUMBERING)]
-pub struct Explain {
+pub struct ExplainArgs {
     /// A pcap or pcapng file, plain or compressed, or a run folder; it is read three times
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -55,14 +50,12 @@ pub struct Explain {
     statement: Option<String>,
     /// The first operation of this kind; with --name, of both
     #[arg(long, value_enum, value_name = "KIND")]
-    first: Option<First>,
+    first: Option<OperationFilter>,
     /// Of those that fit, not the first but this one
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     nth: u64,
     #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    keys: KeyFiles,
+    decode: DecodeArgs,
     /// Show every byte, also of long fields
     #[arg(long)]
     full: bool,
@@ -76,7 +69,7 @@ pub struct Explain {
 
 /// Kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum First {
+enum OperationFilter {
     /// Answered by an error
     Error,
     /// Not answered, though an answer was due
@@ -107,31 +100,20 @@ struct Explanation {
     frames: BTreeMap<u64, FrameFacts>,
 }
 
-impl Explain {
+impl ExplainArgs {
     /// Finds the operation, reads it and prints it.
-    pub fn run(mut self) -> Result<u8> {
-        let kept = KeptRun::open(&self.file)?;
-        let files = match &kept {
-            Some(kept) => {
-                self.which = kept.which(&self.which);
-                kept.packets.clone()
-            }
-            None => vec![self.file.clone()],
-        };
+    pub fn run(self) -> Result<u8> {
         let file = self.file.display();
-        if !inputs::can_be_read_again(&self.file) {
-            return Err(StatusFault::usage(format!(
-                "{file}: explain reads its file three times: save a pipe to a file first"
-            ))
-            .into());
+        if !can_be_read_again(&self.file) {
+            bail_usage!("{file}: explain reads its file three times: save a pipe to a file first");
         }
+        let input = InputPlan::open(vec![self.file.clone()], &self.decode)?;
         let mut warnings = Warnings::default();
-        let keys = KeyReader::read(&self.keys, &mut warnings)?;
-        let capture = RereadCapture { file: &files, selection: self.which.selection()?, keys: &keys };
+        let keys = input.read_keys(&mut warnings)?;
         let mut finder = Finder::new(self.wanted());
-        let findings = capture.read(&mut finder)?;
+        input.explore(&mut finder, &keys, &mut warnings)?;
         let Some(found) = finder.found() else { return Err(self.not_found(&finder)) };
-        let explanation = capture.explain(found, finder.count())?;
+        let explanation = explain(&input, &keys, found, finder.count())?;
         let text = match self.format {
             ExplanationForm::Json => json::render(&explanation)?,
             ExplanationForm::Table => {
@@ -139,7 +121,6 @@ impl Explain {
             }
         };
         print::verbatim(&text)?;
-        findings.report(&mut warnings);
         Ok(status(&explanation.explained, warnings))
     }
 
@@ -147,7 +128,7 @@ impl Explain {
         if let Some(number) = self.op {
             return Wanted::Number(number);
         }
-        let kind = self.first.map(First::kind);
+        let kind = self.first.map(OperationFilter::kind);
         let kind = if self.name.is_none() && self.statement.is_none() {
             kind.or(Some(Kind::Class(Class::Workload)))
         } else {
@@ -167,11 +148,11 @@ impl Explain {
         if let Some(number) = self.op {
             return anyhow!("{file}: no operation {number}: there are {}, numbered from 1", grouped(count));
         }
-        let kind = |first: First| format!(" of kind {}", first.name());
+        let kind = |first: OperationFilter| format!(" of kind {}", first.name());
         let what = match (&self.name, self.first) {
             (Some(name), first) => format!("operation named {name}{}", first.map_or_else(String::new, kind)),
             (None, None) if self.statement.is_some() => "operation".to_owned(),
-            (None, first) => format!("operation{}", kind(first.unwrap_or(First::Workload))),
+            (None, first) => format!("operation{}", kind(first.unwrap_or(OperationFilter::Workload))),
         };
         let stated = |statement: &String| format!(" with the statement `{statement}`");
         let what = what + &self.statement.as_ref().map_or_else(String::new, stated);
@@ -183,14 +164,25 @@ impl Explain {
     }
 }
 
-/// Returns the first operation of a name for a page, if there is one.
-pub fn example(files: &[PathBuf], which: &Which, keys: &KeyReader, name: &str) -> Result<Option<PageExample>> {
-    let capture = RereadCapture { file: files, selection: which.selection()?, keys };
+/// Returns the first operation of a name, for a page.
+pub fn example(input: &InputPlan, keys: &KeyReader, name: &str) -> Result<Option<PageExample>> {
     let kind = Some(Kind::Class(Class::Workload));
     let mut finder = Finder::new(Wanted::Fitting { name: Some(name.to_owned()), statement: None, kind, nth: 1 });
-    capture.read(&mut finder)?;
+    input.explore(&mut finder, keys, &mut Warnings::default())?;
     let Some(found) = finder.found() else { return Ok(None) };
-    Ok(Some(page::example(&capture.explain(found, finder.count())?)))
+    Ok(Some(page::example(&explain(input, keys, found, finder.count())?)))
+}
+
+/// Records the operation, then the headers of its frames.
+fn explain(input: &InputPlan, keys: &KeyReader, found: FoundOperation, count: u64) -> Result<Explanation> {
+    // The search for the operation has the warnings about the files.
+    let mut unsaid = Warnings::default();
+    let mut recorder = OperationRecorder::new(found.connection, found.op);
+    input.explore(&mut recorder, keys, &mut unsaid)?;
+    let explained = recorder.into_explained();
+    let mut frames = FrameFinder::new(explained.frames());
+    input.explore(&mut frames, keys, &mut unsaid)?;
+    Ok(Explanation { found, count, explained, frames: frames.into_frames() })
 }
 
 /// Reports missing parts, and returns the exit status.
@@ -217,7 +209,8 @@ fn names(finder: &Finder) -> String {
     named.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-impl First {
+impl OperationFilter {
+    /// As on the command line.
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -231,39 +224,5 @@ impl First {
             Self::Background => Kind::Class(Class::Background),
             Self::Unmatched => Kind::Class(Class::Unmatched),
         }
-    }
-}
-
-/// A capture that is read several times.
-struct RereadCapture<'a> {
-    file: &'a [PathBuf],
-    selection: Selection,
-    keys: &'a KeyReader,
-}
-
-impl RereadCapture<'_> {
-    /// Records the operation, then the headers of its frames.
-    fn explain(&self, found: FoundOperation, count: u64) -> Result<Explanation> {
-        let mut recorder = OperationRecorder::new(found.connection, found.op);
-        self.read(&mut recorder)?;
-        let explained = recorder.into_explained();
-        let mut frames = FrameFinder::new(explained.frames());
-        self.read(&mut frames)?;
-        Ok(Explanation { found, count, explained, frames: frames.into_frames() })
-    }
-
-    /// Dissects the file until `reading` is done, and reports if the file was cut off.
-    fn read(&self, reading: &mut dyn Reading) -> Result<Findings> {
-        let mut dissector = Dissector::new(self.selection.clone(), reading).with_keys(self.keys.log());
-        let findings = inputs::read(self.file, self.keys, |_: usize, frame: &Frame<'_>| {
-            self.keys.commit();
-            if dissector.tally_mut().is_done() {
-                return ControlFlow::Break(());
-            }
-            dissector.frame(frame);
-            ControlFlow::Continue(())
-        })?;
-        dissector.finish();
-        Ok(findings)
     }
 }

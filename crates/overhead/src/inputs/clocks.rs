@@ -9,7 +9,7 @@ use overhead_report::text::number::duration;
 const INTERFACES: usize = 64;
 
 #[derive(Debug, Default)]
-pub struct Clocks {
+pub struct FrameClocks {
     /// File, interface, and the time of its last frame.
     last: Vec<(usize, u32, u64)>,
     /// Index in `last` of the most recent frame's interface.
@@ -18,8 +18,8 @@ pub struct Clocks {
     by_ns: u64,
 }
 
-impl Clocks {
-    /// Takes the next frame of a file. Frames of one interface may be slightly out of order without counting as a step.
+impl FrameClocks {
+    /// Takes in the next frame of a file. Frames of one interface are out of order by less than a step.
     #[inline]
     pub fn frame(&mut self, file: usize, frame: &Frame<'_>) {
         if self.last.get(self.current).is_none_or(|last| (last.0, last.1) != (file, frame.interface)) {
@@ -70,7 +70,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn clocks(frames: &[(usize, u32, u64)]) -> Option<String> {
-        let mut clocks = Clocks::default();
+        let mut clocks = FrameClocks::default();
         for &(file, interface, time_ns) in frames {
             let (link, original_len) = (LinkType::ETHERNET, 1);
             clocks.frame(file, &Frame { time_ns, link, original_len, interface, bytes: &[0] });

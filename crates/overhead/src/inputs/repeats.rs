@@ -12,9 +12,9 @@ const FRAMES: usize = 1 << 19;
 
 /// Remembers frames while inputs overlap in time.
 #[derive(Debug, Default)]
-pub struct Repeats {
-    seen: HashMap<u64, Sighting>,
-    /// Digests of frames in order of first sighting.
+pub struct RepeatFinder {
+    seen: HashMap<u64, FrameSighting>,
+    /// Frames in order of their first sighting.
     order: VecDeque<u64>,
     latest_ns: u64,
     /// Repeats, by the file that repeats a frame and the file that had it first.
@@ -23,15 +23,16 @@ pub struct Repeats {
 
 /// The file that has a frame, and how often.
 #[derive(Debug)]
-struct Sighting {
+struct FrameSighting {
     file: usize,
     times: u64,
     /// Other files with this frame, and how often each has repeated it.
     repeated: Vec<(usize, u64)>,
 }
 
-impl Repeats {
-    /// Returns whether another file had this frame before. `is_near` means that another, unread file may contain it.
+impl RepeatFinder {
+    /// Returns whether another file has brought this frame before. `is_near` says whether another file that is yet to be
+    /// read may hold it.
     #[inline]
     pub fn has(&mut self, file: usize, frame: &Frame<'_>, is_near: bool) -> bool {
         if !is_near && (self.seen.is_empty() || frame.time_ns > self.latest_ns) {
@@ -62,7 +63,7 @@ impl Repeats {
             self.seen.remove(&oldest);
         }
         self.order.push_back(digest);
-        self.seen.insert(digest, Sighting { file, times: 1, repeated: Vec::new() });
+        self.seen.insert(digest, FrameSighting { file, times: 1, repeated: Vec::new() });
     }
 
     /// Returns pairs of files (the one that repeats frames, and the one that had them first) with the number of frames.
@@ -71,8 +72,8 @@ impl Repeats {
     }
 }
 
-impl Sighting {
-    /// Counts a repeat by this file and returns true, unless the file has repeated the frame often enough already.
+impl FrameSighting {
+    /// Counts a repeat by this file, unless it has repeated the frame as often already.
     fn is_repeated_by(&mut self, file: usize) -> bool {
         if file == self.file {
             return false;
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_one_file_has_twice_is_no_repeat_until_another_has_it() {
-        let mut repeats = Repeats::default();
+        let mut repeats = RepeatFinder::default();
         let found: Vec<bool> =
             [0, 0, 1, 1, 1, 2].iter().map(|file| repeats.has(*file, &frame(7, b"same"), true)).collect();
         assert_eq!(found, [false, false, true, true, false, true]);
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn time_length_and_bytes_tell_frames_apart() {
-        let mut repeats = Repeats::default();
+        let mut repeats = RepeatFinder::default();
         assert!(!repeats.has(0, &frame(7, b"same"), true));
         assert!(!repeats.has(1, &frame(8, b"same"), true));
         assert!(!repeats.has(1, &frame(7, b"others"), true));

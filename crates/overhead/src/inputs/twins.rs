@@ -18,15 +18,16 @@ const SAME: u64 = 3;
 const PART: u64 = 10;
 
 #[derive(Debug, Default)]
-pub struct Twins {
-    /// The files that contain a segment, one bit each, by the segment's digest.
+pub struct TwinFinder {
+    /// The files that have a segment, a bit each, by its digest.
     files: HashMap<u64, u64>,
     /// Digests with any of these bits set are skipped.
     mask: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct TwinFiles {
+    /// Which files.
     pub files: [usize; 2],
     /// Compared segments with payload that both files contain.
     pub same: u64,
@@ -34,7 +35,8 @@ pub struct Pair {
     pub of: u64,
 }
 
-impl Twins {
+impl TwinFinder {
+    /// Takes in a frame.
     pub fn frame(&mut self, file: usize, frame: &Frame<'_>) {
         let Packet::Tcp(segment) = parse(frame) else { return };
         if segment.payload_len == 0 || file >= FILES {
@@ -52,8 +54,8 @@ impl Twins {
         }
     }
 
-    /// Returns pairs of files with the same segments, each pair once.
-    pub fn pairs(&self) -> Vec<Pair> {
+    /// Returns the files that hold the same segments, each pair once.
+    pub fn pairs(&self) -> Vec<TwinFiles> {
         let mut counts: HashMap<u64, u64> = HashMap::new();
         self.files.values().for_each(|files| *counts.entry(*files).or_default() += 1);
         let having = |bits: u64| counts.iter().filter(|(files, _)| *files & bits == bits).map(|(_, n)| n).sum::<u64>();
@@ -63,7 +65,7 @@ impl Twins {
             for (b, &of_b) in alone.iter().enumerate().skip(a + 1).filter(|(_, n)| **n > 0) {
                 let (same, of) = (having(1 << a | 1 << b), of_a.min(of_b));
                 if same >= SAME.min(of) && same * PART >= of {
-                    pairs.push(Pair { files: [a, b], same, of });
+                    pairs.push(TwinFiles { files: [a, b], same, of });
                 }
             }
         }

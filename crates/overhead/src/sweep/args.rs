@@ -1,11 +1,13 @@
 //! Arguments of `sweep`.
 
 use super::parameter::{self, parameter};
-use crate::capture::CaptureArgs;
-use crate::exit::StatusFault;
+use crate::capture::{CaptureArgs, CapturePlan};
+use crate::exit::bail_usage;
 use anyhow::Result;
 use clap::Args;
 use overhead_model::sweep::SweepParameter;
+use std::path::PathBuf;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Each round runs every combination once, in another order; a round to warm up comes before and is
@@ -39,65 +41,73 @@ impl SweepArgs {
         Self { vary: Vec::new(), warmup_runs: 0, capture }
     }
 
-    /// Returns how many runs there are to be of each combination.
-    pub fn runs(&self) -> u32 {
-        self.capture.runs.unwrap_or(RUNS)
-    }
-
     /// Checks what was asked for, before anything is made.
-    pub fn check(&self) -> Result<()> {
-        let usage = |message: &str| Err(StatusFault::usage(message.to_owned()).into());
-        let capture = &self.capture;
-        if capture.command.is_empty() {
-            return usage("sweep runs a command: give it after --, with the parameters in braces ({P})");
+    pub fn plan(self) -> Result<SweepPlan> {
+        let args = &self.capture;
+        if args.command.is_empty() {
+            bail_usage!("sweep runs a command: give it after --, with the parameters in braces ({{P}})");
         }
-        if capture.list_interfaces || capture.write.is_some() {
-            return usage("-D and -w are for a single capture: of several runs, each has a run folder");
+        if args.list_interfaces || args.write.is_some() {
+            bail_usage!("-D and -w are for a single capture: of several runs, each has a run folder");
         }
-        if !capture.output.columns.is_empty() || capture.output.rows.view().is_some() {
-            return usage(
+        if !args.output.columns.is_empty() || args.output.rows.view().is_some() {
+            bail_usage!(
                 "columns, order and price of rows are for the table of one run: see those of one of several with \
-                 `overhead analyze`; csv and json have every figure of all",
+                 `overhead analyze`; csv and json have every figure of all"
             );
         }
         if !self.vary.is_empty() {
-            parameter::check(&self.vary, &capture.command)?;
+            parameter::check(&self.vary, &args.command)?;
         }
-        capture.output.check()?;
-        capture.check()
+        let runs = args.runs.unwrap_or(RUNS);
+        let capture = args.clone().plan()?;
+        let settings = settings(args, &capture);
+        Ok(SweepPlan { vary: self.vary, warmup_runs: self.warmup_runs, runs, settings, capture })
     }
+}
 
-    /// Returns the options that decide what is measured, as on a command line.
-    pub fn settings(&self) -> Vec<String> {
-        let capture = &self.capture;
-        let path = |path: &std::path::PathBuf| path.display().to_string();
-        let time = |time: std::time::Duration| format!("{}s", time.as_secs_f64());
-        let valued = [
-            ("--iface", Some(capture.interface().to_owned())),
-            ("--container", capture.container.clone()),
-            ("--filter", capture.filter.clone()),
-            ("--cgroup", capture.cgroup.as_ref().map(path)),
-            ("--comm", capture.comm.clone()),
-            ("--user", capture.user.clone()),
-            ("--count", capture.count.map(|count| count.to_string())),
-            ("--duration", capture.duration.map(time)),
-            ("--warmup", capture.warmup.map(time)),
-            ("--ops", capture.ops.map(|count| count.to_string())),
-            ("--snaplen", (capture.snaplen > 0).then(|| capture.snaplen.to_string())),
-        ];
-        let flags = [
-            ("--as-root", capture.as_root),
-            ("--no-bpf", capture.no_bpf),
-            ("--bpf-only", capture.bpf_only),
-            ("--softirq", capture.softirq),
-            ("--fields", capture.fields),
-            ("--no-statements", capture.no_statements),
-        ];
-        let selected = capture.which.selected();
-        let valued = valued.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
-        let db = selected.db.iter().map(|db| format!("--db={db}"));
-        let ports = selected.ports.iter().map(|port| format!("--port={port}"));
-        let flags = flags.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_owned());
-        valued.chain(db).chain(ports).chain(flags).collect()
-    }
+/// The plan of a sweep.
+#[derive(Debug)]
+pub struct SweepPlan {
+    pub vary: Vec<SweepParameter>,
+    /// Uncounted runs of each combination at the start.
+    pub warmup_runs: u32,
+    /// Runs of each combination.
+    pub runs: u32,
+    /// The options that decide what is measured, as on a command line.
+    pub settings: Vec<String>,
+    pub capture: CapturePlan,
+}
+
+fn settings(args: &CaptureArgs, plan: &CapturePlan) -> Vec<String> {
+    let (limits, counters) = (&args.limits, &args.counters);
+    let path = |path: &PathBuf| path.display().to_string();
+    let time = |time: Duration| format!("{}s", time.as_secs_f64());
+    let valued = [
+        ("--iface", Some(plan.live.interface.clone())),
+        ("--container", args.container.clone()),
+        ("--filter", args.filter.clone()),
+        ("--cgroup", args.server.cgroup.as_ref().map(path)),
+        ("--comm", args.server.comm.clone()),
+        ("--user", args.user.clone()),
+        ("--count", limits.count.map(|count| count.to_string())),
+        ("--duration", limits.duration.map(time)),
+        ("--warmup", limits.warmup.map(time)),
+        ("--ops", limits.ops.map(|count| count.to_string())),
+        ("--snaplen", (args.snaplen > 0).then(|| args.snaplen.to_string())),
+    ];
+    let flags = [
+        ("--as-root", args.as_root),
+        ("--no-bpf", counters.no_bpf),
+        ("--bpf-only", counters.bpf_only),
+        ("--softirq", counters.softirq),
+        ("--fields", args.fields),
+        ("--no-statements", args.dissect.no_statements),
+    ];
+    let selected = plan.which.selected();
+    let valued = valued.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+    let db = selected.db.iter().map(|db| format!("--db={db}"));
+    let ports = selected.ports.iter().map(|port| format!("--port={port}"));
+    let flags = flags.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_owned());
+    valued.chain(db).chain(ports).chain(flags).collect()
 }

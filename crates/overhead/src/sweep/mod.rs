@@ -6,9 +6,9 @@ mod place;
 mod plan;
 mod progress;
 
-pub use args::SweepArgs;
+pub use args::{SweepArgs, SweepPlan};
 
-use crate::capture::{Signals, runtime};
+use crate::capture::{CaptureSignals, runtime};
 use crate::cli::Format;
 use crate::exit::StatusFault;
 use crate::print;
@@ -17,27 +17,28 @@ use anyhow::{Error, Result, bail};
 use overhead_model::{Sweep, exit, say};
 use overhead_report::sweep;
 use overhead_report::text::counted;
-use place::Place;
+use place::SweepFolder;
 use plan::order;
-use progress::Progress;
+use progress::SweepProgress;
 
-enum Stop {
+/// Why a sweep ends before its last run.
+enum SweepStop {
+    /// Somebody asked.
     Asked,
     Fault(Error),
 }
 
 impl SweepArgs {
-    /// Makes the missing runs, writes the record after each, then prints and draws the results.
-    pub fn run(mut self) -> Result<u8> {
-        self.check()?;
-        self.capture = self.capture.settled()?;
+    /// Makes the runs that are not there yet, writes the record after each of them, and prints and draws what they come to.
+    pub fn run(self) -> Result<u8> {
+        let plan = self.plan()?;
         runtime()?.block_on(async {
-            let mut signals = Signals::new()?;
-            let place = Place::open(&self)?;
-            let mut progress = Progress::of(&self, &place);
-            self.announce(&place, &progress);
-            let stop = self.rounds(&mut progress, &place, &mut signals).await;
-            if let Err(Stop::Fault(error)) = &stop
+            let mut signals = CaptureSignals::new()?;
+            let place = SweepFolder::open(&plan)?;
+            let mut progress = SweepProgress::of(&plan, &place);
+            plan.announce(&place, &progress);
+            let stop = plan.rounds(&mut progress, &place, &mut signals).await;
+            if let Err(SweepStop::Fault(error)) = &stop
                 && error.downcast_ref().is_some_and(|fault: &StatusFault| fault.status == exit::ABORTED)
             {
                 say!(
@@ -47,37 +48,41 @@ impl SweepArgs {
                 );
                 return Ok(exit::ABORTED);
             }
-            self.conclude(&progress, &place, stop.err())
+            plan.conclude(&progress, &place, stop.err())
         })
     }
+}
 
-    fn announce(&self, place: &Place, progress: &Progress) {
-        if self.capture.output.quiet {
-            return;
-        }
+impl SweepPlan {
+    fn announce(&self, place: &SweepFolder, progress: &SweepProgress) {
         let (made, all) = progress.counts();
         let there = if made > 0 { format!(", of which {made} are there already") } else { String::new() };
-        let runs = counted(u64::from(self.runs()), "run");
+        let runs = counted(u64::from(self.runs), "run");
         let what = match self.vary.as_slice() {
             [] => runs,
             _ => format!("{}, {runs} each", counted(progress.points.len() as u64, "combination")),
         };
-        say!(
-            "overhead: {what}{there}: {} to make, each into a folder of its own in {}; Ctrl-C ends, and the same command goes on",
+        self.capture.say(&format!(
+            "{what}{there}: {} to make, each into a folder of its own in {}; Ctrl-C ends, and the same command goes on",
             all - made,
             place.path().display()
-        );
+        ));
     }
 
-    /// Runs the warm-up, then the missing runs of each round.
-    async fn rounds(&self, progress: &mut Progress, place: &Place, signals: &mut Signals) -> Result<(), Stop> {
+    /// Warms up, and makes what is missing of each round.
+    async fn rounds(
+        &self,
+        progress: &mut SweepProgress,
+        place: &SweepFolder,
+        signals: &mut CaptureSignals,
+    ) -> Result<(), SweepStop> {
         if progress.is_whole() {
             return Ok(());
         }
         for _ in 0..self.warmup_runs {
             self.warm_up(progress, signals).await?;
         }
-        for round in 0..self.runs() as usize {
+        for round in 0..self.runs as usize {
             for point in order(progress.points.len(), round) {
                 if progress.is_made(point, round) {
                     continue;
@@ -85,17 +90,15 @@ impl SweepArgs {
                 let Some(repetition) = progress.planned(point, round) else { continue };
                 let end = self.one(&repetition, signals).await?;
                 let line = progress.take(point, round, end);
-                if !self.capture.output.quiet {
-                    say!("overhead: {line}");
-                }
-                place.keep(&progress.record(self, None)).map_err(Stop::Fault)?;
+                self.capture.say(&line);
+                place.keep(&progress.record(self, None)).map_err(SweepStop::Fault)?;
             }
         }
         Ok(())
     }
 
-    /// Runs each combination once. Gives up if the command fails for all of them.
-    async fn warm_up(&self, progress: &Progress, signals: &mut Signals) -> Result<(), Stop> {
+    /// Runs each combination once. A command that fails for all of them is not tried further.
+    async fn warm_up(&self, progress: &SweepProgress, signals: &mut CaptureSignals) -> Result<(), SweepStop> {
         let mut failures = Vec::new();
         for point in &progress.points {
             if let RunEnd::Failed(reason) = self.one(&point.warm_up, signals).await? {
@@ -103,31 +106,32 @@ impl SweepArgs {
             }
         }
         if failures.len() == progress.points.len() {
-            return Err(Stop::Fault(anyhow::anyhow!("{}", failures.swap_remove(0))));
+            return Err(SweepStop::Fault(anyhow::anyhow!("{}", failures.swap_remove(0))));
         }
         print::warn(&failures);
         Ok(())
     }
 
-    async fn one(&self, repetition: &Repetition, signals: &mut Signals) -> Result<RunEnd, Stop> {
+    async fn one(&self, repetition: &Repetition, signals: &mut CaptureSignals) -> Result<RunEnd, SweepStop> {
         if signals.end.was_heard().await {
-            return Err(Stop::Asked);
+            return Err(SweepStop::Asked);
         }
         match repetition.make(&self.capture, signals).await {
-            Ok(RunEnd::Interrupted) => Err(Stop::Asked),
+            Ok(RunEnd::Interrupted) => Err(SweepStop::Asked),
             Ok(end) => Ok(end),
-            Err(error) => Err(Stop::Fault(error)),
+            Err(error) => Err(SweepStop::Fault(error)),
         }
     }
 
-    fn conclude(&self, progress: &Progress, place: &Place, stop: Option<Stop>) -> Result<u8> {
+    /// Prints and draws what there is.
+    fn conclude(&self, progress: &SweepProgress, place: &SweepFolder, stop: Option<SweepStop>) -> Result<u8> {
         let (made, all) = progress.counts();
         let (partial, fault) = match stop {
             None => (None, None),
-            Some(Stop::Asked) => {
+            Some(SweepStop::Asked) => {
                 (Some(format!("ended after {made} of {all} runs: the same command goes on from there")), None)
             }
-            Some(Stop::Fault(error)) => {
+            Some(SweepStop::Fault(error)) => {
                 let said = exit::sentence(&*error);
                 (Some(format!("ended after {made} of {all} runs: {said}")), Some(error))
             }
@@ -143,8 +147,8 @@ impl SweepArgs {
         place.keep(&record)?;
         let files = place.report(&record)?;
         self.print(&record)?;
-        for path in files.iter().filter(|_| !self.capture.output.quiet) {
-            say!("{}", path.display());
+        for path in &files {
+            print::path(path, &self.capture.output);
         }
         Ok(if fault.is_some() || progress.counted() == 0 { exit::FAILED } else { progress.status(&record) })
     }

@@ -47,7 +47,7 @@ pub fn combinations(parameters: &[SweepParameter]) -> Vec<Vec<String>> {
 pub fn check(parameters: &[SweepParameter], command: &[String]) -> Result<(), StatusFault> {
     let fault = |message: String| Err(StatusFault::usage(message));
     let names: Vec<&str> = parameters.iter().map(|parameter| &*parameter.name).collect();
-    let used: Vec<&str> = command.iter().flat_map(|word| pieces(word)).filter_map(Piece::placeholder).collect();
+    let used: Vec<&str> = command.iter().flat_map(|word| pieces(word)).filter_map(CommandPiece::placeholder).collect();
     for (at, name) in names.iter().enumerate() {
         if names[..at].contains(name) {
             return fault(format!("--vary {name} is there twice: name all its values at once, separated by commas"));
@@ -73,17 +73,17 @@ pub fn filled(command: &[String], parameters: &[SweepParameter], values: &[Strin
     let value = |name: &str| {
         parameters.iter().zip(values).find(|(known, _)| known.name == name).map_or("", |(_, value)| value.as_str())
     };
-    let piece = |piece: Piece<'_>| match piece {
-        Piece::Text(text) => text.to_owned(),
-        Piece::Braced(name) => format!("{{{name}}}"),
-        Piece::Placeholder(name) => value(name).to_owned(),
+    let piece = |piece: CommandPiece<'_>| match piece {
+        CommandPiece::Text(text) => text.to_owned(),
+        CommandPiece::Braced(name) => format!("{{{name}}}"),
+        CommandPiece::Placeholder(name) => value(name).to_owned(),
     };
     command.iter().map(|word| pieces(word).into_iter().map(piece).collect()).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece<'a> {
-    /// Literal text, including braces around anything but a name.
+enum CommandPiece<'a> {
+    /// As it is, such as braces around what is no name.
     Text(&'a str),
     /// `{{name}}`, which the command receives as `{name}`.
     Braced(&'a str),
@@ -91,7 +91,7 @@ enum Piece<'a> {
     Placeholder(&'a str),
 }
 
-impl<'a> Piece<'a> {
+impl<'a> CommandPiece<'a> {
     fn placeholder(self) -> Option<&'a str> {
         match self {
             Self::Placeholder(name) => Some(name),
@@ -100,7 +100,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-fn pieces(word: &str) -> Vec<Piece<'_>> {
+fn pieces(word: &str) -> Vec<CommandPiece<'_>> {
     let mut pieces = Vec::new();
     let (mut rest, mut from) = (word, 0);
     while let Some(at) = rest.get(from..).and_then(|tail| tail.find('{')).map(|at| at + from) {
@@ -109,21 +109,21 @@ fn pieces(word: &str) -> Vec<Piece<'_>> {
             from = at + 1;
             continue;
         };
-        pieces.extend([Piece::Text(before), piece]);
+        pieces.extend([CommandPiece::Text(before), piece]);
         (rest, from) = (after, 0);
     }
-    pieces.push(Piece::Text(rest));
+    pieces.push(CommandPiece::Text(rest));
     pieces
 }
 
-/// Returns the placeholder at the start, and the text after it.
-fn placeholder(text: &str) -> Option<(Piece<'_>, &str)> {
+/// Returns the placeholder at the beginning, and what follows it.
+fn placeholder(text: &str) -> Option<(CommandPiece<'_>, &str)> {
     let escaped = text.strip_prefix("{{").and_then(|rest| rest.split_once("}}"));
     if let Some((name, after)) = escaped.filter(|(name, _)| is_name(name)) {
-        return Some((Piece::Braced(name), after));
+        return Some((CommandPiece::Braced(name), after));
     }
     let (name, after) = text.strip_prefix('{')?.split_once('}')?;
-    is_name(name).then_some((Piece::Placeholder(name), after))
+    is_name(name).then_some((CommandPiece::Placeholder(name), after))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The folder of a sweep, with its record, its report and the folders of its runs.
 
-use super::SweepArgs;
+use super::SweepPlan;
 use crate::capture::folder_by_time;
 use crate::redact;
 use crate::runs::RECORD;
@@ -13,19 +13,18 @@ use std::path::{Path, PathBuf};
 
 /// An open folder that belongs only to this sweep.
 #[derive(Debug)]
-pub struct Place {
+pub struct SweepFolder {
     folder: OutputFolder,
 }
 
-impl Place {
-    /// Opens or makes the folder. Fails if it holds files from elsewhere, unless the user forces overwriting.
-    pub fn open(args: &SweepArgs) -> Result<Self> {
-        let capture = &args.capture;
+impl SweepFolder {
+    /// Opens the folder, or makes it. What is there of another sweep, or of somebody's, is left as it is.
+    pub fn open(plan: &SweepPlan) -> Result<Self> {
+        let capture = &plan.capture;
         let Some(path) = capture.folder.as_deref() else {
-            let db = capture.which.db.first().map_or("auto", String::as_str);
-            return Self::locked(folder_by_time(&format!("{db}-sweep"), capture.owner())?);
+            return Self::locked(folder_by_time(&format!("{}-sweep", capture.db_name()), capture.owner)?);
         };
-        let folder = OutputFolder::open_or_make(path, 0o700, capture.owner())
+        let folder = OutputFolder::open_or_make(path, 0o700, capture.owner)
             .with_context(|| format!("the folder {} cannot be written: choose another with -o", path.display()))?;
         let place = Self::locked(folder)?;
         if place.folder.holds(RECORD) {
@@ -35,7 +34,7 @@ impl Place {
             return Ok(place);
         }
         if place.folder.holds(SWEEP_RECORD) {
-            same_sweep(args, &load_sweep(path)?, path)?;
+            same_sweep(plan, &load_sweep(path)?, path)?;
         } else if let Some(name) = replaced_by_sweep(&place.folder) {
             bail!(
                 "{} holds a file {name} already: choose another folder with -o, or overwrite it with --force",
@@ -82,16 +81,16 @@ impl Place {
     }
 }
 
-/// Checks that an earlier sweep in the folder matches this one. Its values and number of runs may differ.
-fn same_sweep(args: &SweepArgs, begun: &Sweep, path: &Path) -> Result<()> {
+/// Checks that a sweep that was begun is this one. Values and runs may be more, or fewer.
+fn same_sweep(plan: &SweepPlan, begun: &Sweep, path: &Path) -> Result<()> {
     let names = |parameters: &[overhead_model::sweep::SweepParameter]| {
         parameters.iter().map(|parameter| parameter.name.clone()).collect::<Vec<_>>()
     };
-    let command = redact::command_line(args.capture.command.iter().cloned());
+    let command = redact::command_line(plan.capture.command.iter().cloned());
     let differs = [
         ("command", begun.command == command, begun.command.join(" ")),
-        ("options", begun.settings == args.settings(), begun.settings.join(" ")),
-        ("parameters", names(&begun.parameters) == names(&args.vary), names(&begun.parameters).join(", ")),
+        ("options", begun.settings == plan.settings, begun.settings.join(" ")),
+        ("parameters", names(&begun.parameters) == names(&plan.vary), names(&begun.parameters).join(", ")),
     ];
     if let Some((what, _, before)) = differs.into_iter().find(|(_, is_same, _)| !is_same) {
         bail!(

@@ -1,7 +1,7 @@
 //! The progress of a sweep, and its record.
 
-use super::SweepArgs;
-use super::place::Place;
+use super::SweepPlan;
+use super::place::SweepFolder;
 use super::plan::{self, PlannedPoint};
 use crate::redact;
 use crate::repeat::{Repetition, RunEnd};
@@ -14,18 +14,19 @@ use overhead_report::text::{counted, grouped};
 
 /// The runs of a sweep, finished and missing.
 #[derive(Debug)]
-pub struct Progress {
+pub struct SweepProgress {
+    /// What is planned.
     pub points: Vec<PlannedPoint>,
     /// Finished runs by point and round.
     made: Vec<Vec<Option<PointRun>>>,
 }
 
-impl Progress {
-    /// Returns the plan, including runs made earlier.
-    pub fn of(args: &SweepArgs, place: &Place) -> Self {
-        let points = plan::points(place.path(), &args.vary, &args.capture.command, args.runs());
+impl SweepProgress {
+    /// Returns the plan, with the runs that were made before.
+    pub fn of(sweep: &SweepPlan, place: &SweepFolder) -> Self {
+        let points = plan::points(place.path(), &sweep.vary, &sweep.capture.command, sweep.runs);
         let before = |repetition: &Repetition, point: &PlannedPoint| {
-            let run = if args.capture.force { None } else { repetition.made_before() };
+            let run = if sweep.capture.force { None } else { repetition.made_before() };
             run.map(|run| made(repetition, point, Ok(run)))
         };
         let made = points.iter().map(|point| point.runs.iter().map(|run| before(run, point)).collect()).collect();
@@ -82,7 +83,8 @@ impl Progress {
         self.made.iter().flatten().flatten().filter_map(|run| run.record.as_ref().ok())
     }
 
-    pub fn record(&self, args: &SweepArgs, partial: Option<String>) -> Sweep {
+    /// Returns the record of what there is.
+    pub fn record(&self, sweep: &SweepPlan, partial: Option<String>) -> Sweep {
         let (made, all) = self.counts();
         let missing = || format!("{made} of {all} runs were made so far");
         let points = self.points.iter().zip(&self.made).map(|(planned, runs)| {
@@ -93,13 +95,13 @@ impl Progress {
         Sweep {
             schema_version: SWEEP_VERSION,
             tool: Tool { name: "overhead".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-            command: redact::command_line(args.capture.command.iter().cloned()),
-            settings: args.settings(),
-            selection: args.capture.which.selected(),
+            command: redact::command_line(sweep.capture.command.iter().cloned()),
+            settings: sweep.settings.clone(),
+            selection: sweep.capture.which.selected(),
             environment: environment
                 .map(|environment| overhead_model::record::Environment { workload: None, ..environment }),
-            parameters: args.vary.clone(),
-            runs: args.runs(),
+            parameters: sweep.vary.clone(),
+            runs: sweep.runs,
             points: points.collect(),
             partial: partial.or_else(|| (made < all).then(missing)),
         }

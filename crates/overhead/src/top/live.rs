@@ -1,22 +1,17 @@
 use super::feed::{Feed, Look};
-use crate::capture::{Capturing, ContainerPlace, Dissection, Limits, byte_size, port_list, runtime};
-use crate::cli::Which;
-use crate::keys::{KeyFiles, KeyReader};
-use crate::privileges::raised;
+use crate::capture::{CaptureLimits, CaptureThreads, LivePlan, byte_size, runtime};
+use crate::cli::DecodeArgs;
+use crate::keys::KeyReader;
+use crate::sample::DissectArgs;
 use crate::warnings::Warnings;
 use anyhow::Result;
 use clap::Args;
-use overhead_capture::KernelFilter;
-use overhead_capture::live::{LiveOptions, LiveSource};
-use overhead_dissect::Dissector;
 use overhead_model::record::By;
 use overhead_report::Aggregate;
 use overhead_report::text::counted;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-
-const LOOPBACK: &str = "lo";
 
 /// What is captured, as for `capture`.
 #[derive(Args, Debug)]
@@ -37,7 +32,7 @@ pub struct LiveArgs {
 
 /// A capture that stores no frames.
 pub struct LiveFeed {
-    capturing: Capturing,
+    capturing: CaptureThreads,
     runtime: Runtime,
     begun: Instant,
     title: String,
@@ -47,26 +42,17 @@ pub struct LiveFeed {
 }
 
 impl LiveFeed {
-    pub fn open(args: &LiveArgs, which: &Which, keys: &KeyFiles) -> Result<Self> {
-        let (mut which, mut interface) = (which.clone(), args.iface.clone());
-        let found = args.container.as_ref().map(|name| ContainerPlace::of(name, &mut which, Some(&mut interface)));
-        let (place, elsewhere) = found.transpose()?.unzip();
-        let interface = interface.unwrap_or_else(|| LOOPBACK.to_owned());
-        let selection = which.selection()?;
-        let ports = port_list(&selection);
-        let mut options = LiveOptions::new(&interface);
-        options.namespace = place.as_ref().map(|place| place.namespace.clone());
-        options.buffer_bytes = args.buffer;
-        options.filter = KernelFilter::new(ports.iter().copied(), args.filter.as_deref());
-        let source = raised(|| LiveSource::open(&options))?;
-        let keys = KeyReader::follow(keys);
+    /// Begins to capture.
+    pub fn open(args: &LiveArgs, decode: &DecodeArgs) -> Result<Self> {
+        let mut which = decode.which.clone();
+        let (mut plan, elsewhere) = LivePlan::find(args.iface.clone(), args.container.as_deref(), &mut which, true)?;
+        (plan.filter, plan.buffer) = (args.filter.clone(), args.buffer);
+        let (source, _) = plan.open()?;
+        let keys = KeyReader::follow(&decode.keys);
         let tally = Aggregate::new().with_rows_by(By::Connection);
-        let dissector = Dissector::new(selection, tally).with_keys(keys.log());
-        let capturing =
-            Capturing::start(source, Dissection::Whole(Box::new(dissector)), keys, None, Limits::default(), None);
-        let place = place.as_ref().map_or_else(|| interface.clone(), |place| place.in_words(&interface));
-        let title = title(&place, &ports, which.is_default());
-        let elsewhere = elsewhere.unwrap_or_default();
+        let dissection = DissectArgs::default().dissection(&plan.selection, keys.log(), tally, None);
+        let capturing = CaptureThreads::start(source, dissection, keys, None, CaptureLimits::default(), None);
+        let title = title(&plan.in_words(), &plan.ports, which.is_default());
         Ok(Self { capturing, runtime: runtime()?, begun: Instant::now(), title, is_over: false, elsewhere })
     }
 }

@@ -9,9 +9,9 @@ mod screen;
 mod terminal;
 mod view;
 
-use crate::cli::{RowKind, Which};
-use crate::exit::StatusFault;
-use crate::keys::KeyFiles;
+use crate::cli::{DecodeArgs, RowKind};
+use crate::exit::bail_usage;
+use crate::inputs::InputPlan;
 use crate::print;
 use crate::time::duration;
 use anyhow::Result;
@@ -33,9 +33,7 @@ pub struct TopArgs {
     #[command(flatten)]
     live: live::LiveArgs,
     #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    keys: KeyFiles,
+    decode: DecodeArgs,
     /// What rows are of; `g` changes it
     #[arg(long, value_enum, value_name = "WHAT", default_value = "name")]
     by: RowKind,
@@ -62,8 +60,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 impl TopArgs {
     pub fn run(self) -> Result<u8> {
         if !self.once && !std::io::stdout().is_terminal() {
-            let why = "standard output is no terminal: --once prints one screen as text";
-            return Err(StatusFault::usage(why.to_owned()).into());
+            bail_usage!("standard output is no terminal: --once prints one screen as text");
         }
         let mut screen = Screen::new(self.by.of(), self.sort, self.find.clone(), self.interval);
         if !self.once {
@@ -78,27 +75,16 @@ impl TopArgs {
         Ok(print::settled(feed.finish()?))
     }
 
-    #[cfg(feature = "live")]
     fn feed(&self) -> Result<Box<dyn Feed>> {
         if self.files.is_empty() {
-            return Ok(Box::new(live::LiveFeed::open(&self.live, &self.which, &self.keys)?));
+            #[cfg(feature = "live")]
+            return Ok(Box::new(live::LiveFeed::open(&self.live, &self.decode)?));
+            #[cfg(not(feature = "live"))]
+            bail_usage!("this build cannot capture: name a capture to replay");
         }
-        self.replay()
-    }
-
-    #[cfg(not(feature = "live"))]
-    fn feed(&self) -> Result<Box<dyn Feed>> {
-        if self.files.is_empty() {
-            let why = "this build cannot capture: name a capture to replay";
-            return Err(StatusFault::usage(why.to_owned()).into());
-        }
-        self.replay()
-    }
-
-    fn replay(&self) -> Result<Box<dyn Feed>> {
-        // A single screen covers the whole capture, so it is read without delays.
+        // One screen is of all of it, which nobody waits for.
         let speed = (!self.once).then_some(self.speed);
-        Ok(Box::new(replay::ReplayFeed::open(&self.files, &self.which, &self.keys, speed)?))
+        Ok(Box::new(replay::ReplayFeed::open(InputPlan::open(self.files.clone(), &self.decode)?, speed)?))
     }
 }
 

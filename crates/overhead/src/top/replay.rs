@@ -1,18 +1,13 @@
 //! Figures of a capture, replayed at its original speed or another.
 
 use super::feed::{Feed, Look};
-use crate::cli::Which;
-use crate::inputs;
-use crate::keys::{KeyFiles, KeyReader};
-use crate::runs::KeptRun;
+use crate::inputs::{Dissect, InputPlan, can_be_read_again};
 use crate::warnings::Warnings;
 use anyhow::{Result, anyhow};
-use overhead_dissect::{Dissector, Selection};
+use overhead_dissect::Dissector;
 use overhead_model::Frame;
 use overhead_model::record::By;
 use overhead_report::{Aggregate, OperationKind};
-use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -36,30 +31,18 @@ pub struct ReplayFeed {
 }
 
 impl ReplayFeed {
-    /// Starts reading; without a `speed`, reads to the end without delay.
-    pub fn open(files: &[PathBuf], which: &Which, keys: &KeyFiles, speed: Option<f64>) -> Result<Self> {
-        let kept = match files {
-            [path] => KeptRun::open(path)?,
-            _ => None,
-        };
-        let which = kept.as_ref().map_or_else(|| which.clone(), |kept| kept.which(which));
-        let name = kept.as_ref().map(KeptRun::name);
-        let first = files.first().map_or_else(String::new, |path| path.display().to_string());
-        let mut title = name.unwrap_or(first);
-        if files.len() > 1 {
-            title = format!("{title} and {} more", files.len() - 1);
-        }
+    /// Begins to read; at once and to its end without a `speed`.
+    pub fn open(input: InputPlan, speed: Option<f64>) -> Result<Self> {
+        let mut title = input.name();
         if let Some(speed) = speed.filter(|speed| (speed - 1.0).abs() > f64::EPSILON) {
             title = format!("{title}, {speed} times as fast");
         }
-        let files = kept.map_or_else(|| files.to_vec(), |kept| kept.packets);
-        // Report unreadable files before the screen appears.
-        for file in files.iter().filter(|file| inputs::can_be_read_again(file)) {
+        // Reports unreadable files before there is a screen.
+        for file in input.files.iter().filter(|file| can_be_read_again(file)) {
             overhead_capture::FileSource::open(file)?;
         }
-        let (selection, keys) = (which.selection()?, keys.clone());
         let (requests, asked) = channel();
-        let thread = std::thread::spawn(move || Replay::new(asked, speed).run(&files, selection, &keys));
+        let thread = std::thread::spawn(move || Replay::run(&input, asked, speed));
         Ok(Self { thread, requests, title, is_whole: speed.is_none() })
     }
 }
@@ -94,6 +77,7 @@ impl Feed for ReplayFeed {
 
 /// State of the reading thread.
 struct Replay {
+    dissector: Dissector<Aggregate>,
     asked: Receiver<Request>,
     speed: Option<f64>,
     clock: Option<Clock>,
@@ -124,38 +108,28 @@ impl Clock {
 }
 
 impl Replay {
-    fn new(asked: Receiver<Request>, speed: Option<f64>) -> Self {
-        Self { asked, speed, clock: None, paused: false, deserted: false, frames: 0, wire_bytes: 0 }
-    }
-
-    fn run(mut self, files: &[PathBuf], selection: Selection, keys: &KeyFiles) -> Result<Warnings> {
+    fn run(input: &InputPlan, asked: Receiver<Request>, speed: Option<f64>) -> Result<Warnings> {
         let mut warnings = Warnings::default();
-        let keys = KeyReader::read(keys, &mut warnings)?;
+        let keys = input.read_keys(&mut warnings)?;
         let tally = Aggregate::new().with_rows_by(By::Connection);
-        let mut dissector = Dissector::new(selection, tally).with_keys(keys.log());
-        let findings = inputs::read(files, &keys, |_: usize, frame: &Frame<'_>| {
-            keys.commit();
-            if self.wait(frame, &mut dissector).is_break() {
-                return ControlFlow::Break(());
-            }
-            self.frames += 1;
-            self.wire_bytes += u64::from(frame.wire_len());
-            dissector.frame(frame);
-            ControlFlow::Continue(())
-        })?;
-        findings.report(&mut warnings);
+        let dissector = Dissector::new(input.selection.clone(), tally).with_keys(keys.log());
+        let (clock, frames, wire_bytes) = (None, 0, 0);
+        let mut replay = Self { dissector, asked, speed, clock, paused: false, deserted: false, frames, wire_bytes };
+        input.read(&mut replay, &keys, &mut warnings)?;
+        let Self { dissector, asked, clock, frames, wire_bytes, .. } = replay;
         let (aggregate, totals) = dissector.finish();
         warnings.of_totals(&totals);
-        while let Ok(request) = self.asked.recv() {
+        while let Ok(request) = asked.recv() {
             if let Request::Look(by, told) = request {
-                let _ = told.send(Look { is_over: true, ..self.look(aggregate.kinds(by)) });
+                let look = figures(clock.as_ref(), (frames, wire_bytes), aggregate.kinds(by));
+                let _ = told.send(Look { is_over: true, ..look });
             }
         }
         Ok(warnings)
     }
 
-    /// Answers requests until the frame is due; breaks off once nobody can ask any more.
-    fn wait(&mut self, frame: &Frame<'_>, dissector: &mut Dissector<Aggregate>) -> ControlFlow<()> {
+    /// Answers until the time of a frame has come; or nobody asks any more.
+    fn wait(&mut self, frame: &Frame<'_>) {
         let clock = self.clock.get_or_insert_with(|| Clock {
             first_ns: frame.time_ns,
             latest_ns: frame.time_ns,
@@ -163,31 +137,31 @@ impl Replay {
             held: None,
         });
         clock.latest_ns = clock.latest_ns.max(frame.time_ns);
-        let Some(speed) = self.speed else { return ControlFlow::Continue(()) };
+        let Some(speed) = self.speed else { return };
         let due = Duration::from_nanos((clock.latest_ns.saturating_sub(clock.first_ns) as f64 / speed) as u64);
         if !self.frames.is_multiple_of(BATCH) && clock.begun.elapsed() >= due && !self.paused {
-            return ControlFlow::Continue(());
+            return;
         }
-        loop {
+        while !self.deserted {
             let left = self.clock.as_ref().map_or(Duration::ZERO, |clock| due.saturating_sub(clock.begun.elapsed()));
             let request = match (self.paused, left) {
                 (true, _) => self.asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 (false, left) => self.asked.recv_timeout(left),
             };
             match request {
-                Ok(request) => self.answer(request, dissector),
-                Err(RecvTimeoutError::Timeout) => return ControlFlow::Continue(()),
+                Ok(request) => self.answer(request),
+                Err(RecvTimeoutError::Timeout) => return,
                 Err(RecvTimeoutError::Disconnected) => self.deserted = true,
-            }
-            if self.deserted {
-                return ControlFlow::Break(());
             }
         }
     }
 
-    fn answer(&mut self, request: Request, dissector: &mut Dissector<Aggregate>) {
+    fn answer(&mut self, request: Request) {
         match request {
-            Request::Look(by, told) => drop(told.send(self.look(dissector.tally().kinds(by)))),
+            Request::Look(by, told) => {
+                let kinds = self.dissector.tally().kinds(by);
+                drop(told.send(figures(self.clock.as_ref(), (self.frames, self.wire_bytes), kinds)));
+            }
             Request::Pause(paused) => {
                 self.paused = paused;
                 if let Some(clock) = &mut self.clock {
@@ -196,10 +170,24 @@ impl Replay {
             }
         }
     }
+}
 
-    fn look(&self, kinds: Vec<OperationKind>) -> Look {
-        let at = self.clock.as_ref().map_or(0, |clock| clock.latest_ns.saturating_sub(clock.first_ns));
-        let (frames, wire_bytes) = (self.frames, self.wire_bytes);
-        Look { at: Duration::from_nanos(at), frames, wire_bytes, dropped: 0, kinds, is_over: false }
+impl Dissect for Replay {
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.wait(frame);
+        if !self.deserted {
+            self.frames += 1;
+            self.wire_bytes += u64::from(frame.wire_len());
+            self.dissector.frame(frame);
+        }
     }
+
+    fn is_over(&mut self) -> bool {
+        self.deserted
+    }
+}
+
+fn figures(clock: Option<&Clock>, (frames, wire_bytes): (u64, u64), kinds: Vec<OperationKind>) -> Look {
+    let at = clock.map_or(0, |clock| clock.latest_ns.saturating_sub(clock.first_ns));
+    Look { at: Duration::from_nanos(at), frames, wire_bytes, dropped: 0, kinds, is_over: false }
 }

@@ -1,106 +1,48 @@
-//! The capturing thread, from the interface to the file, and the dissecting one, which has the same frames from a queue.
-//!
-//! The benchmark is to notice as little as possible: what cannot wait is done by the first, and the second runs in the time
-//! that nobody else wants, as long as it keeps up.
+//! The threads of a capture. The capturing one, from the interface to the file, does what cannot wait, so that the benchmark
+//! notices as little as possible; it hands frames to the dissecting one.
 
 use super::clock::ClockWatch;
-use super::queue::{LiveInlet, LiveOutlet, queue};
-use super::rotation::{PacketFiles, PacketSet, Taken};
+use super::dissecting::{
+    CaptureProgress, DissectingThread, PendingQuestions, SharedProgress, SharedWorkListener, SoFar, TICK,
+};
+use super::input::LiveInput;
+use super::queue::{LiveInlet, queue};
+use super::rotation::{FrameFate, PacketFiles, PacketSet};
 use super::warmup::WarmUp;
 use crate::keys::KeyReader;
-use crate::sample::{Sampled, Sampler, Windows};
+use crate::sample::{Dissection, Sampled, Windows};
 use crate::time::unix_ns;
 use crate::warnings::Warnings;
 use anyhow::{Result, anyhow};
-use overhead_capture::live::{LiveSource, StopHandle, return_large_blocks};
-use overhead_capture::{FrameSource, KernelStats, NextFrame, SourceError, WriteError};
-use overhead_dissect::{Dissector, KeyLog, Totals};
-use overhead_kernel::WorkListener;
+use overhead_capture::live::{StopHandle, return_large_blocks};
+use overhead_capture::{KernelStats, NextFrame, SourceError, WriteError};
+use overhead_dissect::{KeyLog, Totals};
 #[cfg(feature = "top")]
 use overhead_model::record::By;
-use overhead_model::record::OperationRow;
-use overhead_model::{Amounts, Class, Frame, Measured, Side};
+use overhead_model::{Frame, Measured};
 use overhead_report::Aggregate;
 #[cfg(feature = "top")]
 use overhead_report::OperationKind;
 use overhead_report::text::counted;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
-/// How often progress is published.
-const TICK: Duration = Duration::from_millis(250);
 /// Frames between looks at the clock.
 const BATCH: u64 = 512;
-/// How long is waited for the figures of a moment, where the machine is busy.
+/// Longest wait for figures, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Frames are still delivered so long after a window, and again twice as long before the next, nanoseconds: more than a frame is
 /// on its way, and than the looks at the clock lie apart.
 const GRACE_NS: u64 = 250_000_000;
 
-type Shared = Arc<Mutex<CaptureProgress>>;
-
-/// Who hears of operations, near the windows in which the kernel's work is sampled.
-pub type SharedWorkListener = Arc<Mutex<WorkListener>>;
-
-/// How far a capture is.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CaptureProgress {
-    /// Frames so far.
-    pub frames: u64,
-    /// Their lengths on the wire.
-    pub wire_bytes: u64,
-    /// Workload operations closed so far.
-    pub operations: u64,
-    /// Bytes on the wire of these.
-    pub operation_bytes: u64,
-    /// Frames that the kernel dropped.
-    pub dropped: u64,
-}
-
-/// The figures of a moment.
-pub struct SoFar {
-    /// How far the capture is.
-    pub progress: CaptureProgress,
-    /// A row for each kind of operation, with how many took how long.
-    pub operations: Vec<OperationRow>,
-    /// Bytes posted to these, request and response.
-    pub ledger: [Amounts; 2],
-    /// Frames that were dissected.
-    pub frames: u64,
-    /// Their lengths on the wire.
-    pub wire_bytes: u64,
-    /// Time that frames were captured in, nanoseconds; `None` for all of it.
-    pub covered_ns: Option<u64>,
-}
-
-/// What the dissecting thread knows at a moment.
+/// Limits of a capture.
 #[derive(Clone, Debug, Default)]
-struct Figures {
-    operations: Vec<OperationRow>,
-    ledger: [Amounts; 2],
-    frames: u64,
-    wire_bytes: u64,
-    covered_ns: Option<u64>,
-}
-
-/// Something to be asked of the dissecting thread.
-type Question = Box<dyn FnOnce(&mut Dissecting) + Send>;
-
-/// Questions on their way through both threads.
-#[derive(Default)]
-struct Questions {
-    asked: AtomicBool,
-    waiting: Mutex<Vec<Question>>,
-}
-
-/// When to begin to count, and to stop, by itself.
-#[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub struct CaptureLimits {
     /// Frames.
     pub frames: Option<u64>,
     /// Workload operations.
@@ -111,165 +53,63 @@ pub struct Limits {
     pub windows: Option<Windows>,
 }
 
-/// What frames are taken apart by.
-pub enum Dissection {
-    /// All of them.
-    Whole(Box<Dissector<Aggregate>>),
-    /// Those of windows.
-    Windows(Box<Sampler>),
-}
-
-impl Dissection {
-    #[inline]
-    fn frame(&mut self, frame: &Frame<'_>) {
-        match self {
-            Self::Whole(dissector) => dissector.frame(frame),
-            Self::Windows(sampler) => sampler.take(frame),
-        }
-    }
-
-    /// Lets the listener hear of operations from now on, or no longer. With windows nothing is counted, and nobody listens.
-    fn listen(&mut self, is_listening: bool) {
-        if let Self::Whole(dissector) = self {
-            dissector.listen(is_listening);
-        }
-    }
-
-    fn tally(&mut self) -> &Aggregate {
-        match self {
-            Self::Whole(dissector) => dissector.tally(),
-            Self::Windows(sampler) => sampler.tally(),
-        }
-    }
-
-    /// Returns frames and their bytes on the wire so far.
-    fn frames(&self) -> (u64, u64) {
-        match self {
-            Self::Whole(dissector) => (dissector.totals().frames, dissector.totals().wire_bytes),
-            Self::Windows(sampler) => sampler.frames(),
-        }
-    }
-
-    fn finish(self, end_ns: u64) -> (Aggregate, Totals, Option<Sampled>) {
-        match self {
-            Self::Whole(dissector) => {
-                let (aggregate, totals) = dissector.finish();
-                (aggregate, totals, None)
-            }
-            Self::Windows(sampler) => sampler.finish(Some(end_ns)),
-        }
-    }
-}
-
-/// What the thread comes back with.
+/// Result of the capturing thread.
 pub struct CaptureOutcome {
     /// Closed operations.
     pub aggregate: Aggregate,
     /// Totals of the dissection.
     pub totals: Totals,
-    /// What there was of windows.
+    /// Estimates from windows.
     pub sampled: Option<Sampled>,
     /// Frames the kernel dropped.
     pub kernel_drops: Measured<u64>,
-    /// The packet files; none where none are kept.
     pub packets: PacketSet,
-    /// What went wrong.
     pub warnings: Warnings,
 }
 
-/// A source that goes on until it is stopped.
-pub trait LiveInput: FrameSource + Send + 'static {
-    /// Returns a handle that ends it.
-    fn stop_handle(&self) -> StopHandle;
-
-    /// Returns what was delivered so far.
-    fn totals(&self) -> &overhead_capture::LiveTotals;
-
-    /// Nothing that comes from here on counts.
-    fn end_window(&mut self);
-
-    /// Has the kernel leave frames out until [`LiveInput::resume`], where it can: they are not wanted.
-    fn pause(&mut self) {}
-
-    /// Has the kernel deliver frames again.
-    fn resume(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Why not all that was delivered is whole, in whole sentences.
-    fn losses(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// What there is to know of it though nothing was lost, in whole sentences.
-    fn remarks(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-impl LiveInput for LiveSource {
-    fn stop_handle(&self) -> StopHandle {
-        self.stop_handle()
-    }
-
-    fn totals(&self) -> &overhead_capture::LiveTotals {
-        self.totals()
-    }
-
-    fn end_window(&mut self) {
-        self.end_window();
-    }
-
-    fn pause(&mut self) {
-        self.pause();
-    }
-
-    fn resume(&mut self) -> Result<()> {
-        Ok(self.resume()?)
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        let times = u64::from(self.times_down());
-        let said = || {
-            format!(
-                "the interface went down {} while it was captured on: there were no frames then, and connections may have \
-                 ended or repeated themselves",
-                counted(times, "time")
-            )
-        };
-        (times > 0).then(said).into_iter().collect()
+impl CaptureOutcome {
+    /// Returns what a capture without packets comes to.
+    pub fn nothing() -> Self {
+        Self {
+            aggregate: Aggregate::new(),
+            totals: Totals::default(),
+            sampled: None,
+            kernel_drops: Measured::unavailable("no packets were captured (--bpf-only)"),
+            packets: PacketSet::default(),
+            warnings: Warnings::default(),
+        }
     }
 }
 
 /// A running capture.
-pub struct Capturing {
+pub struct CaptureThreads {
     thread: JoinHandle<Result<CaptureOutcome>>,
     stop: StopHandle,
-    progress: Shared,
-    questions: Arc<Questions>,
+    progress: SharedProgress,
+    questions: Arc<PendingQuestions>,
     ended: Arc<Notify>,
     keys: Arc<KeyLog>,
 }
 
-impl Capturing {
+impl CaptureThreads {
     /// Starts the thread.
     pub fn start(
         source: impl LiveInput,
         dissection: Dissection,
         keys: KeyReader,
         packets: Option<PacketFiles>,
-        limits: Limits,
+        limits: CaptureLimits,
         work: Option<SharedWorkListener>,
     ) -> Self {
         // Packet files and batches come and go as long as it runs.
         return_large_blocks();
         let stop = source.stop_handle();
-        let progress = Shared::default();
-        let questions = Arc::<Questions>::default();
+        let progress = SharedProgress::default();
+        let questions = Arc::<PendingQuestions>::default();
         let (inlet, outlet) = queue();
         let log = keys.log();
         let end_ns = Arc::<AtomicU64>::default();
-        let dissecting = Dissecting {
+        let dissecting = DissectingThread {
             dissection,
             windows: limits.windows,
             end_ns: Arc::clone(&end_ns),
@@ -283,8 +123,8 @@ impl Capturing {
             work,
         };
         let dissecting = std::thread::spawn(move || dissecting.run(outlet));
-        let sink = Sink { inlet, packets, warnings: Warnings::default(), is_over: false };
-        let mut worker = Worker {
+        let sink = FrameSink { inlet, packets, warnings: Warnings::default(), is_over: false };
+        let mut worker = CaptureWorker {
             source,
             sink,
             limits,
@@ -296,7 +136,7 @@ impl Capturing {
             clock: ClockWatch::new(),
         };
         let ended = Arc::new(Notify::new());
-        let ending = Ending(Arc::clone(&ended));
+        let ending = EndNotice(Arc::clone(&ended));
         let thread = std::thread::spawn(move || {
             let outcome = worker.run();
             drop(ending);
@@ -305,7 +145,7 @@ impl Capturing {
         Self { thread, stop, progress, questions, ended, keys: log }
     }
 
-    /// Waits until the thread ends by itself: a limit was reached, or the interface failed.
+    /// Waits for the thread to reach a limit, or for the interface to fail.
     pub async fn ended(&self) {
         self.ended.notified().await;
     }
@@ -332,23 +172,23 @@ impl Capturing {
         .await
     }
 
-    /// Asks the dissecting thread, once it has taken in all frames up to now; `None` where the threads do not answer in time.
+    /// Asks the dissecting thread after all frames up to now; `None` if the threads do not answer in time.
     async fn ask_thread<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Dissecting) -> T + Send + 'static,
+        question: impl FnOnce(&mut DissectingThread) -> T + Send + 'static,
     ) -> Option<T> {
         let (told, answer) = oneshot::channel();
-        let question = move |dissecting: &mut Dissecting| drop(told.send(question(dissecting)));
+        let question = move |dissecting: &mut DissectingThread| drop(told.send(question(dissecting)));
         self.questions.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(question));
         self.questions.asked.store(true, Ordering::Release);
         tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()
     }
 
-    /// The figures of all frames up to now; without operations where the threads do not answer in time.
-    pub async fn so_far(&self) -> SoFar {
-        let Figures { operations, ledger, frames, wire_bytes, covered_ns } =
-            self.ask_thread(Dissecting::figures).await.unwrap_or_default();
-        SoFar { progress: self.progress(), operations, ledger, frames, wire_bytes, covered_ns }
+    /// The figures of all frames up to now, if frames are captured; without operations if the threads do not answer in time.
+    pub async fn so_far(threads: Option<&Self>) -> Option<SoFar> {
+        let threads = threads?;
+        let so_far = threads.ask_thread(DissectingThread::so_far).await.unwrap_or_default();
+        Some(SoFar { progress: threads.progress(), ..so_far })
     }
 
     /// Ends the capture as of now.
@@ -363,7 +203,7 @@ impl Capturing {
     }
 }
 
-/// Returns whether a moment lies outside of the windows, where there are any. `window` is the one of the moment before.
+/// Returns whether a moment lies between windows. `window` caches the last window.
 #[inline]
 fn outside(windows: Option<Windows>, window: &mut Range<u64>, time_ns: u64) -> bool {
     let Some(windows) = windows else { return false };
@@ -374,31 +214,31 @@ fn outside(windows: Option<Windows>, window: &mut Range<u64>, time_ns: u64) -> b
 }
 
 /// Says that the capture is over when it goes away, even by a panic.
-struct Ending(Arc<Notify>);
+struct EndNotice(Arc<Notify>);
 
-impl Drop for Ending {
+impl Drop for EndNotice {
     fn drop(&mut self) {
         self.0.notify_one();
     }
 }
 
-/// The capturing thread: where frames come from, where they go, and when it ends.
-struct Worker<S> {
+/// The capturing thread.
+struct CaptureWorker<S> {
     source: S,
-    sink: Sink,
-    limits: Limits,
+    sink: FrameSink,
+    limits: CaptureLimits,
     /// The kernel leaves frames out.
     is_paused: bool,
     /// When the capture ended, Unix nanoseconds.
     end_ns: Arc<AtomicU64>,
     dissecting: JoinHandle<(Aggregate, Totals, Option<Sampled>)>,
-    progress: Shared,
-    questions: Arc<Questions>,
+    progress: SharedProgress,
+    questions: Arc<PendingQuestions>,
     clock: ClockWatch,
 }
 
-/// Where frames go.
-struct Sink {
+/// Destination of frames.
+struct FrameSink {
     inlet: LiveInlet,
     packets: Option<PacketFiles>,
     warnings: Warnings,
@@ -406,7 +246,7 @@ struct Sink {
     is_over: bool,
 }
 
-impl<S: LiveInput> Worker<S> {
+impl<S: LiveInput> CaptureWorker<S> {
     fn run(&mut self) -> Result<()> {
         // A reader of a pipe sees by the header that the capture has begun, and frames as soon as there is a pause.
         self.sink.flush();
@@ -421,7 +261,7 @@ impl<S: LiveInput> Worker<S> {
                 }
                 NextFrame::Frame(frame) if outside(self.limits.windows, &mut window, frame.time_ns) => false,
                 NextFrame::Frame(frame) => {
-                    if self.sink.frame(&frame) == Taken::Written {
+                    if self.sink.frame(&frame) == FrameFate::Written {
                         // A TLS library's call is no frame.
                         frames += u64::from(frame.wire_len() > 0);
                     }
@@ -494,7 +334,7 @@ impl<S: LiveInput> Worker<S> {
             Measured::Value(kernel) => Measured::Value(kernel.dropped),
             Measured::Unavailable { unavailable } => Measured::Unavailable { unavailable },
         };
-        let Sink { mut warnings, inlet, .. } = self.sink;
+        let FrameSink { mut warnings, inlet, .. } = self.sink;
         drop(inlet);
         if let Some(dropped) = kernel_drops.value().filter(|dropped| **dropped > 0) {
             warnings.partial(format!(
@@ -509,19 +349,19 @@ impl<S: LiveInput> Worker<S> {
     }
 }
 
-impl Sink {
+impl FrameSink {
     /// Writes a frame and hands it on, unless there are files enough without it.
-    fn frame(&mut self, frame: &Frame<'_>) -> Taken {
+    fn frame(&mut self, frame: &Frame<'_>) -> FrameFate {
         match self.packets.as_mut().map(|packets| packets.write(frame)) {
-            Some(Ok(Taken::Enough)) => {
+            Some(Ok(FrameFate::Enough)) => {
                 self.is_over = true;
-                return Taken::Enough;
+                return FrameFate::Enough;
             }
             Some(Err(error)) => self.give_up_file(&error),
-            Some(Ok(Taken::Written)) | None => {}
+            Some(Ok(FrameFate::Written)) | None => {}
         }
         self.inlet.push(frame);
-        Taken::Written
+        FrameFate::Written
     }
 
     fn flush(&mut self) {
@@ -552,78 +392,5 @@ impl Sink {
                 None
             })
             .unwrap_or_default()
-    }
-}
-
-/// The dissecting thread.
-struct Dissecting {
-    dissection: Dissection,
-    windows: Option<Windows>,
-    /// When the capture ended, once it has.
-    end_ns: Arc<AtomicU64>,
-    keys: KeyReader,
-    /// Operations after which the capture is to end.
-    limit: Option<u64>,
-    stop: StopHandle,
-    progress: Shared,
-    questions: Arc<Questions>,
-    published: Option<Instant>,
-    work: Option<SharedWorkListener>,
-    /// When that is to be asked again whether it listens.
-    turn_ns: u64,
-}
-
-impl Dissecting {
-    fn run(mut self, frames: LiveOutlet) -> (Aggregate, Totals, Option<Sampled>) {
-        let in_background = self.limit.is_none();
-        frames.drain(in_background, &mut self, Self::frame, Self::publish);
-        self.dissection.finish(self.end_ns.load(Ordering::Acquire))
-    }
-
-    fn frame(&mut self, frame: &Frame<'_>) {
-        self.keys.refresh(frame.time_ns);
-        if frame.time_ns >= self.turn_ns {
-            self.turn(frame.time_ns);
-        }
-        self.dissection.frame(frame);
-    }
-
-    /// Returns the figures of all frames so far.
-    fn figures(&mut self) -> Figures {
-        let tally = self.dissection.tally();
-        let (operations, ledger) = (tally.timed_operations(), Side::BOTH.map(|side| tally.ledger(side)));
-        let (frames, wire_bytes) = self.dissection.frames();
-        let covered_ns = self.windows.map(|windows| windows.covered_ns(unix_ns()));
-        Figures { operations, ledger, frames, wire_bytes, covered_ns }
-    }
-
-    /// A window in which work is sampled comes near, or is over.
-    #[cold]
-    fn turn(&mut self, time_ns: u64) {
-        let Some(work) = &self.work else { return };
-        let (is_listening, until_ns) = work.lock().unwrap_or_else(PoisonError::into_inner).advance_to(time_ns);
-        self.turn_ns = until_ns;
-        self.dissection.listen(is_listening);
-    }
-
-    /// Says how many operations there are, and of what kind where that is `asked`, and ends the capture where they are enough.
-    fn publish(&mut self, asked: bool) {
-        if !asked && self.limit.is_none() && self.published.is_some_and(|before| before.elapsed() < TICK) {
-            return;
-        }
-        self.published = Some(Instant::now());
-        let (operations, operation_bytes) = self.dissection.tally().class_totals(Class::Workload);
-        let mut now = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        (now.operations, now.operation_bytes) = (operations, operation_bytes);
-        drop(now);
-        if self.limit.is_some_and(|limit| operations >= limit) {
-            self.stop.stop();
-        }
-        if asked {
-            let waiting = std::mem::take(&mut *self.questions.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-            for question in waiting {
-                question(self);
-            }
-        }
     }
 }

@@ -1,0 +1,179 @@
+//! How a session makes its record, once the window has ended.
+
+use super::container::{containers_now, name_containers};
+use super::environment;
+use super::plan::CapturePlan;
+use super::rotation::PacketSet;
+use super::session::{CaptureEnd, CaptureSession, FinishedCapture};
+use super::streams;
+use super::threads::{CaptureOutcome, CaptureThreads};
+use crate::databases::{self, Database};
+use crate::inputs::InputPlan;
+use crate::keys::KeyReader;
+use crate::ledger::{self, Circumstances};
+use crate::privileges::raised;
+use crate::warnings::Warnings;
+use crate::{fields, project};
+use anyhow::Result;
+use overhead_capture::live::interface_facts;
+use overhead_dissect::KeyLog;
+use overhead_kernel::own_network_namespace;
+use overhead_model::record::{Counters, SourceKind};
+use overhead_model::{Measured, Run, Transport, exit};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+/// Servers on other ports that are named after a capture of nothing.
+const SERVERS_NAMED: usize = 3;
+
+impl CaptureSession {
+    /// Waits for the threads, and makes the record.
+    pub(super) fn finish(mut self) -> Result<FinishedCapture> {
+        let plan = Arc::clone(&self.plan);
+        let log = self.threads.as_ref().map(CaptureThreads::key_log).unwrap_or_default();
+        let mut captured = self.threads.take().map_or_else(|| Ok(CaptureOutcome::nothing()), CaptureThreads::finish)?;
+        if let Some(lost) = self.folder.as_ref().and_then(|folder| folder.lost_packets(&mut captured.packets.inputs)) {
+            captured.warnings.partial(lost);
+        }
+        captured.warnings.of_command(self.end);
+        let had_streams = captured.totals.transports.contains(&Transport::Unix);
+        let only_streams = self.sockets.as_ref().is_some_and(|sockets| !sockets.are_beside);
+        let mut counters = match (plan.counters.bpf_only, had_streams || only_streams) {
+            (true, _) => self.counting.read(),
+            (false, false) => self.counting.attribute(&captured.aggregate),
+            (false, true) => self.counting.attribute_streams(&captured.aggregate),
+        };
+        let moments = [&self.containers, &containers_now()];
+        name_containers(&mut counters, &moments, &self.counting.network_namespaces());
+        let facts = self.facts(&captured, counters);
+        self.warn(&mut captured, &facts);
+        let mut run = ledger::run(&captured.aggregate, &captured.totals, captured.warnings, facts);
+        captured.sampled.iter().for_each(|sampled| sampled.report(&mut run));
+        self.write_work(&mut run);
+        if let Some(folder) = &self.folder {
+            plan.read_packets_again(folder.packets(), log, &mut run)?;
+        }
+        Ok(FinishedCapture { folder: self.folder, run, end: self.end })
+    }
+
+    /// Collects what there is to say of a capture.
+    fn warn(&self, captured: &mut CaptureOutcome, facts: &Circumstances) {
+        let (plan, warnings) = (&self.plan, &mut captured.warnings);
+        if !plan.counters.bpf_only {
+            warnings.of_totals(&captured.totals);
+            let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
+            warnings.of_frame_sizes(&captured.totals, interface);
+            if plan.write.is_some() {
+                warnings.of_packets_alone();
+            }
+        }
+        if warnings.is_nothing() && plan.has_interface {
+            plan.look_elsewhere(warnings);
+        }
+        if self.sockets.is_none() {
+            streams::look_for_others(plan, &captured.aggregate, warnings);
+        } else if captured.totals.frames == 0 {
+            streams::look_for_servers(&plan.unix, warnings);
+        }
+        self.warmup.iter().for_each(|warmup| warmup.report(warnings));
+        if let Some(reason) = self.work.reason().filter(|_| plan.counters.sample_kernel) {
+            warnings.remark(format!("no work was sampled by operation: {reason}"));
+        }
+        self.counting.warnings().into_iter().for_each(|warning| warnings.remark(warning));
+    }
+
+    fn facts(&self, captured: &CaptureOutcome, counters: Measured<Counters>) -> Circumstances {
+        let plan = &self.plan;
+        let interface = (!plan.counters.bpf_only && plan.has_interface)
+            .then(|| raised(|| interface_facts(&plan.live.interface, plan.live.namespace())));
+        let mut environment = environment::describe(interface, &plan.command);
+        environment.container = plan.live.place.as_ref().map(|place| place.container.record());
+        if let Some(workload) = &mut environment.workload {
+            workload.exit_code = self.exit_code;
+            workload.was_ended = !matches!(self.end, CaptureEnd::Command { .. });
+        }
+        let PacketSet { inputs, rotation } = captured.packets.clone();
+        Circumstances {
+            kind: SourceKind::Live,
+            inputs,
+            rotation,
+            selection: plan.which.selected(),
+            kernel_drops: captured.kernel_drops.clone(),
+            environment: Some(environment),
+            counters,
+            bpf_ns: self.counting.bpf_ns(),
+            started: self.started,
+        }
+    }
+
+    /// Writes the work that was sampled by operation into the record, or the reason why none was.
+    fn write_work(&self, run: &mut Run) {
+        match (&self.work, &mut run.counters) {
+            (Measured::Value(work), _) => work.lock().unwrap_or_else(PoisonError::into_inner).finish().write(run),
+            (Measured::Unavailable { unavailable }, Measured::Value(counters)) => {
+                counters.by_operation = Measured::unavailable(unavailable);
+            }
+            (Measured::Unavailable { .. }, Measured::Unavailable { .. }) => {}
+        }
+    }
+}
+
+impl CapturePlan {
+    /// Adds the figures that take another reading of the packets.
+    fn read_packets_again(&self, packets: Vec<PathBuf>, log: Arc<KeyLog>, run: &mut Run) -> Result<()> {
+        if !self.fields && self.model.is_none() {
+            return Ok(());
+        }
+        let keys = KeyReader::read_again(&self.keys, log);
+        let input = InputPlan::of(packets, self.which.clone(), self.keys.clone())?;
+        if self.fields
+            && let Err(error) = fields::read(run, &input, &keys)
+        {
+            run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
+        }
+        if let Some(model) = self.model
+            && let Err(error) = project::read(run, model, &input, &keys)
+        {
+            run.warnings.push(format!("nothing was modelled, for the packets could not be read: {error:#}"));
+            run.exit = run.exit.max(exit::PARTIAL);
+        }
+        Ok(())
+    }
+
+    /// After a capture of nothing, names servers that listen on other ports.
+    fn look_elsewhere(&self, warnings: &mut Warnings) {
+        if self.which.is_default() {
+            warnings
+                .remark("without --db and --port a capture looks at the usual ports only: name another with --port");
+        }
+        let (here, is_any) = (own_network_namespace(), self.which.selected().db.is_empty());
+        let wanted = |database: &&Database| {
+            let mut protocols = self.live.selection.ports.iter().flat_map(|(_, protocols)| protocols);
+            (is_any || protocols.any(|of| *of == database.system.protocol))
+                && database.network_namespace == Some(here)
+                && !database.ports().iter().any(|port| self.live.ports.contains(port))
+        };
+        let listening = databases::listening(&containers_now()).unwrap_or_default();
+        for database in listening.iter().filter(wanted).take(SERVERS_NAMED) {
+            let Some(port) = database.ports().first().copied() else { continue };
+            let (comm, pid, name) = (&database.comm, database.pid(), database.system.name);
+            warnings.remark(format!(
+                "{comm} (process {pid}) listens on port {port}: capture it with --db {name} --port {port}"
+            ));
+        }
+    }
+}
+
+impl Warnings {
+    /// A command that failed may have done only part of its work.
+    fn of_command(&mut self, end: CaptureEnd) {
+        let Some(code) = end.failure() else { return };
+        let status = u8::try_from(code).unwrap_or(u8::MAX);
+        let number = i32::from(status) - 128;
+        let signal = rustix::process::Signal::from_named_raw(number).map(|named| format!("{named:?}"));
+        let signal = signal.map_or_else(String::new, |named| {
+            format!(" (signal {number}, SIG{})", named.trim_matches('"').trim_start_matches("Signal::"))
+        });
+        self.remark(format!("the command ended with status {status}{signal}: the run is of what it did until then"));
+    }
+}

@@ -1,0 +1,70 @@
+//! Sources of a live capture.
+
+use anyhow::Result;
+use overhead_capture::live::{LiveSource, StopHandle};
+use overhead_capture::{FrameSource, LiveTotals};
+use overhead_report::text::counted;
+
+/// A source that goes on until it is stopped.
+pub trait LiveInput: FrameSource + Send + 'static {
+    /// Returns a handle that ends it.
+    fn stop_handle(&self) -> StopHandle;
+
+    /// Returns what was delivered so far.
+    fn totals(&self) -> &LiveTotals;
+
+    /// Ends the window: later frames do not count.
+    fn end_window(&mut self);
+
+    /// Has the kernel drop frames until [`LiveInput::resume`], if it can.
+    fn pause(&mut self) {}
+
+    /// Has the kernel deliver frames again.
+    fn resume(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Warnings of lost content, in whole sentences.
+    fn losses(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Remarks that concern no loss, in whole sentences.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl LiveInput for LiveSource {
+    fn stop_handle(&self) -> StopHandle {
+        self.stop_handle()
+    }
+
+    fn totals(&self) -> &LiveTotals {
+        self.totals()
+    }
+
+    fn end_window(&mut self) {
+        self.end_window();
+    }
+
+    fn pause(&mut self) {
+        self.pause();
+    }
+
+    fn resume(&mut self) -> Result<()> {
+        Ok(self.resume()?)
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let times = u64::from(self.times_down());
+        let said = || {
+            format!(
+                "the interface went down {} while it was captured on: there were no frames then, and connections may have \
+                 ended or repeated themselves",
+                counted(times, "time")
+            )
+        };
+        (times > 0).then(said).into_iter().collect()
+    }
+}

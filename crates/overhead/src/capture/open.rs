@@ -1,0 +1,104 @@
+//! How a session opens what it captures, and starts its threads.
+
+use super::beside::BesideSource;
+use super::input::LiveInput;
+use super::plaintext::{self, TlsSource};
+use super::rotation::{PacketFiles, PacketPlace};
+use super::session::CaptureSession;
+use super::streams::{StreamSource, UnixSockets};
+use super::threads::{CaptureLimits, CaptureThreads};
+use crate::keys::KeyReader;
+use crate::privileges::raised;
+use crate::sample::{Chosen, Windows};
+use crate::time::unix_ns;
+use anyhow::Result;
+use overhead_capture::WriterOptions;
+use overhead_capture::live::{StopHandle, StopSignal};
+use overhead_kernel::WorkListener;
+use overhead_model::LinkType;
+use overhead_report::{Aggregate, SharedListener};
+use std::sync::{Arc, Mutex};
+
+impl CaptureSession {
+    /// Opens interface, UNIX sockets and packet file, and starts the threads. Without packets there is nothing to open.
+    pub(super) fn open(&mut self) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        if plan.counters.bpf_only {
+            return Ok(());
+        }
+        if let Some(sockets) = self.sockets.as_ref().filter(|sockets| !sockets.are_beside) {
+            let source = raised(|| StreamSource::open(sockets, &plan.live, StopSignal::new()?.handle()))?;
+            let mut about = WriterOptions::new(LinkType::UPPER_PDU);
+            about.interface = sockets.names.join(", ");
+            self.counting.add_clients(&source.client_pids());
+            return self.start(source, about);
+        }
+        let (source, mut about) = plan.live.open()?;
+        if let Some(whose) = &plan.plaintext {
+            let program = plan.command.first().map(String::as_str);
+            let source = TlsSource::open(source, whose, &plan.live.ports, program)?;
+            about.beside = Some((LinkType::UPPER_PDU, plaintext::INTERFACE.to_owned()));
+            plan.say(&source.announcement());
+            return self.start(source, about);
+        }
+        if let Some(sockets) = self.sockets.take()
+            && let Some(streams) = self.streams_beside(&sockets, source.stop_handle())?
+        {
+            about.beside = Some((LinkType::UPPER_PDU, sockets.names.join(", ")));
+            self.sockets = Some(sockets);
+            return self.start(BesideSource::new(source, streams), about);
+        }
+        self.start(source, about)
+    }
+
+    /// Opens UNIX sockets in addition to an interface. A failure is only reported if they were not named.
+    fn streams_beside(&mut self, sockets: &UnixSockets, stop: StopHandle) -> Result<Option<StreamSource>> {
+        match raised(|| StreamSource::open(sockets, &self.plan.live, stop)) {
+            Ok(streams) => {
+                self.counting.add_servers(&sockets.pids);
+                self.counting.add_clients(&streams.client_pids());
+                Ok(Some(streams))
+            }
+            Err(error) if self.plan.unix.is_empty() => {
+                let names = sockets.names.join(", ");
+                self.plan.say(&format!("what goes through the UNIX socket {names} is not captured: {error:#}"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens the packet file, and starts the threads.
+    fn start(&mut self, source: impl LiveInput, about: WriterOptions) -> Result<()> {
+        let plan = &self.plan;
+        let windows = plan.sample.cycle.map(|cycle| {
+            let now_ns = unix_ns();
+            Windows::new(cycle, plan.sample.sample_seed.unwrap_or(now_ns), now_ns)
+        });
+        let packets = self.packets(about, windows)?;
+        let keys = KeyReader::follow(&plan.keys);
+        let mut tally =
+            Aggregate::new().with_peers().with_rows_by(plan.output.rows.by()).with_distributions(plan.distribution);
+        let work = self.work.value().cloned();
+        if let Some(listener) = &work {
+            tally = tally.with_listener(SharedListener::new(Arc::<Mutex<WorkListener>>::clone(listener)));
+        }
+        let chosen = windows.map(Chosen::Noted);
+        let dissection = plan.dissect.dissection(&plan.live.selection, keys.log(), tally, chosen);
+        let (frames, operations) = (plan.limits.count, plan.limits.ops);
+        let limits = CaptureLimits { frames, operations, warmup: self.warmup.clone(), windows };
+        self.threads = Some(CaptureThreads::start(source, dissection, keys, packets, limits, work));
+        Ok(())
+    }
+
+    /// Opens what the packets go to, if they are kept.
+    fn packets(&self, about: WriterOptions, windows: Option<Windows>) -> Result<Option<PacketFiles>> {
+        let plan = &self.plan;
+        let place = match (plan.write.as_deref(), &self.folder) {
+            (Some(path), _) => PacketPlace::Path(path.to_owned(), plan.owner),
+            (None, Some(folder)) if !plan.no_packets => PacketPlace::Folder(Arc::clone(folder)),
+            _ => return Ok(None),
+        };
+        PacketFiles::create(place, plan.rotation, about, (plan.which.selected(), windows)).map(Some)
+    }
+}

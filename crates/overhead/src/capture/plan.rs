@@ -1,0 +1,199 @@
+//! The plan of a capture: its arguments, checked once, and the choices that follow from them.
+
+use super::args::{CaptureArgs, CounterArgs, LimitArgs, ServerArgs};
+use super::container::{ContainerPlace, containers_now};
+use super::descriptors::InheritedFiles;
+use super::folder::RunFolder;
+use super::live::LivePlan;
+use super::plaintext::PlaintextProcesses;
+use super::rotation::RotationArgs;
+use super::streams::UnixSockets;
+use crate::caller::{self, User};
+use crate::cli::{Output, Which};
+use crate::databases;
+use crate::exit::bail_usage;
+use crate::keys::KeyFiles;
+use crate::sample::{DissectArgs, SampleArgs};
+use anyhow::Result;
+use overhead_dissect::LinkModel;
+use overhead_files::FileOwner;
+use overhead_kernel::{ProcessSelection, own_network_namespace};
+use overhead_model::{Protocol, say};
+use overhead_report::text::counted;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The plan of a capture.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+pub struct CapturePlan {
+    /// The choice of connections, as records keep it.
+    pub which: Which,
+    /// The interface; its ports are none where only UNIX sockets are captured.
+    pub live: LivePlan,
+    /// Packets of the interface are captured, or counted.
+    pub has_interface: bool,
+    /// UNIX sockets, as they were named.
+    pub unix: Vec<String>,
+    /// UNIX sockets of the selected servers are captured too, for a server was named and nothing says where to capture.
+    finds_sockets: bool,
+    /// Whose calls of a TLS library are captured.
+    pub plaintext: Option<PlaintextProcesses>,
+    /// How the user named the server.
+    pub server: ServerArgs,
+    /// The same, with the processes of a container.
+    pub server_processes: ProcessSelection,
+    pub keys: KeyFiles,
+    pub folder: Option<PathBuf>,
+    pub force: bool,
+    /// Owner of the files that are written.
+    pub owner: Option<FileOwner>,
+    /// The file of packets without a run folder.
+    pub write: Option<PathBuf>,
+    pub no_packets: bool,
+    pub rotation: RotationArgs,
+    pub sample: SampleArgs,
+    pub dissect: DissectArgs,
+    pub limits: LimitArgs,
+    pub fields: bool,
+    /// What is modelled of the packets, after the capture.
+    pub model: Option<LinkModel>,
+    pub distribution: bool,
+    pub counters: CounterArgs,
+    pub metrics: Option<SocketAddr>,
+    pub output: Output,
+    pub command: Vec<String>,
+    /// As whom the command runs, if not as who runs this.
+    pub user: Option<User>,
+}
+
+impl CaptureArgs {
+    /// Checks what was asked for, as far as this is possible before anything is made, and finds the container.
+    pub fn plan(self) -> Result<CapturePlan> {
+        // Before anything is opened.
+        InheritedFiles::note();
+        self.output.check()?;
+        let user = User::choose(self.user.as_deref(), self.as_root)?;
+        self.rotation.check(self.write.as_deref())?;
+        let model = self.project.model();
+        self.check_readings(model.is_some())?;
+        let mut which = self.decode.which;
+        let is_elsewhere = self.iface.is_some() || self.container.is_some() || self.filter.is_some();
+        let CounterArgs { bpf_only, sample_kernel, .. } = self.counters;
+        let is_of_packets = bpf_only || sample_kernel || self.tls_plaintext.is_some() || model.is_some();
+        let finds_sockets = self.unix.is_empty() && !is_elsewhere && !is_of_packets && !which.selected().db.is_empty();
+        let has_interface = self.unix.is_empty() || self.iface.is_some();
+        let (mut live, elsewhere) = LivePlan::find(self.iface, self.container.as_deref(), &mut which, !bpf_only)?;
+        if let Some(place) = live.place.as_ref().filter(|_| !self.output.quiet) {
+            let name = place.container.argument();
+            for (other, count) in elsewhere {
+                let connections = counted(count, "connection");
+                say!("overhead: container {name} has {connections} on {other} too: `-i {other}` captures these");
+            }
+        }
+        if !has_interface {
+            live.ports.clear();
+        }
+        (live.filter, live.snaplen, live.buffer) = (self.filter, self.snaplen, self.buffer);
+        Ok(CapturePlan {
+            server_processes: self.server.processes(live.place.as_ref()),
+            which,
+            live,
+            has_interface,
+            unix: self.unix,
+            finds_sockets,
+            plaintext: self.tls_plaintext,
+            server: self.server,
+            keys: self.decode.keys,
+            folder: self.folder,
+            force: self.force,
+            owner: if self.as_root { None } else { caller::owner() },
+            write: self.write,
+            no_packets: self.no_packets,
+            rotation: self.rotation,
+            sample: self.sample,
+            dissect: self.dissect,
+            limits: self.limits,
+            fields: self.fields,
+            model,
+            distribution: self.distribution,
+            counters: self.counters,
+            metrics: self.metrics,
+            output: self.output,
+            command: self.command,
+            user,
+        })
+    }
+
+    /// Refuses figures that take another reading of packets that are not all there.
+    fn check_readings(&self, has_model: bool) -> Result<()> {
+        let is_read_again = self.fields || has_model;
+        if self.sample.cycle.is_some() && (is_read_again || self.limits.warmup.is_some() || self.counters.bpf_only) {
+            bail_usage!(
+                "--sample captures a part of the time, which --fields, --project, --physical, --warmup and --bpf-only do not know of: leave it or them out"
+            );
+        }
+        if self.rotation.is_ring() && is_read_again {
+            bail_usage!(
+                "--fields, --project and --physical read all packets again, and -W deletes some: leave it or them out"
+            );
+        }
+        if has_model && !self.unix.is_empty() {
+            bail_usage!(
+                "--project and --physical model a link, and UNIX sockets have none: leave them out, or capture TCP"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl ServerArgs {
+    fn processes(&self, place: Option<&ContainerPlace>) -> ProcessSelection {
+        let of_container = place.map(|place| &*place.servers);
+        match (&*self.pid, &self.cgroup, &self.comm, of_container) {
+            ([_, ..], _, _, _) => ProcessSelection::Pids(self.pid.clone()),
+            (_, Some(path), _, _) => ProcessSelection::Cgroup(path.clone()),
+            (_, _, Some(name), _) => ProcessSelection::Comm(name.clone()),
+            (_, _, _, Some(servers @ [_, ..])) => ProcessSelection::Pids(servers.to_vec()),
+            _ => ProcessSelection::Ports,
+        }
+    }
+}
+
+impl CapturePlan {
+    /// Prints a message unless the user asked for quiet.
+    pub fn say(&self, text: &str) {
+        if !self.output.quiet {
+            say!("overhead: {text}");
+        }
+    }
+
+    /// Makes the run folder, unless only packets are written.
+    pub fn make_folder(&self) -> Result<Option<RunFolder>> {
+        if self.write.is_some() {
+            return Ok(None);
+        }
+        RunFolder::create(self.folder.as_deref(), self.db_name(), self.force, self.owner).map(Some)
+    }
+
+    /// The first of `--db`, for the names of folders.
+    pub fn db_name(&self) -> &str {
+        self.which.db.first().map_or("auto", String::as_str)
+    }
+
+    /// Returns the UNIX sockets to capture, as they are now; `None` where only packets are captured.
+    pub fn sockets(&self) -> Result<Option<UnixSockets>> {
+        let selection = &self.live.selection;
+        if !self.unix.is_empty() {
+            let sockets = UnixSockets::find(&self.unix, selection, &self.server.pid)?;
+            return Ok(Some(UnixSockets { are_beside: self.has_interface, ..sockets }));
+        }
+        if !self.finds_sockets {
+            return Ok(None);
+        }
+        let Ok(databases) = databases::listening(&containers_now()) else { return Ok(None) };
+        let protocols: Vec<Protocol> = selection.ports.iter().flat_map(|(_, protocols)| protocols).copied().collect();
+        let is_named = !self.which.port.is_empty();
+        Ok(UnixSockets::beside(&databases, &protocols, &self.live.ports, is_named, own_network_namespace()))
+    }
+}

@@ -1,0 +1,240 @@
+//! A capture from its beginning to its record: it begins, is watched, ends its command, and concludes.
+
+use super::command::{self, CommandOutput};
+use super::container::{containers_now, name_containers};
+use super::counters::KernelCounting;
+use super::dissecting::SharedWorkListener;
+use super::family;
+use super::folder::RunFolder;
+use super::metrics::{MetricsServer, ScrapedMetrics};
+use super::plan::CapturePlan;
+use super::progress::{self, StatusLine};
+use super::signals::{CaptureSignals, EndRequest, EndSignals};
+use super::streams::UnixSockets;
+use super::threads::CaptureThreads;
+use super::warmup::WarmUp;
+use super::{announce, or_never};
+use crate::exit::StatusFault;
+use crate::ledger::Beginning;
+use anyhow::Result;
+use overhead_containers::HostContainers;
+use overhead_model::{Measured, Run, say};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::process::Child;
+
+/// After the command has ended, its connections are closed within this time.
+const TEARDOWN: Duration = Duration::from_millis(100);
+/// What is kept of a capture that was aborted while it waited to begin.
+const NOTHING_CAPTURED: &str = "a file or a pipe could not be opened in time, and nothing was captured";
+/// The answer to a first demand to end that comes after the end.
+const CONCLUDING: &str = "overhead: the capture has ended and its result is made: the next Ctrl-C gives it up";
+
+/// Owns everything that runs during a capture.
+pub struct CaptureSession {
+    pub(super) plan: Arc<CapturePlan>,
+    /// The run's folder; `None` with `-w`.
+    pub(super) folder: Option<Arc<RunFolder>>,
+    pub(super) counting: KernelCounting,
+    /// Absent with `--bpf-only`.
+    pub(super) threads: Option<CaptureThreads>,
+    /// The UNIX sockets that are captured.
+    pub(super) sockets: Option<UnixSockets>,
+    pub(super) work: Measured<SharedWorkListener>,
+    pub(super) warmup: Option<Arc<WarmUp>>,
+    metrics: Option<MetricsServer>,
+    pub(super) started: Beginning,
+    /// The containers at the beginning.
+    pub(super) containers: HostContainers,
+    child: Option<Child>,
+    /// When the command was started.
+    spawned: Instant,
+    pub(super) end: CaptureEnd,
+    /// The command's status; `None` if there was no command.
+    pub(super) exit_code: Option<i32>,
+}
+
+/// Why a capture ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaptureEnd {
+    /// The command has ended.
+    Command { code: i32, ran: Duration },
+    /// Somebody asked.
+    Asked(EndRequest),
+    /// A limit was reached, or nobody reads the packets any more.
+    Enough,
+}
+
+impl CaptureEnd {
+    /// Returns the status of a command that has failed.
+    pub fn failure(self) -> Option<i32> {
+        match self {
+            Self::Command { code, .. } if code != 0 => Some(code),
+            _ => None,
+        }
+    }
+
+    /// Returns whether somebody asked for the end.
+    pub fn was_asked(self) -> bool {
+        matches!(self, Self::Asked(_))
+    }
+}
+
+/// A capture's record, and how it ended.
+pub struct FinishedCapture {
+    /// The run's folder; `None` with `-w`.
+    pub folder: Option<Arc<RunFolder>>,
+    pub run: Run,
+    pub end: CaptureEnd,
+}
+
+impl CaptureSession {
+    /// Captures once. `conclude` has what came of it, in a thread that is left behind if somebody asks for the end twice.
+    /// A folder that nothing was measured for is taken away.
+    pub async fn run<T: Send + 'static>(
+        plan: &Arc<CapturePlan>,
+        folder: Option<Arc<RunFolder>>,
+        signals: &mut CaptureSignals,
+        output: CommandOutput,
+        conclude: impl FnOnce(&CapturePlan, FinishedCapture) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (asked, place) = (Arc::clone(plan), folder.clone());
+        let begun = signals.end.unless_aborted(None, move || Self::begin(asked, place, output)).await?;
+        let begun = begun.unwrap_or_else(|| Err(StatusFault::aborted(NOTHING_CAPTURED).into()));
+        let mut session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
+        session.watch(signals).await?;
+        // The window ends here, however long the command takes to.
+        session.threads.iter().for_each(CaptureThreads::stop);
+        session.counting.stop();
+        let concluded = if session.end_command(&mut signals.end).await? {
+            let plan = Arc::clone(plan);
+            let conclude = move || conclude(&plan, session.finish()?);
+            signals.end.unless_aborted(Some(CONCLUDING), conclude).await?
+        } else {
+            None
+        };
+        concluded.unwrap_or_else(|| Err(StatusFault::aborted(&kept(plan, folder.as_deref())).into()))
+    }
+
+    /// Starts to count, to capture, and the command.
+    fn begin(plan: Arc<CapturePlan>, folder: Option<Arc<RunFolder>>, output: CommandOutput) -> Result<Self> {
+        let metrics = plan.metrics.map(MetricsServer::listen).transpose()?;
+        plan.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
+        let sockets = plan.sockets()?;
+        let containers = containers_now();
+        let counting = KernelCounting::load(&plan, sockets.as_ref())?;
+        if let Some(note) = counting.awaited(&plan.live.ports).filter(|_| !plan.output.quiet && sockets.is_none()) {
+            say!("{note}");
+        }
+        plan.rotation.caution(plan.write.as_deref()).iter().for_each(|caution| plan.say(caution));
+        let work = match counting.sampling() {
+            Measured::Value(sampling) => Measured::Value(Arc::new(Mutex::new(sampling.listener()))),
+            Measured::Unavailable { unavailable } => Measured::unavailable(unavailable),
+        };
+        let mut session = Self {
+            folder,
+            counting,
+            threads: None,
+            sockets,
+            work,
+            warmup: plan.limits.warmup.map(WarmUp::new),
+            metrics,
+            started: Beginning::now(),
+            containers,
+            child: None,
+            spawned: Instant::now(),
+            end: CaptureEnd::Enough,
+            exit_code: None,
+            plan,
+        };
+        session.open()?;
+        let plan = &session.plan;
+        session.warmup.iter().filter(|_| plan.counters.bpf_only).for_each(|warmup| warmup.begin());
+        session.counting.begin();
+        session.spawned = Instant::now();
+        session.child = command::start(&plan.command, plan.user.clone(), output)?;
+        if !plan.output.quiet {
+            let mut so_far = session.counting.read();
+            name_containers(&mut so_far, &[&session.containers], &session.counting.network_namespaces());
+            plan.say(&announce::sentence(plan, session.sockets.as_ref(), &so_far));
+        }
+        Ok(session)
+    }
+
+    /// Waits for the end of the command, of the time, of the capture, or for a signal.
+    async fn watch(&mut self, signals: &mut CaptureSignals) -> Result<()> {
+        let Self { plan, threads, counting, child, .. } = self;
+        let (threads, quiet, limits) = (threads.as_ref(), plan.output.quiet, plan.limits);
+        let (mut server, mut metrics, begun) = (self.metrics.take(), ScrapedMetrics::default(), Instant::now());
+        let (mut shown, mut tick) = (StatusLine::new(quiet), tokio::time::interval(Duration::from_millis(250)));
+        let mut warmup = self.warmup.as_deref();
+        let before = warmup.map_or(Duration::ZERO, WarmUp::length);
+        let mut deadline = limits.duration.map(|duration| tokio::time::Instant::now() + before + duration);
+        let command = child.as_ref().and_then(Child::id);
+        self.end = loop {
+            if let Some(asked) = signals.end.asked() {
+                break CaptureEnd::Asked(asked);
+            }
+            tokio::select! {
+                // A Ctrl-C ends the command too: who asked comes before who obeyed.
+                biased;
+                asked = signals.end.recv() => break CaptureEnd::Asked(asked),
+                () = or_never(threads.map(CaptureThreads::ended)) => break CaptureEnd::Enough,
+                () = or_never(warmup.map(WarmUp::over)) => {
+                    counting.begin();
+                    warmup.take().into_iter().for_each(WarmUp::end);
+                    deadline = limits.duration.map(|duration| tokio::time::Instant::now() + duration);
+                }
+                () = or_never(deadline.map(tokio::time::sleep_until)) => break CaptureEnd::Enough,
+                status = or_never(child.as_mut().map(Child::wait)) => {
+                    let ran = self.spawned.elapsed();
+                    shown.clear();
+                    let code = command::code(status?);
+                    break tokio::select! {
+                        asked = signals.end.recv() => CaptureEnd::Asked(asked),
+                        () = tokio::time::sleep(TEARDOWN) => CaptureEnd::Command { code, ran },
+                    };
+                }
+                _ = signals.usr1.recv() => {
+                    progress::print(CaptureThreads::so_far(threads).await.as_ref(), &counting.read());
+                }
+                scrape = or_never(server.as_mut().map(MetricsServer::next)) => {
+                    let so_far = CaptureThreads::so_far(threads).await;
+                    // Who asked may have gone away meanwhile.
+                    let _ = scrape.send(metrics.scrape(so_far.as_ref(), &counting.read(), begun.elapsed()));
+                }
+                _ = signals.child.recv() => family::bury(command),
+                _ = tick.tick() => shown.update(threads),
+            }
+        };
+        shown.clear();
+        Ok(())
+    }
+
+    /// Ends what still runs of the command; returns false if somebody does not want to wait for that.
+    async fn end_command(&mut self, signals: &mut EndSignals) -> Result<bool> {
+        let asked = match self.end {
+            CaptureEnd::Command { code, .. } => {
+                self.exit_code = Some(code);
+                return Ok(true);
+            }
+            CaptureEnd::Asked(asked) => Some(asked),
+            CaptureEnd::Enough => None,
+        };
+        let Some(child) = &mut self.child else { return Ok(true) };
+        self.exit_code = command::end(child, asked, signals).await?;
+        Ok(self.exit_code.is_some())
+    }
+}
+
+/// Describes the remains of an aborted capture.
+fn kept(plan: &CapturePlan, folder: Option<&RunFolder>) -> String {
+    match (folder, plan.write.as_deref()) {
+        (Some(folder), _) => folder.abandon(),
+        (None, Some(path)) if path.is_file() => format!(
+            "the figures are lost; `overhead analyze {}` makes those of the packets that were kept, without counters",
+            path.display()
+        ),
+        _ => "what was captured is not reported".to_owned(),
+    }
+}

@@ -1,0 +1,175 @@
+//! The captures that a verb reads: one path from command line to frames.
+
+use super::{Dissect, TakeFrames, can_be_read_again};
+use crate::cli::{DecodeArgs, Which};
+use crate::keys::{KeyFiles, KeyReader};
+use crate::runs::KeptRun;
+use crate::time::TimeWindow;
+use crate::warnings::Warnings;
+use anyhow::Result;
+use overhead_dissect::explain::Reading;
+use overhead_dissect::{Dissector, Selection, Totals};
+use overhead_model::Frame;
+use overhead_model::record::Input;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::path::{Path, PathBuf};
+
+/// Captures to read together, and how.
+#[derive(Clone, Debug)]
+pub struct InputPlan {
+    pub files: Vec<PathBuf>,
+    /// The choice of connections, as records keep it.
+    pub which: Which,
+    pub selection: Selection,
+    pub keys: KeyFiles,
+    /// The run folder that the files are of.
+    pub kept: Option<KeptRun>,
+    /// Frames outside of it are left out.
+    pub window: TimeWindow,
+    /// Frames read at most.
+    pub count: Option<u64>,
+}
+
+impl InputPlan {
+    /// Opens captures, or the packets of a single run folder or record.
+    pub fn open(files: Vec<PathBuf>, decode: &DecodeArgs) -> Result<Self> {
+        let kept = match files.as_slice() {
+            [path] => KeptRun::open(path)?,
+            _ => None,
+        };
+        Self::new(files, kept, decode)
+    }
+
+    /// Returns the packets of a run, decoded as the user chose or else as they were captured; or these files.
+    pub fn new(files: Vec<PathBuf>, kept: Option<KeptRun>, decode: &DecodeArgs) -> Result<Self> {
+        let keys = decode.keys.clone();
+        match kept {
+            Some(kept) => {
+                let plan = Self::of(kept.packets.clone(), kept.which(&decode.which), keys)?;
+                Ok(Self { kept: Some(kept), ..plan })
+            }
+            None => Self::of(files, decode.which.clone(), keys),
+        }
+    }
+
+    /// Returns whole captures.
+    pub fn of(files: Vec<PathBuf>, which: Which, keys: KeyFiles) -> Result<Self> {
+        let selection = which.selection()?;
+        Ok(Self { files, which, selection, keys, kept: None, window: TimeWindow::default(), count: None })
+    }
+
+    /// Returns a name for the result: the run's, or the first file's and how many more there are.
+    pub fn name(&self) -> String {
+        match (&self.kept, self.files.as_slice()) {
+            (Some(kept), _) => kept.name(),
+            (None, []) => String::new(),
+            (None, [file]) => file.display().to_string(),
+            (None, [first, more @ ..]) => format!("{} and {} more", first.display(), more.len()),
+        }
+    }
+
+    /// Returns whether frames are left out.
+    pub fn is_part(&self) -> bool {
+        self.count.is_some() || !self.window.is_all()
+    }
+
+    /// Returns the first file that can be read only once.
+    pub fn pipe(&self) -> Option<&Path> {
+        self.files.iter().map(PathBuf::as_path).find(|file| !can_be_read_again(file))
+    }
+
+    /// Reads the key logs.
+    pub fn read_keys(&self, warnings: &mut Warnings) -> Result<KeyReader> {
+        KeyReader::read(&self.keys, warnings)
+    }
+
+    /// Hands all frames that are asked for to `dissection`, with `keys` told of the secrets that lie among them. Returns what
+    /// each file had of them.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or no frame can be in the window.
+    pub fn read(&self, dissection: &mut impl Dissect, keys: &KeyReader, warnings: &mut Warnings) -> Result<Vec<Input>> {
+        self.window.check()?;
+        let input = |path: &PathBuf| Input { path: path.display().to_string(), frames: 0, wire_bytes: 0 };
+        let mut intake = Intake {
+            dissection,
+            keys,
+            wanted: &self.window,
+            is_all: self.window.is_all(),
+            window: None,
+            left: self.count.unwrap_or(u64::MAX),
+            outside: 0,
+            inputs: self.files.iter().map(input).collect(),
+        };
+        super::read(&self.files, keys, &mut intake, warnings)?;
+        warnings.outside(intake.outside, self.window.options());
+        Ok(intake.inputs)
+    }
+
+    /// Dissects the frames for `reading` until it has enough. Returns the totals.
+    pub fn explore(&self, reading: &mut dyn Reading, keys: &KeyReader, warnings: &mut Warnings) -> Result<Totals> {
+        let mut exploring = Exploring(Dissector::new(self.selection.clone(), reading).with_keys(keys.log()));
+        self.read(&mut exploring, keys, warnings)?;
+        Ok(exploring.0.finish().1)
+    }
+}
+
+struct Exploring<'a>(Dissector<&'a mut dyn Reading>);
+
+impl Dissect for Exploring<'_> {
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.0.frame(frame);
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.0.tally_mut().is_done()
+    }
+}
+
+/// Hands the frames that are asked for to a dissection.
+struct Intake<'a, D> {
+    dissection: &'a mut D,
+    keys: &'a KeyReader,
+    wanted: &'a TimeWindow,
+    /// Whatever their time.
+    is_all: bool,
+    /// The window in Unix nanoseconds, once the first frame is known.
+    window: Option<(Bound<u64>, Bound<u64>)>,
+    /// Frames to come at most.
+    left: u64,
+    /// Frames of other times.
+    outside: u64,
+    /// Wanted frames of each file.
+    inputs: Vec<Input>,
+}
+
+impl<D: Dissect> TakeFrames for &mut Intake<'_, D> {
+    #[inline(always)]
+    fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()> {
+        if self.left == 0 || self.dissection.is_over() {
+            return ControlFlow::Break(());
+        }
+        if !self.is_all && !self.is_within(frame.time_ns) {
+            self.outside += 1;
+            return ControlFlow::Continue(());
+        }
+        if let Some(input) = self.inputs.get_mut(file) {
+            input.frames += 1;
+            input.wire_bytes += u64::from(frame.wire_len());
+        }
+        if self.keys.has_brought() {
+            self.keys.commit();
+        }
+        self.dissection.frame(frame);
+        self.left -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+impl<D: Dissect> Intake<'_, D> {
+    #[inline(never)]
+    fn is_within(&mut self, time_ns: u64) -> bool {
+        self.window.get_or_insert_with(|| self.wanted.of(time_ns)).contains(&time_ns)
+    }
+}
