@@ -4,26 +4,27 @@
 //! nor never. Each window is dissected as a separate capture that starts in the middle of its connections. Traffic between
 //! windows was not captured and does not count as lost.
 
+mod dissection;
+mod windows;
+
 use crate::exit::bail_usage;
 use crate::inputs::Dissect;
-use crate::time::duration;
 use crate::{inputs, runs};
 use anyhow::Result;
 use clap::Args;
 use overhead_capture::FileSource;
 use overhead_decode::Note;
-use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
+use overhead_dissect::{Dissector, Totals};
 use overhead_model::record::{Measured, Sample};
 use overhead_model::{Class, Frame, Run};
 use overhead_report::text::{counted, grouped};
 use overhead_report::{Aggregate, Clusters, WindowTotals};
 use std::fmt::Write as _;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use windows::duty_cycle;
 
-/// Shortest window, in nanoseconds: a shorter one would hold less than a batch of frames.
-const SHORTEST_NS: u64 = 1_000_000;
+pub use dissection::{DissectArgs, Dissection};
+pub use windows::{DutyCycle, Windows};
 
 /// How a part of the time is chosen.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -86,192 +87,6 @@ impl Chosen {
             Self::Noted(windows) => Sampler::of(windows, dissection),
         }
     }
-}
-
-/// Slower ways to the same result, and less to tell apart: for tests and measurements.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub struct DissectArgs {
-    /// Send every frame the general way; the result is the same
-    #[arg(long, hide = true)]
-    no_memo: bool,
-    /// Tell no statements apart, to see what that costs
-    #[arg(long, hide = true)]
-    pub no_statements: bool,
-}
-
-impl DissectArgs {
-    /// Returns what adds up the selected connections, or what of them lies within windows, in this tally.
-    pub fn dissection(
-        self,
-        selection: &Selection,
-        keys: Arc<KeyLog>,
-        tally: Aggregate,
-        windows: Option<Chosen>,
-    ) -> Dissection {
-        let tally = if self.no_statements { tally.without_statements() } else { tally };
-        let selection = selection.clone();
-        let make = move |tally| {
-            let dissector = Dissector::new(selection.clone(), tally).with_keys(Arc::clone(&keys));
-            if self.no_memo { dissector.without_memo() } else { dissector }
-        };
-        match windows {
-            Some(chosen) => Dissection::Windows(Box::new(chosen.sampler(AggregateWindows::new(tally, Box::new(make))))),
-            None => Dissection::Whole(Box::new(make(tally))),
-        }
-    }
-}
-
-/// Adds up frames.
-pub enum Dissection {
-    /// All frames.
-    Whole(Box<Dissector<Aggregate>>),
-    /// Frames of windows.
-    Windows(Box<Sampler>),
-}
-
-impl Dissection {
-    /// Ends the last window, at `end_ns` or else with the last frame.
-    pub fn finish(self, end_ns: Option<u64>) -> (Aggregate, Totals, Option<Sampled>) {
-        match self {
-            Self::Whole(dissector) => {
-                let (aggregate, totals) = dissector.finish();
-                (aggregate, totals, None)
-            }
-            Self::Windows(sampler) => sampler.finish(end_ns),
-        }
-    }
-}
-
-#[cfg(feature = "live")]
-impl Dissection {
-    /// Lets the listener hear of operations from now on, or no longer. With windows nothing is counted, and nobody listens.
-    pub fn listen(&mut self, is_listening: bool) {
-        if let Self::Whole(dissector) = self {
-            dissector.listen(is_listening);
-        }
-    }
-
-    /// Returns what was tallied so far.
-    pub fn tally(&mut self) -> &Aggregate {
-        match self {
-            Self::Whole(dissector) => dissector.tally(),
-            Self::Windows(sampler) => sampler.dissection.dissector.tally(),
-        }
-    }
-
-    /// Returns frames and their bytes on the wire so far.
-    pub fn frames(&self) -> (u64, u64) {
-        match self {
-            Self::Whole(dissector) => (dissector.totals().frames, dissector.totals().wire_bytes),
-            Self::Windows(sampler) => {
-                let AggregateWindows { ended, dissector, .. } = &sampler.dissection;
-                let (before, current) = (&ended.totals, dissector.totals());
-                (before.frames + current.frames, before.wire_bytes + current.wire_bytes)
-            }
-        }
-    }
-}
-
-impl Dissect for Dissection {
-    #[inline]
-    fn frame(&mut self, frame: &Frame<'_>) {
-        match self {
-            Self::Whole(dissector) => dissector.frame(frame),
-            Self::Windows(sampler) => sampler.take(frame),
-        }
-    }
-}
-
-/// A window of each period, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DutyCycle {
-    window_ns: u64,
-    period_ns: u64,
-}
-
-fn duty_cycle(text: &str) -> Result<DutyCycle, String> {
-    let (window, period) = text.split_once('/').ok_or_else(|| format!("{text} is no duty cycle: give 10s/5m"))?;
-    let length = |text: &str| u64::try_from(duration(text)?.as_nanos()).map_err(|_| format!("{text} is too long"));
-    let (window_ns, period_ns) = (length(window)?, length(period)?);
-    if window_ns < SHORTEST_NS {
-        return Err(format!("a window of {window} is too short: give 1ms or more"));
-    }
-    if window_ns >= period_ns {
-        return Err(format!("a window of {window} in a period of {period} leaves nothing out: leave --sample out"));
-    }
-    Ok(DutyCycle { window_ns, period_ns })
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Windows {
-    cycle: DutyCycle,
-    seed: u64,
-    /// Start of the first period, Unix nanoseconds.
-    start_ns: u64,
-}
-
-impl Windows {
-    pub fn new(cycle: DutyCycle, seed: u64, start_ns: u64) -> Self {
-        Self { cycle, seed, start_ns }
-    }
-
-    /// Parses the text that [`Windows::note`] returns.
-    pub fn noted(text: &str) -> Option<Self> {
-        let numbers: Vec<u64> = text.split('/').map(str::parse).collect::<Result<_, _>>().ok()?;
-        let &[window_ns, period_ns, seed, start_ns] = numbers.as_slice() else { return None };
-        (0 < window_ns && window_ns < period_ns).then_some(Self {
-            cycle: DutyCycle { window_ns, period_ns },
-            seed,
-            start_ns,
-        })
-    }
-
-    /// Returns the text that a packet file stores for these windows.
-    pub fn note(&self) -> String {
-        let Self { cycle: DutyCycle { window_ns, period_ns }, seed, start_ns } = self;
-        format!("{window_ns}/{period_ns}/{seed}/{start_ns}")
-    }
-
-    /// Returns the number of the period that contains `time_ns`, from 0.
-    fn period_of(&self, time_ns: u64) -> u64 {
-        time_ns.saturating_sub(self.start_ns) / self.cycle.period_ns
-    }
-
-    fn window(&self, period: u64) -> Range<u64> {
-        let DutyCycle { window_ns, period_ns } = self.cycle;
-        let offset = mixed(self.seed ^ mixed(period)) % (period_ns - window_ns + 1);
-        let begin = self.start_ns.saturating_add(period.saturating_mul(period_ns)).saturating_add(offset);
-        begin..begin.saturating_add(window_ns)
-    }
-
-    /// Returns the window at `time_ns`, or else the next one.
-    #[cfg(feature = "live")]
-    pub fn at_or_after(&self, time_ns: u64) -> Range<u64> {
-        let period = self.period_of(time_ns);
-        let window = self.window(period);
-        if time_ns < window.end { window } else { self.window(period + 1) }
-    }
-
-    /// Returns how much of a window lies before `end_ns`, in nanoseconds.
-    fn length_before(&self, period: u64, end_ns: u64) -> u64 {
-        let window = self.window(period);
-        end_ns.min(window.end).saturating_sub(window.start)
-    }
-
-    /// Returns the total time within windows until `end_ns`, in nanoseconds.
-    #[cfg(feature = "live")]
-    pub fn covered_ns(&self, end_ns: u64) -> u64 {
-        let period = self.period_of(end_ns);
-        period * self.cycle.window_ns + self.length_before(period, end_ns)
-    }
-}
-
-/// Returns a pseudorandom number (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014).
-fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }
 
 /// Dissects one window after another, each as a separate capture.
@@ -552,19 +367,16 @@ fn seconds(ns: u64) -> String {
 }
 
 #[cfg(test)]
+#[cfg(feature = "live")]
 mod tests {
     use super::*;
-    #[cfg(feature = "live")]
     use overhead_model::record::Selected;
 
-    const SECOND: u64 = 1_000_000_000;
-
     fn windows(seed: u64) -> Windows {
-        Windows::new(duty_cycle("10s/5m").unwrap(), seed, 7 * SECOND)
+        Windows::new(duty_cycle("10s/5m").unwrap(), seed, 7_000_000_000)
     }
 
     /// A capture without frames that has this comment.
-    #[cfg(feature = "live")]
     fn with_comment(text: &str) -> Vec<u8> {
         let mut comment = [&1_u16.to_le_bytes()[..], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat();
         comment.resize(comment.len().next_multiple_of(4) + 4, 0);
@@ -574,7 +386,6 @@ mod tests {
         [&section[..], &comment, &len.to_le_bytes(), &interface].concat()
     }
 
-    #[cfg(feature = "live")]
     #[test]
     fn captures_in_other_windows_are_not_read_together() {
         let folder = tempfile::tempdir().unwrap();
@@ -598,38 +409,5 @@ mod tests {
             [&one, &all, &again].map(|path| windows_of(path)),
             [windows(1).note(), "all".into(), "unreadable".into()]
         );
-    }
-
-    #[test]
-    fn a_duty_cycle_is_a_window_of_a_period() {
-        assert_eq!(duty_cycle("10s/5m"), Ok(DutyCycle { window_ns: 10 * SECOND, period_ns: 300 * SECOND }));
-        for wrong in ["10s", "10s/10s", "5m/10s", "0/1s", "1us/1s", "a/b"] {
-            assert!(duty_cycle(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn each_period_has_one_window_anywhere_in_it() {
-        let mut offsets: Vec<u64> = Vec::new();
-        for period in 0..1_000 {
-            let window = windows(1).window(period);
-            assert_eq!(window.end - window.start, 10 * SECOND);
-            let offset = window.start - (7 + period * 300) * SECOND;
-            assert!(offset <= 290 * SECOND);
-            offsets.push(offset);
-        }
-        let mean = offsets.iter().sum::<u64>() as f64 / 1e3 / 1e9;
-        assert!((mean - 145.0).abs() < 8.0, "{mean}");
-        assert_ne!(windows(1).window(0), windows(2).window(0));
-    }
-
-    #[cfg(feature = "live")]
-    #[test]
-    fn a_note_is_read_as_it_was_written() {
-        let windows = windows(3);
-        assert_eq!(Windows::noted(&windows.note()), Some(windows));
-        assert_eq!(Windows::noted("1/2/3"), None);
-        assert_eq!(Windows::noted("2/1/3/4"), None);
-        assert_eq!(windows.covered_ns(7 * SECOND + 600 * SECOND), 20 * SECOND);
     }
 }

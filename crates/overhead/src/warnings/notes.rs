@@ -1,0 +1,131 @@
+//! Warnings about what the dissection noted.
+
+use super::Warnings;
+use overhead_decode::Note;
+use overhead_decode::limits::{DECOMPRESSED, EXPANDED, EXPANSION_FREE};
+use overhead_dissect::limits;
+use overhead_report::text::{counted, grouped};
+
+impl Warnings {
+    /// Reports traffic that was not captured, could not be distinguished or was not processed.
+    fn of_bound(&mut self, note: Note, count: u64) {
+        match note {
+            // The warnings about directions cover this note, but it also makes the result partial.
+            Note::OneWay => self.partial = true,
+            Note::Abandoned => self.partial(format!(
+                "on {} no frame of the server was captured: requests beyond the first {} were closed as unanswered at once",
+                counted(count, "connection"),
+                grouped(limits::OUTSTANDING_ONE_WAY as u64)
+            )),
+            Note::Ambiguous => self.partial(format!(
+                "{} could be to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; with an opaque (`O`) or the key (`k`) in the request it can be told",
+                counted(count, "answer")
+            )),
+            Note::CapturedLate => self.partial(format!(
+                "{} of clients {} captured behind what the server acknowledged them with, as where two taps or clocks disagree: answers came before their requests, and rows and latencies may be those of others; put the frames in order first (`reordercap`, or one tap for both directions)",
+                counted(count, "frame"),
+                if count == 1 { "was" } else { "were" },
+            )),
+            Note::Shifted => self.partial(format!(
+                "{} had requests under way that were sent before the capture or the window began: answers to these went to the first that were seen, and rows and latencies may be those of others up to where the client waited for all; capture from the beginning of the connections",
+                counted(count, "connection")
+            )),
+            Note::Implausible(codec) => self.remark(format!(
+                "{} to decompress to more than {} can ({} times the compressed length): the body is in `unknown`",
+                claiming(count),
+                codec.name(),
+                grouped(codec.expansion() as u64)
+            )),
+            Note::LongBody => self.remark(format!(
+                "{} to decompress to more than {} MiB, the most that is decompressed at once: the body is in `unknown`",
+                claiming(count),
+                DECOMPRESSED >> 20
+            )),
+            Note::Expansion => self.partial(format!(
+                "{} not decompressed and {} in `unknown`: compressed messages of this run stand for {} more than {} times their length, which is as much as is decompressed of it",
+                counted(count, "message"),
+                if count == 1 { "is" } else { "are" },
+                counted(EXPANDED, "byte"),
+                EXPANSION_FREE
+            )),
+            Note::Datagrams { port, is_selected } => {
+                let warning = format!(
+                    "{} on port {port} {} of UDP, which is not decoded: counted as `other`",
+                    counted(count, "datagram"),
+                    if count == 1 { "is" } else { "are" },
+                );
+                if is_selected { self.partial(warning) } else { self.remark(warning) }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn of_note(&mut self, note: Note, count: u64) {
+        match note {
+            // The next two notes cover encryption; other warnings list foreign traffic by port.
+            Note::Tls | Note::Foreign(_) => {}
+            Note::Encrypted => self.remark(format!(
+                "{} encrypted, and without a key in a log or with a suite that is not supported: the ciphertext is in `unknown`; name the client's or server's key log with --keylog",
+                counted(count, "connection")
+            )),
+            Note::Undecryptable(why) => self.remark(format!(
+                "the decryption of {} ended ({why}): the ciphertext from there on is in `unknown`",
+                counted(count, "direction of a connection")
+            )),
+            Note::UndecodedMessage => {
+                self.remark(format!(
+                    "{} could not be decoded to the end: the rest is in `unknown`",
+                    counted(count, "message")
+                ));
+            }
+            Note::UntypedValue => self.remark(format!(
+                "{} whose type was not seen on the wire {} like an array, a composite or a collection: inner structure, if any, is in `data` with the values",
+                counted(count, "cell"),
+                if count == 1 { "looks" } else { "look" }
+            )),
+            Note::ProRata => self.remark(format!(
+                "{} of compressed bytes are shared between accounts in proportion to what they decompress to",
+                counted(count, "body")
+            )),
+            Note::OneWay
+            | Note::Datagrams { .. }
+            | Note::Abandoned
+            | Note::Expansion
+            | Note::Ambiguous
+            | Note::CapturedLate
+            | Note::Shifted
+            | Note::Implausible(_)
+            | Note::LongBody => self.of_bound(note, count),
+            Note::Switched(protocol) => self.remark(format!(
+                "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",
+                counted(count, "connection")
+            )),
+            Note::Malformed(why) => self.partial(format!(
+                "{}: what follows is not of the expected protocol ({why}) and is in `unknown`",
+                counted(count, "direction of a connection")
+            )),
+            // Even if nothing was lost: decoding may have resumed at a false boundary.
+            Note::LostBoundary => {
+                self.partial(format!(
+                    "message boundaries were lost {}: what lies before the next is in `unknown`, and operations there are not counted",
+                    times(count)
+                ));
+            }
+            Note::Conflict => self.remark(format!(
+                "{} carried other bytes than the first copy, which is the one that counts: the capture is damaged or someone interferes",
+                counted(count, "retransmission")
+            )),
+            Note::LongMessage => {
+                self.remark(format!("{} longer than is kept: the rest is in `unknown`", counted(count, "message")));
+            }
+        }
+    }
+}
+
+fn claiming(count: u64) -> String {
+    format!("{} {}", counted(count, "compressed message"), if count == 1 { "claims" } else { "claim" })
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{} times", grouped(count)) }
+}
