@@ -1,5 +1,7 @@
 //! Captures that tests make of what two sides say.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use etherparse::PacketBuilder;
 use std::fs;
 use std::path::{Path, PathBuf};
