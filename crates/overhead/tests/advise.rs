@@ -1,7 +1,5 @@
 //! `overhead advise`: its forms, its refusals, and that its ledger matches `analyze`.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,7 +1,5 @@
 //! `overhead check` and `compare --fail-on`: what is within, what is outside, and what cannot be judged.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! The command line from outside: exit statuses, one clear sentence per fault, nothing left behind.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 

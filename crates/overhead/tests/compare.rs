@@ -1,7 +1,5 @@
 //! `overhead compare` and the fields it reads: from records, from run folders, for every recorded session.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! Explanations of recorded sessions: they add up to the ledger, and they are what the documents show.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 #[path = "../../dissect/tests/common/mod.rs"]
 mod common;
 #[path = "../../dissect/tests/common/explained.rs"]

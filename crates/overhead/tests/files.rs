@@ -1,7 +1,6 @@
 //! Files, signals and privileges of a capture, from outside: whose the run folder is, how the command ends, what is kept.
 
 #![cfg(feature = "live")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::fs;
 use std::io::{Read, Write};

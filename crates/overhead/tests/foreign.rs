@@ -1,7 +1,5 @@
 //! Captures of another protocol than the one that was named: named themselves, and never made into operations.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

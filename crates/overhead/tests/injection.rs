@@ -1,7 +1,6 @@
 //! Outside text in every form of output: it steers no terminal, is no command to GitHub's runner, and leaves no cell or document.
 
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod conversations;
 mod rules;

@@ -1,5 +1,7 @@
 //! The program and its records, end to end: one binary, because each would link the whole program.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
 mod advise;
 mod anonymise;
 #[path = "statements/capture.rs"]

@@ -1,7 +1,5 @@
 //! The modelled link balances, keeps the payload as measured, and adds the link's own bytes.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! `overhead report`: what may be chosen, what goes on the page, and what stays out of it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

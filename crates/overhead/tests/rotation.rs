@@ -1,7 +1,5 @@
 //! Packet files that one capture wrote one after the other, read as one.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use overhead_capture::{FileSource, FrameSource, PcapngWriter, WriterOptions};
 use overhead_model::LinkType;
 use serde_json::Value;

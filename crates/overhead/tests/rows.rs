@@ -1,7 +1,5 @@
 //! Rows by connection, client and server come to what operations come to, with the memo and without.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use etherparse::PacketBuilder;
 use serde_json::Value;
 use std::collections::BTreeMap;

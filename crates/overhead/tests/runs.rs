@@ -1,7 +1,5 @@
 //! Run folders, records and captures, as verbs take them alike.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use overhead_capture::{FileSource, FrameSource, PcapngWriter, WriterOptions};
 use overhead_model::LinkType;
 use serde_json::Value;

@@ -1,7 +1,5 @@
 //! Windows of a capture, and what they say of all of it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use overhead_capture::{FileSource, FrameSource, PcapngWriter, WriterOptions};
 use overhead_model::frame::Kept;
 use overhead_model::{Frame, LinkType};

@@ -2,8 +2,6 @@
 //! Every record of a run fits them, both the committed records and the records of all fixtures. With `OVERHEAD_BLESS=1` the documents are
 //! written instead.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use overhead_model::Sweep;
 use overhead_model::record::{Environment, Selected, Tool};
 use overhead_model::sweep::{SWEEP_VERSION, SweepParameter};

@@ -1,8 +1,6 @@
 //! Statements: they add up to their rows, what is shed at the bound is the same however a capture is read, and no user data is
 //! in them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 mod queries;
 
 use crate::capture::Capture;

@@ -1,7 +1,6 @@
 //! Sweeps from the outside: what is refused, what is kept, and what is not done twice.
 
 #![cfg(feature = "live")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use overhead_model::Sweep;
 use std::fs;
