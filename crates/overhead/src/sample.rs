@@ -23,7 +23,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use windows::duty_cycle;
 
-pub use dissection::{DissectArgs, Dissection};
+pub use dissection::DissectArgs;
+#[cfg(feature = "live")]
+pub use dissection::Dissection;
 pub use windows::{DutyCycle, Windows};
 
 /// How a part of the time is chosen.
