@@ -30,7 +30,7 @@ pub enum Account {
     Metadata,
     /// Bytes that describe the shape of the user's data.
     Schema,
-    /// What to do: SQL, CQL, command words, collection names.
+    /// The request itself: SQL, CQL, command words, collection names.
     Query,
     /// The user's own keys, parameters and values.
     Data,

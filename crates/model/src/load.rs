@@ -26,7 +26,7 @@ pub const LOAD_VERSION: u32 = 1;
 pub struct Load {
     /// [`LOAD_VERSION`].
     pub schema_version: u32,
-    /// What wrote the record.
+    /// The program that wrote the record.
     pub tool: Tool,
     /// The command line, without the password.
     pub command_line: Vec<String>,
@@ -110,7 +110,7 @@ pub struct LoadResult {
     pub rate: Option<f64>,
     /// One per repetition, in order. The last one may be partial.
     pub runs: Vec<LoadRun>,
-    /// What the runs come to; `null` where no run answered any operation.
+    /// The result of the runs; `null` if no run answered any operation.
     pub summary: Option<LoadSummary>,
     /// Why this result is not what was asked for; `null` for a complete one.
     pub partial: Option<String>,
@@ -151,7 +151,7 @@ pub struct LoadCpu {
     pub kernel: u64,
 }
 
-/// What the runs of a [`LoadResult`] come to.
+/// The result of the runs of a [`LoadResult`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadSummary {

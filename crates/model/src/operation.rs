@@ -38,12 +38,12 @@ impl Side {
     }
 }
 
-/// What an operation is for, so that a benchmark's figures are not diluted by handshakes and heartbeats.
+/// The purpose of an operation, so that a benchmark's figures are not diluted by handshakes and heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// What the application asked for.
+    /// Requests of the application.
     Workload,
     /// Connecting, authenticating, preparing.
     Setup,

@@ -57,7 +57,7 @@ pub enum Measured<T> {
         /// The reason.
         unavailable: String,
     },
-    /// What was measured.
+    /// The measured traffic.
     Value(T),
 }
 
@@ -104,14 +104,14 @@ impl Measured<Latency> {
 pub struct Run {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// What wrote the record.
+    /// The program that wrote the record.
     pub tool: Tool,
-    /// What is needed to repeat the run and to trust it; absent from offline records.
+    /// Everything you need to repeat the run and to trust it; absent from offline records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
     /// Where the frames came from.
     pub source: Source,
-    /// What carried the bytes: `tcp`, `unix`, `tls-plaintext`, or `mixed`, where connections differ and each says so. Without
+    /// The carrier of the bytes: `tcp`, `unix`, `tls-plaintext`, or `mixed`, where connections differ and each says so. Without
     /// frames there was no link: wire bytes are the payload.
     #[serde(default)]
     pub transport: Transport,
@@ -130,7 +130,7 @@ pub struct Run {
     pub connections_omitted: u64,
     /// Kernel counters of the window.
     pub counters: Measured<Counters>,
-    /// What measuring cost.
+    /// The cost of measuring.
     pub observer: Observer,
     /// Why figures per operation are lower bounds, a phrase for each kind of loss; empty where they are exact.
     #[serde(default)]
@@ -140,7 +140,7 @@ pub struct Run {
     /// Operations by connection, client or server; absent unless it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeerRows>,
-    /// What a link would have carried of the same payload: modelled, not measured; absent unless it was asked for.
+    /// The bytes a link would have carried for the same payload: modelled, not measured; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub projection: Option<Projection>,
     /// The rows in the order and number that were asked for; absent unless they were.
@@ -378,14 +378,14 @@ pub struct OperationRow {
     /// asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_within: Option<Vec<Within>>,
-    /// What the windows say of the whole time; absent unless a part of it was captured.
+    /// Estimates for the whole time from the sampled windows; absent if the whole time was captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<RowEstimates>,
     /// The grain below the name: the largest by bytes on the wire, then `(other)`, where there are more. They add up to the
     /// row. Operations without a statement are `(none)` where others of the row have one; empty where none has.
     #[serde(default)]
     pub statements: Vec<StatementRow>,
-    /// What the payload of all its operations is made of, by side, account and field; absent unless it was asked for.
+    /// The payload of all its operations by side, account and field; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Vec<FieldRow>>,
     /// What the kernel did for these operations; absent from offline records, and where it was not sampled.
@@ -419,7 +419,7 @@ pub struct StatementRow {
     pub response: StatementSide,
     /// First byte of the request to last byte of the response; unavailable if two clocks were at work.
     pub latency_ns: Measured<Latency>,
-    /// What the payload of its operations is made of; absent unless it was asked for, and where the row has this statement
+    /// The payload of its operations by side, account and field; absent unless requested, and where the row has this statement
     /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Vec<FieldRow>>,
@@ -571,7 +571,7 @@ pub struct Connection {
     pub client: String,
     /// `address:port` of the server; `unix:/path` of a UNIX socket, `unix:@name` of an abstract one.
     pub server: String,
-    /// What carried its bytes; absent where it is what the run says.
+    /// The carrier of its bytes; absent if it is the carrier of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
     /// Protocol name.
@@ -593,7 +593,7 @@ pub struct Connection {
     pub kernel: Measured<KernelTcp>,
 }
 
-/// What the kernel's TCP counted on a connection.
+/// Counters of the kernel's TCP for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelTcp {
@@ -605,7 +605,7 @@ pub struct KernelTcp {
     pub retransmitted: u64,
 }
 
-/// What the measuring itself cost.
+/// The cost of the measurement itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Observer {
@@ -615,7 +615,7 @@ pub struct Observer {
     pub bpf_ns: Measured<u64>,
     /// Frames handled per second of wall time.
     pub frames_per_second: Measured<u64>,
-    /// What it took from the command that it watched; absent unless that was asked for.
+    /// How much it slowed the watched command; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watching: Option<WatchingCost>,
 }

@@ -60,7 +60,7 @@ const MOST_DIGITS: usize = 20;
 const PROCESSES: u64 = 0xfd6f_7665_7268_0000;
 const PATHS: u64 = 0xfd6f_7665_7268_0001;
 
-/// What carried the bytes of a connection.
+/// The carrier of the bytes of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

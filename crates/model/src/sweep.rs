@@ -23,7 +23,7 @@ pub const SWEEP_VERSION: u32 = 1;
 pub struct Sweep {
     /// [`SWEEP_VERSION`].
     pub schema_version: u32,
-    /// What wrote the record.
+    /// The program that wrote the record.
     pub tool: Tool,
     /// The command that is run, with the parameters in braces (`{P}`); passwords are `***`.
     pub command: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Sweep {
     /// Machine and interface of the first run that counts; absent before there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
-    /// What varies, in the order of the command line.
+    /// The parameters that vary, in the order of the command line.
     pub parameters: Vec<SweepParameter>,
     /// Runs of each combination that were asked for.
     pub runs: u32,
@@ -68,7 +68,7 @@ pub struct SweepPoint {
     pub total: SweepTotal,
     /// One for each workload operation, the largest by bytes first.
     pub operations: Vec<SweepOperation>,
-    /// What the command itself reported, where its format is known; else empty.
+    /// Figures that the command itself reported; empty if its format is unknown.
     pub reported: Vec<SweepReported>,
     /// Why byte figures are lower bounds, a phrase for each run and kind of loss; empty where they are exact.
     pub lower_bounds: Vec<String>,
@@ -113,7 +113,7 @@ pub struct SweepWork {
     pub syscalls: Measured<Spread>,
     /// CPU cycles, in user mode and in the kernel.
     pub cycles: Measured<Spread>,
-    /// What the cycles are; `null` where there are none.
+    /// The unit of the cycles; `null` if there are none.
     pub cycles_source: Option<CycleSource>,
     /// Time on a CPU.
     pub on_cpu_ns: Measured<Spread>,
@@ -169,13 +169,13 @@ pub struct SweepLatency {
     pub max: Measured<Spread>,
 }
 
-/// What a load generator printed about one of its tests.
+/// Figures that a load generator printed about one of its tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepReported {
     /// The program (`redis-benchmark`, `memtier_benchmark`, `pgbench`, `sysbench`).
     pub program: String,
-    /// What it calls the test (`GET`, `Totals`, `transactions`).
+    /// The name it gives the test (`GET`, `Totals`, `transactions`).
     pub name: String,
     /// Its rate per second.
     pub per_second: Measured<Spread>,

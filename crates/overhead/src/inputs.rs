@@ -112,7 +112,7 @@ fn read(paths: &[PathBuf], keys: &KeyReader, take: impl TakeFrames, warnings: &m
     Ok(())
 }
 
-/// Returns whether it is what can be opened as often as it takes. What is missing, or a folder, is for the reader to complain of.
+/// Returns whether the path can be opened more than once. Missing files and folders count: the reader reports those.
 pub fn can_be_read_again(path: &Path) -> bool {
     path.as_os_str() != "-" && (path.is_file() || path.is_dir() || !path.exists())
 }

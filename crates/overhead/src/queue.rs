@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channel};
 
-/// What is handed over at once.
+/// A batch, handed over at once.
 pub trait QueueBatch: Default + Send + 'static {
     /// Returns whether there is nothing in it.
     fn is_empty(&self) -> bool;

@@ -52,7 +52,7 @@ const NO_FRAME: &str = "less 0";
 /// libpcap's number for raw IP, which differs from files'.
 const DLT_RAW: i32 = 12;
 
-/// What to capture, and how.
+/// Options of a live capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveOptions {
     /// `any` for all interfaces.

@@ -4,7 +4,7 @@ use super::Measured;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the kernel did for the operations of a row, at both ends. It is sampled: see [`OperationWork::sampled`].
+/// Work of the kernel for the operations of a row, at both ends. It is sampled: see [`OperationWork::sampled`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OperationKernel {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeerRows {
-    /// What rows are of.
+    /// The grain of the rows.
     pub by: By,
     /// A row for each class that there is of a group, the largest group first; the last ones have what is left out.
     pub rows: Vec<PeerRow>,
@@ -16,7 +16,7 @@ pub struct PeerRows {
     pub left_out: u64,
 }
 
-/// What the operations of a class came to, on one connection, with one client or with one server.
+/// Totals of a class of operations on one connection, with one client or with one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeerRow {

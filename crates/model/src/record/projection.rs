@@ -4,7 +4,7 @@ use super::{Ledger, SideSums};
 use crate::operation::Class;
 use serde::{Deserialize, Serialize};
 
-/// What a link would have carried of the same payload. Modelled, not measured.
+/// The bytes a link would have carried for the same payload. Modelled, not measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Projection {

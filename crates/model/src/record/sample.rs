@@ -34,7 +34,7 @@ pub struct Sample {
     pub wire_bytes_per_second: Measured<Estimate>,
 }
 
-/// What a sample says of the whole, and how far it may be off.
+/// An estimate for the whole from a sample, with its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {

@@ -5,7 +5,7 @@ use crate::account::Amounts;
 use crate::operation::Class;
 use serde::{Deserialize, Serialize};
 
-/// What rows are of.
+/// The grain of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -54,7 +54,7 @@ pub enum SortKey {
     BytesPerOperation,
 }
 
-/// What a byte on the wire costs.
+/// The price of a byte on the wire.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Price {
@@ -64,7 +64,7 @@ pub struct Price {
     pub per_byte: f64,
 }
 
-/// What the bytes of a row cost.
+/// The price of the bytes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
@@ -78,13 +78,13 @@ pub struct Cost {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct View {
-    /// What they are of.
+    /// The grain of the rows.
     pub by: By,
-    /// What they are sorted by.
+    /// The sort key.
     pub sort: SortKey,
     /// How many were asked for; what is beyond is one more. `null` for all.
     pub top: Option<u64>,
-    /// What a byte costs, where that was said.
+    /// The price of a byte; absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
     /// The rows.
@@ -130,12 +130,12 @@ pub struct ViewRow {
     pub response: SideSums,
     /// First byte of the request to last byte of the response.
     pub latency_ns: Measured<Latency>,
-    /// What its bytes cost; absent where no price was given.
+    /// The price of its bytes; absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
 }
 
-/// What one direction of a row comes to.
+/// Totals of one direction of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SideSums {

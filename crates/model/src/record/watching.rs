@@ -4,7 +4,7 @@ use super::Measured;
 use crate::spread::Spread;
 use serde::{Deserialize, Serialize};
 
-/// What watching took: the command ran in turns with nobody watching and under the capture.
+/// The cost of capturing: the command ran in turns with and without the capture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchingCost {

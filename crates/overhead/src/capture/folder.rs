@@ -41,14 +41,14 @@ pub struct WrittenRun {
 }
 
 impl RunFolder {
-    /// Makes the folder, for nobody but its owner. What is there already is kept unless `force` is set.
+    /// Makes the folder, for nobody but its owner. Existing files are kept unless `force` is set.
     pub fn create(path: Option<&Path>, db: &str, force: bool, owner: Option<FileOwner>) -> Result<Self> {
         let Some(path) = path else { return Self::new(by_time(db, owner)?) };
         let place = OutputFolder::open_or_make(path, 0o700, owner).map_err(|error| unwritable(path, &error))?;
         if !place.lock() {
             bail!("{} is another capture's, which is running: choose another folder with -o", path.display());
         }
-        // What is there of before would be taken for this run's if this run keeps no packets or does not come to its end.
+        // Files of an earlier run would be taken for this one's if this run keeps no packets or is aborted.
         for name in of_a_run().map(str::to_owned).chain(rotated(path)).filter(|name| place.holds(name)) {
             let name = name.as_str();
             if !force {
@@ -133,7 +133,7 @@ impl RunFolder {
 
     /// Takes a folder away that nothing was measured for.
     pub fn discard(&self) {
-        // What is not empty holds something of somebody's, and stays.
+        // A folder that is not empty holds other files, and stays.
         self.forget_packets();
         for name in [PART].into_iter().chain(PRINTED) {
             let _ = self.place.remove(name);

@@ -119,7 +119,7 @@ impl FrameSource for TlsSource {
                 }
                 NextFrame::Idle => self.look()?,
                 NextFrame::End => {
-                    // What was sent or received has its call return a moment later.
+                    // A call returns a moment after its bytes were sent or received.
                     std::thread::sleep(Duration::from_millis(5));
                     self.look()?;
                     self.is_over = true;

@@ -56,7 +56,7 @@ pub struct CapturePlan {
     pub dissect: DissectArgs,
     pub limits: LimitArgs,
     pub fields: bool,
-    /// What is modelled of the packets, after the capture.
+    /// The link to model after the capture.
     pub model: Option<LinkModel>,
     pub distribution: bool,
     pub counters: CounterArgs,

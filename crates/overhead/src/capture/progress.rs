@@ -1,4 +1,4 @@
-//! What is shown while a capture runs, on standard error.
+//! The status line of a running capture, on standard error.
 
 use super::dissecting::{CaptureProgress, SoFar};
 use super::threads::CaptureThreads;

@@ -25,7 +25,7 @@ use tokio::process::Child;
 
 /// After the command has ended, its connections are closed within this time.
 const TEARDOWN: Duration = Duration::from_millis(100);
-/// What is kept of a capture that was aborted while it waited to begin.
+/// The outcome of a capture that was aborted while it waited to begin.
 const NOTHING_CAPTURED: &str = "a file or a pipe could not be opened in time, and nothing was captured";
 /// The answer to a first demand to end that comes after the end.
 const CONCLUDING: &str = "overhead: the capture has ended and its result is made: the next Ctrl-C gives it up";

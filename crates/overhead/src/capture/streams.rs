@@ -184,7 +184,7 @@ fn hint(servers: &[&UnixServer]) -> String {
     servers.iter().map(of).collect::<Vec<_>>().join("; ")
 }
 
-/// What is written to UNIX sockets, as frames.
+/// Bytes written to UNIX sockets, as frames.
 pub struct StreamSource {
     streams: UnixStreams,
     names: Vec<String>,

@@ -18,7 +18,7 @@ pub struct SweepFolder {
 }
 
 impl SweepFolder {
-    /// Opens the folder, or makes it. What is there of another sweep, or of somebody's, is left as it is.
+    /// Opens the folder, or makes it. Files of another sweep, or of anybody else, stay as they are.
     pub fn open(plan: &SweepPlan) -> Result<Self> {
         let capture = &plan.capture;
         let Some(path) = capture.folder.as_deref() else {

@@ -15,7 +15,7 @@ use overhead_report::text::{counted, grouped};
 /// The runs of a sweep, finished and missing.
 #[derive(Debug)]
 pub struct SweepProgress {
-    /// What is planned.
+    /// The planned runs.
     pub points: Vec<PlannedPoint>,
     /// Finished runs by point and round.
     made: Vec<Vec<Option<PointRun>>>,

@@ -1,4 +1,4 @@
-//! What a scrape shows: series of operations, bytes, calls and times.
+//! The series of a scrape: those of operations, bytes, calls and times.
 
 use crate::capture::dissecting::SoFar;
 use overhead_model::record::{self, OperationRow};
@@ -117,7 +117,7 @@ impl SeriesSums {
     }
 }
 
-/// What is counted between scrapes, so that no counter ever falls.
+/// Counts between scrapes, so that no counter ever falls.
 #[derive(Clone, Debug, Default)]
 pub struct ScrapedMetrics {
     /// The rows at the last scrape, by full name.
