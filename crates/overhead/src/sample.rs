@@ -274,7 +274,7 @@ impl DissectWindows for AggregateWindows {
         let whole = self.dissector.tally().operations();
         let ended = std::mem::replace(&mut self.dissector, (self.make)(Aggregate::new()));
         let (tally, totals) = ended.finish();
-        self.clusters.add(WindowTotals { covered_ns, frames, wire_bytes }, &whole, &tally.operations());
+        self.clusters.add(WindowTotals { covered_ns, frames, wire_bytes }, &whole, tally.operations());
         self.ended.append(totals);
         self.dissector = (self.make)(tally);
     }

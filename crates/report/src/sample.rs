@@ -74,38 +74,6 @@ fn key(row: &OperationRow) -> Key {
     (row.protocol.clone(), row.class, row.name.clone(), row.via.clone())
 }
 
-/// Additive figures of a row.
-#[derive(Clone, Copy, Debug, Default)]
-struct RowSums {
-    count: f64,
-    samples: f64,
-    errors: f64,
-    request: f64,
-    response: f64,
-    latencies: f64,
-    latency_ns: f64,
-    unanswered: u64,
-    accounts: [[f64; Account::COUNT]; 2],
-}
-
-impl RowSums {
-    fn of(row: &OperationRow) -> Self {
-        let latency = row.latency_ns.or_empty();
-        Self {
-            count: row.count as f64,
-            samples: row.samples() as f64,
-            errors: row.errors as f64,
-            request: row.request.wire_bytes.total as f64,
-            response: row.response.wire_bytes.total as f64,
-            latencies: latency.count as f64,
-            latency_ns: latency.mean * latency.count as f64,
-            unanswered: row.unanswered,
-            accounts: [&row.request, &row.response]
-                .map(|side| Account::ALL.map(|account| side.accounts[account] as f64)),
-        }
-    }
-}
-
 /// Sums over the windows that contain a row.
 #[derive(Clone, Copy, Debug, Default)]
 struct RowClusters {
@@ -126,43 +94,48 @@ pub struct Clusters {
     wire_bytes: Ratio,
     rows: BTreeMap<Key, RowClusters>,
     /// The rows at the end of the last window.
-    before: BTreeMap<Key, RowSums>,
+    before: BTreeMap<Key, OperationRow>,
     cut: u64,
 }
 
 impl Clusters {
     /// Adds a window: the run's rows with operations entirely within it (`whole`), and including those cut by its end (`all`).
-    pub fn add(&mut self, totals: WindowTotals, whole: &[OperationRow], all: &[OperationRow]) {
+    pub fn add(&mut self, totals: WindowTotals, whole: &[OperationRow], all: Vec<OperationRow>) {
         let seconds = totals.covered_ns as f64 / 1e9;
         self.windows += 1;
         self.covered_ns += totals.covered_ns;
         self.frames.add(totals.frames as f64, seconds);
         self.wire_bytes.add(totals.wire_bytes as f64, seconds);
-        let whole: BTreeMap<Key, RowSums> = whole.iter().map(|row| (key(row), RowSums::of(row))).collect();
-        let after: BTreeMap<Key, RowSums> = all.iter().map(|row| (key(row), RowSums::of(row))).collect();
+        let whole: BTreeMap<Key, &OperationRow> = whole.iter().map(|row| (key(row), row)).collect();
+        let after: BTreeMap<Key, OperationRow> = all.into_iter().map(|row| (key(&row), row)).collect();
         for (key, all) in &after {
-            let before = self.before.get(key).copied().unwrap_or_default();
-            let whole = whole.get(key).copied().unwrap_or(before);
-            self.cut += all.unanswered.saturating_sub(whole.unanswered);
+            let before = self.before.get(key);
+            let whole = whole.get(key).copied().or(before);
+            self.cut += all.unanswered.saturating_sub(whole.map_or(0, |row| row.unanswered));
             // Count an operation where it begins. Window ends cut connections artificially, so count only whole operations
             // outside the workload.
-            let begun = if key.1 == Class::Workload { all.count } else { whole.count } - before.count;
-            let of = |sum: fn(&RowSums) -> f64| (sum(&whole) - sum(&before)).max(0.0);
-            let samples = of(|sums| sums.samples);
+            let count = |row: Option<&OperationRow>| row.map_or(0.0, |row| row.count as f64);
+            let begun = count(if key.1 == Class::Workload { Some(all) } else { whole }) - count(before);
+            let of = |figure: &dyn Fn(&OperationRow) -> f64| {
+                (whole.map_or(0.0, figure) - before.map_or(0.0, figure)).max(0.0)
+            };
+            let samples = of(&|row| row.samples() as f64);
             if begun <= 0.0 && samples <= 0.0 {
                 continue;
             }
             let row = self.rows.entry(key.clone()).or_default();
             row.windows += 1;
             row.rate.add(begun, seconds);
-            row.request.add(of(|sums| sums.request), samples);
-            row.response.add(of(|sums| sums.response), samples);
-            row.latency.add(of(|sums| sums.latency_ns), of(|sums| sums.latencies));
-            row.errors.add(of(|sums| sums.errors), of(|sums| sums.count));
-            let sums = whole.accounts.iter().zip(before.accounts).zip(&mut row.accounts);
-            for ((whole, before), ratios) in sums {
-                for ((whole, before), ratio) in whole.iter().zip(before).zip(ratios) {
-                    ratio.add((whole - before).max(0.0), samples);
+            row.request.add(of(&|row| row.request.wire_bytes.total as f64), samples);
+            row.response.add(of(&|row| row.response.wire_bytes.total as f64), samples);
+            let latencies = |row: &OperationRow| row.latency_ns.or_empty();
+            let time = of(&|row| latencies(row).mean * latencies(row).count as f64);
+            row.latency.add(time, of(&|row| latencies(row).count as f64));
+            row.errors.add(of(&|row| row.errors as f64), of(&|row| row.count as f64));
+            for (side, ratios) in Side::BOTH.into_iter().zip(&mut row.accounts) {
+                for (account, ratio) in Account::ALL.into_iter().zip(ratios) {
+                    let bytes = |row: &OperationRow| [&row.request, &row.response][side as usize].accounts[account];
+                    ratio.add(of(&|row| bytes(row) as f64), samples);
                 }
             }
         }
