@@ -5,6 +5,7 @@ use crate::hand_over::{PassedArgs, become_program};
 use crate::keys::KeyFiles;
 use crate::{advise, analyze, check, compare, explain, print, report};
 use anyhow::Result;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use overhead_dissect::Selection;
@@ -266,8 +267,8 @@ pub struct Output {
 #[derive(Args, Clone, Debug)]
 pub struct RowsArgs {
     /// What rows are of
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "name")]
-    by: RowKind,
+    #[arg(long, value_parser = grain_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
+    by: By,
     /// Order of the rows: bytes, count, latency (the median) or bytes/op; the workload first in any case
     #[arg(long, value_name = "KEY", default_value = "bytes", value_parser = sort_key)]
     sort: SortKey,
@@ -282,7 +283,7 @@ pub struct RowsArgs {
 impl RowsArgs {
     /// Returns what rows are of.
     pub fn by(&self) -> By {
-        self.by.of()
+        self.by
     }
 
     /// Returns the view; `None` for the default.
@@ -292,32 +293,22 @@ impl RowsArgs {
     }
 }
 
-/// Argument of `--by`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RowKind {
-    /// Operations of a name
-    Name,
-    /// Operations of a name and statement: their text without literals, the pattern of their keys
-    Statement,
-    /// A connection
-    Connection,
-    /// The address of a client
-    Client,
-    /// The address and port of a server
-    Server,
-}
+/// What rows can be of, as help describes it.
+pub const ROW_GRAINS: &[(By, &str)] = &[
+    (By::Name, "Operations of a name"),
+    (By::Statement, "Operations of a name and statement: their text without literals, the pattern of their keys"),
+    (By::Connection, "A connection"),
+    (By::Client, "The address of a client"),
+    (By::Server, "The address and port of a server"),
+];
 
-impl RowKind {
-    /// Returns what rows are of.
-    pub const fn of(self) -> By {
-        match self {
-            Self::Name => By::Name,
-            Self::Statement => By::Statement,
-            Self::Connection => By::Connection,
-            Self::Client => By::Client,
-            Self::Server => By::Server,
-        }
-    }
+/// Returns a parser for the names of these grains.
+pub fn grain_parser(grains: &'static [(By, &'static str)]) -> impl TypedValueParser<Value = By> {
+    let names = grains.iter().map(|(by, help)| PossibleValue::new(by.name()).help(*help));
+    PossibleValuesParser::new(names).try_map(|name| {
+        let named = grains.iter().find(|(by, _)| by.name() == name);
+        named.map(|(by, _)| *by).ok_or("not among the possible values")
+    })
 }
 
 /// Reads what `--sort` takes.

@@ -9,7 +9,7 @@ mod screen;
 mod terminal;
 mod view;
 
-use crate::cli::{DecodeArgs, RowKind};
+use crate::cli::{DecodeArgs, ROW_GRAINS, grain_parser};
 use crate::exit::bail_usage;
 use crate::inputs::InputPlan;
 use crate::print;
@@ -17,6 +17,7 @@ use crate::time::duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use feed::Feed;
+use overhead_model::record::By;
 use screen::Screen;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -35,8 +36,8 @@ pub struct TopArgs {
     #[command(flatten)]
     decode: DecodeArgs,
     /// What rows are of; `g` changes it
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "name")]
-    by: RowKind,
+    #[arg(long, value_parser = grain_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
+    by: By,
     /// Order of the rows; b, r, c and l change it
     #[arg(long, value_enum, value_name = "KEY", default_value = "bytes")]
     sort: SortBy,
@@ -62,7 +63,7 @@ impl TopArgs {
         if !self.once && !std::io::stdout().is_terminal() {
             bail_usage!("standard output is no terminal: --once prints one screen as text");
         }
-        let mut screen = Screen::new(self.by.of(), self.sort, self.find.clone(), self.interval);
+        let mut screen = Screen::new(self.by, self.sort, self.find.clone(), self.interval);
         if !self.once {
             terminal::hold_resize_signal()?;
         }
