@@ -1,14 +1,15 @@
 //! `overhead check`: runs against a budget.
 
 use crate::caller;
-use crate::cli::DecodeArgs;
-use crate::compare::PairedBy;
+use crate::cli::{DecodeArgs, grain_parser};
+use crate::compare::PAIR_GRAINS;
 use crate::groups::GroupReader;
 use crate::print;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use overhead_files::write_named;
+use overhead_model::record::By;
 use overhead_model::{exit, say};
 use overhead_report::NamedRun;
 use overhead_report::bounded::read_text;
@@ -47,8 +48,8 @@ pub struct CheckArgs {
     #[arg(long, requires = "write")]
     force: bool,
     /// What operations of a budget that is written are told apart by
-    #[arg(long, value_enum, value_name = "GRAIN", default_value = "statement", requires = "write")]
-    by: PairedBy,
+    #[arg(long, value_parser = grain_parser(PAIR_GRAINS), value_name = "GRAIN", default_value = "statement", requires = "write")]
+    by: By,
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value = "table", conflicts_with = "write")]
     format: GateForm,
@@ -120,7 +121,7 @@ impl CheckArgs {
         if let Some((named, reason)) = runs.iter().find_map(|named| Some((named, gate::incomplete(&named.run)?))) {
             bail!("{}: {reason}: a budget made of it could allow too little, repeat the run", named.name);
         }
-        let text = gate::budget_of(&runs, self.by.grain());
+        let text = gate::budget_of(&runs, self.by);
         let path = self.budget.display();
         Budget::parse(&text).with_context(|| format!("{path}: there is nothing to limit in these runs"))?;
         write_named(&self.budget, text.as_bytes(), caller::owner(), self.force)

@@ -1,14 +1,15 @@
 //! `overhead compare`: runs against one of them.
 
-use crate::cli::{Color, DecodeArgs};
+use crate::cli::{Color, DecodeArgs, grain_parser};
 use crate::groups::GroupReader;
 use crate::print;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use overhead_model::record::By;
 use overhead_model::{exit, say};
 use overhead_report::gate::{self, ChangeLimit, Finding, FindingForm};
-use overhead_report::{Grain, RunGroup, compare};
+use overhead_report::{RunGroup, compare};
 use std::path::PathBuf;
 
 const PAIRING: &str = "\
@@ -36,8 +37,8 @@ pub struct CompareArgs {
     #[command(flatten)]
     decode: DecodeArgs,
     /// What operations are told apart by
-    #[arg(long, value_enum, value_name = "GRAIN", default_value = "statement")]
-    by: PairedBy,
+    #[arg(long, value_parser = grain_parser(PAIR_GRAINS), value_name = "GRAIN", default_value = "statement")]
+    by: By,
     /// End with 4 where a figure is more than so much above the reference's; repeatable. Figures are request and response with
     /// .wire, .payload, .headers, .frames or an account, latency.p50 to latency.p999, syscalls, cycles, client.syscalls and
     /// client.cycles
@@ -66,23 +67,9 @@ enum ComparisonForm {
     Github,
 }
 
-/// What operations are told apart by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PairedBy {
-    /// By name alone
-    Name,
-    /// By statement, where both runs have some in common
-    Statement,
-}
-
-impl PairedBy {
-    pub fn grain(self) -> Grain {
-        match self {
-            Self::Name => Grain::Name,
-            Self::Statement => Grain::Statement,
-        }
-    }
-}
+/// How finely operations are paired, as help describes it.
+pub const PAIR_GRAINS: &[(By, &str)] =
+    &[(By::Name, "By name alone"), (By::Statement, "By statement, where both runs have some in common")];
 
 impl CompareArgs {
     /// Reads the runs and prints what sets them apart.
@@ -90,10 +77,10 @@ impl CompareArgs {
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(&self.decode, &mut warnings)?;
         let groups = self.runs.iter().map(|path| reader.group(path)).collect::<Result<Vec<RunGroup>>>()?;
-        let comparisons = compare::compare_all(&groups, self.by.grain()).context("name two runs at least")?;
+        let comparisons = compare::compare_all(&groups, self.by).context("name two runs at least")?;
         let findings: Vec<Finding> = match groups.split_first() {
             Some((reference, others)) => {
-                let against = |group| gate::exceeded(&self.fail_on, reference, group, self.by.grain());
+                let against = |group| gate::exceeded(&self.fail_on, reference, group, self.by);
                 others.iter().filter(|_| !self.fail_on.is_empty()).flat_map(against).collect()
             }
             None => Vec::new(),

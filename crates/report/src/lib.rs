@@ -47,6 +47,5 @@ pub use run::{NamedRun, load_named_run, load_run, parse_run};
 pub use sample::{Clusters, WindowTotals};
 pub use series::RunSeries;
 pub use summary::workload_count as workload_operations;
-pub use sums::Grain;
 pub use text::{Columns, OperationColumn, Style};
 pub use view::{OTHER_ROWS, ViewOptions, price, view};

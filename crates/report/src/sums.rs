@@ -47,16 +47,6 @@ pub(crate) struct RunPart {
     pub latency: Latency,
 }
 
-/// How finely to separate operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Grain {
-    /// By name only.
-    Name,
-    /// By statement if the records have statements.
-    #[default]
-    Statement,
-}
-
 impl OperationSum {
     /// Converts a row of one run.
     pub(crate) fn of_row(row: &OperationRow) -> Self {

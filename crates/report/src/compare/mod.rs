@@ -28,8 +28,8 @@ use crate::bounds::{LowerBounds, lower_bounds};
 use crate::group::RunGroup;
 use crate::run::NamedRun;
 use crate::summary::{data_difference, failed_command};
-use crate::sums::{Grain, OperationSum};
-use overhead_model::record::{FieldRow, Latency, OperationRow};
+use crate::sums::OperationSum;
+use overhead_model::record::{By, FieldRow, Latency, OperationRow};
 use overhead_model::{Account, Class, Side};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -191,24 +191,24 @@ impl Subject {
 }
 
 /// Compares each further subject with the first. Returns `None` if there are fewer than two.
-pub fn compare_all(groups: &[RunGroup], grain: Grain) -> Option<Comparisons> {
+pub fn compare_all(groups: &[RunGroup], by: By) -> Option<Comparisons> {
     let (reference, others) = groups.split_first()?;
-    let mut comparisons = others.iter().map(|group| compare_groups(reference, group, grain));
+    let mut comparisons = others.iter().map(|group| compare_groups(reference, group, by));
     Some(Comparisons { first: comparisons.next()?, further: comparisons.collect() })
 }
 
 /// Compares the second run with the first.
 pub fn compare(first: &NamedRun, second: &NamedRun) -> Comparison {
     let [first, second] = [first, second].map(|run| RunGroup::single(run.clone()));
-    compare_groups(&first, &second, Grain::default())
+    compare_groups(&first, &second, By::Statement)
 }
 
 /// Compares the second subject with the first, by payload if only one has frames.
-pub fn compare_groups(first: &RunGroup, second: &RunGroup, grain: Grain) -> Comparison {
+pub fn compare_groups(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
     if !payload::differ([first, second]) {
-        return compare_alike(first, second, grain);
+        return compare_alike(first, second, by);
     }
-    let mut comparison = compare_alike(&payload::alone(first), &payload::alone(second), grain);
+    let mut comparison = compare_alike(&payload::alone(first), &payload::alone(second), by);
     let without = [first, second].into_iter().find_map(|group| {
         let run = group.runs.iter().find(|named| !named.run.transport.has_frames())?;
         Some((&group.name, run.run.transport))
@@ -220,10 +220,10 @@ pub fn compare_groups(first: &RunGroup, second: &RunGroup, grain: Grain) -> Comp
     comparison
 }
 
-fn compare_alike(first: &RunGroup, second: &RunGroup, grain: Grain) -> Comparison {
+fn compare_alike(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
     let groups = [first, second];
     let bounds = groups.map(group_bounds);
-    let (pairs, rest) = pairs(first, second, grain);
+    let (pairs, rest) = pairs(first, second, by);
     let pairs = pairs.iter().map(|sums| KindPair::of_sums(sums.each_ref(), bounds));
     let (mut pairs, mut beside): (Vec<_>, Vec<_>) = pairs.partition(|pair| pair.class() == Class::Workload);
     order::sort(&mut pairs);

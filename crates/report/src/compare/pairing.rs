@@ -2,9 +2,9 @@
 
 use super::shape::shape;
 use crate::group::RunGroup;
-use crate::sums::{Grain, OperationSum, SumKey, by_name, by_statement, is_one_statement};
+use crate::sums::{OperationSum, SumKey, by_name, by_statement, is_one_statement};
 use overhead_model::Class;
-use overhead_model::record::OperationRow;
+use overhead_model::record::{By, OperationRow};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(crate) type Rest = [Vec<OperationSum>; 2];
 /// Pairs operations in three steps. First: equal protocol, class and name (and statement, if the subjects have any in common),
 /// across ways of sending. Second: equivalent workload operations of two protocols, such as `GET` and `SELECT`, most bytes
 /// first. Third: the rest, if each has one operation left. The others have no partner.
-pub(crate) fn pairs(first: &RunGroup, second: &RunGroup, grain: Grain) -> (Pairs, Rest) {
+pub(crate) fn pairs(first: &RunGroup, second: &RunGroup, by: By) -> (Pairs, Rest) {
     let mut pairs = Vec::new();
     let mut rest = Rest::default();
     let mut second_names = names(second);
@@ -35,10 +35,8 @@ pub(crate) fn pairs(first: &RunGroup, second: &RunGroup, grain: Grain) -> (Pairs
             rest[0].extend(firsts.ways);
             continue;
         };
-        let (found, left) = match grain {
-            Grain::Statement => of_one_name(firsts, seconds),
-            Grain::Name => by_way(firsts.ways, seconds.ways),
-        };
+        let (found, left) =
+            if by == By::Statement { of_one_name(firsts, seconds) } else { by_way(firsts.ways, seconds.ways) };
         pairs.extend(found);
         for (all, left) in rest.iter_mut().zip(left) {
             all.extend(left);

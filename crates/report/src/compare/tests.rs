@@ -196,7 +196,7 @@ fn statements_stand_against_their_like_whatever_their_placeholders_look_like() {
     let text = table(&comparison.into(), Style::default());
     assert!(text.contains("SELECT a FROM t WHERE id = ? (simple and prepared)"), "{text}");
     let [first, second] = [simple, prepared].map(RunGroup::single);
-    assert_eq!(compare_groups(&first, &second, Grain::Name).pairs.len(), 1);
+    assert_eq!(compare_groups(&first, &second, By::Name).pairs.len(), 1);
 }
 
 #[test]
@@ -253,11 +253,11 @@ fn a_sentence_says_how_much_and_of_what() {
 #[test]
 fn each_further_run_stands_against_the_first() {
     let groups = ["postgres", "cassandra", "mongodb"].map(|name| RunGroup::single(database(name)));
-    let comparisons = compare_all(&groups, Grain::default()).unwrap();
+    let comparisons = compare_all(&groups, By::Statement).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json(&comparisons).unwrap()).unwrap();
     assert_eq!(json["runs"], serde_json::json!(["postgres", "cassandra"]));
     assert_eq!(json["further"][0]["runs"], serde_json::json!(["postgres", "mongodb"]));
-    assert!(compare_all(&groups[..1], Grain::default()).is_none());
+    assert!(compare_all(&groups[..1], By::Statement).is_none());
     let two = super::json(&compare(&database("postgres"), &database("redis")).into()).unwrap();
     assert!(!two.contains("further"));
 }
@@ -277,7 +277,7 @@ fn repeated(name: &str, calls: &[u64]) -> RunGroup {
 #[test]
 fn runs_that_are_repeated_show_a_difference_or_none() {
     let (few, many) = (repeated("postgres", &[2_000, 2_010, 1_990]), repeated("postgres", &[4_000, 4_020, 3_980]));
-    let comparison = compare_groups(&few, &many, Grain::default());
+    let comparison = compare_groups(&few, &many, By::Statement);
     let calls = &comparison.work[0];
     let interval = calls.repeated.as_ref().unwrap();
     assert!(interval.shown && interval.interval[0] < 1.0 && interval.interval[1] > 1.0, "{interval:?}");

@@ -7,7 +7,8 @@ use crate::compare::{PERCENTILES, Repeated, cycles, mean, pairs, system_calls};
 use crate::group::RunGroup;
 use crate::run::NamedRun;
 use crate::summary::present;
-use crate::sums::{Grain, OperationSum};
+use crate::sums::OperationSum;
+use overhead_model::record::By;
 use overhead_model::{Account, Class, Run};
 use std::fmt;
 use std::str::FromStr;
@@ -60,9 +61,9 @@ impl fmt::Display for ChangeLimit {
 
 /// Returns where a subject exceeds the limits against the first, and which limits could not be judged; empty if none is
 /// exceeded.
-pub fn exceeded(limits: &[ChangeLimit], reference: &RunGroup, group: &RunGroup, grain: Grain) -> Vec<Finding> {
+pub fn exceeded(limits: &[ChangeLimit], reference: &RunGroup, group: &RunGroup, by: By) -> Vec<Finding> {
     let run = format!("{} against {}", group.name, reference.name);
-    let (pairs, alone) = pairs(reference, group, grain);
+    let (pairs, alone) = pairs(reference, group, by);
     let pairs: Vec<_> = pairs.into_iter().filter(|pair| pair[0].key.class == Class::Workload).collect();
     let mut findings: Vec<Finding> = [reference, group].into_iter().flat_map(|group| partial(&run, group)).collect();
     if limits.iter().any(|limit| limit.figure.is_of_operation()) {

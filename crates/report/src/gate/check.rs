@@ -7,7 +7,8 @@ use crate::bounds::lower_bounds;
 use crate::compare::{is_same_statement, system_calls};
 use crate::run::NamedRun;
 use crate::summary::{failed_command, present, workload_count};
-use crate::sums::{Grain, OperationSum, SideSum, SumKey, by_name, by_statement};
+use crate::sums::{OperationSum, SideSum, SumKey, by_name, by_statement};
+use overhead_model::record::By;
 use overhead_model::{Account, Class, Run, Side, exit};
 use std::collections::BTreeMap;
 
@@ -231,7 +232,7 @@ impl<'a> RunSums<'a> {
                 is_of(listed, &sum.key) && (statement.is_none() || is_same())
             })
         };
-        let unlisted = self.worth_a_word(Grain::Statement).into_iter().filter(|sum| !is_listed(sum));
+        let unlisted = self.worth_a_word(By::Statement).into_iter().filter(|sum| !is_listed(sum));
         unlisted
             .map(|sum| {
                 let label = sum.key.statement.as_ref().unwrap_or(&sum.key.name);
@@ -243,13 +244,13 @@ impl<'a> RunSums<'a> {
     }
 
     /// Returns the workload operations that are not negligible, by statement if available, however sent.
-    pub(super) fn worth_a_word(&self, grain: Grain) -> Vec<OperationSum> {
+    pub(super) fn worth_a_word(&self, by: By) -> Vec<OperationSum> {
         let has_statements = |sum: &OperationSum| {
-            grain == Grain::Statement && self.statements.iter().any(|other| is_same_name(&other.key, &sum.key))
+            by == By::Statement && self.statements.iter().any(|other| is_same_name(&other.key, &sum.key))
         };
         let by_name = self.names.iter().filter(|sum| !has_statements(sum));
         let mut all: Vec<OperationSum> = Vec::new();
-        let statements = if grain == Grain::Statement { self.statements.as_slice() } else { &[] };
+        let statements = if by == By::Statement { self.statements.as_slice() } else { &[] };
         for part in statements.iter().chain(by_name).filter(|sum| sum.key.class == Class::Workload) {
             let same =
                 |sum: &&mut OperationSum| is_same_name(&sum.key, &part.key) && sum.key.statement == part.key.statement;

@@ -1,8 +1,8 @@
 use super::*;
 use crate::fixture;
 use crate::run::NamedRun;
-use crate::{Grain, RunGroup};
-use overhead_model::record::{FieldRow, Latency, StatementRow, StatementSide};
+use crate::RunGroup;
+use overhead_model::record::{By, FieldRow, Latency, StatementRow, StatementSide};
 use overhead_model::{Account, Class, Measured, Side, exit};
 
 fn postgres() -> NamedRun {
@@ -10,7 +10,7 @@ fn postgres() -> NamedRun {
 }
 
 fn budget(runs: &[NamedRun]) -> Budget {
-    let text = budget_of(runs, Grain::default());
+    let text = budget_of(runs, By::Statement);
     Budget::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
@@ -120,7 +120,7 @@ fn a_run_whose_command_failed_never_passes() {
 
 #[test]
 fn an_operation_that_is_not_in_the_budget_fails_it_or_is_named() {
-    let text = budget_of(&[postgres()], Grain::Name);
+    let text = budget_of(&[postgres()], By::Name);
     let mut run = postgres();
     let mut more = run.run.operations.iter().find(|row| row.name == "SELECT").unwrap().clone();
     "UPDATE".clone_into(&mut more.name);
@@ -203,7 +203,7 @@ fn select(statement: &str, via: &str, query: u64) -> NamedRun {
 #[test]
 fn a_statement_is_found_however_it_is_sent_and_its_placeholders_are_written() {
     let prepared = || select("SELECT a FROM t WHERE id = $1", "prepared", 0);
-    let text = budget_of(&[prepared()], Grain::Statement);
+    let text = budget_of(&[prepared()], By::Statement);
     assert!(text.contains("statement = \"SELECT a FROM t WHERE id = $1\""), "{text}");
     let budget = Budget::parse(&text).unwrap();
     assert_eq!(check(&budget, &prepared()), []);
@@ -232,7 +232,7 @@ fn limits(texts: &[&str]) -> Vec<ChangeLimit> {
 }
 
 fn against(first: NamedRun, second: NamedRun, texts: &[&str]) -> Vec<Finding> {
-    exceeded(&limits(texts), &RunGroup::single(first), &RunGroup::single(second), Grain::default())
+    exceeded(&limits(texts), &RunGroup::single(first), &RunGroup::single(second), By::Statement)
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn repeated(p50_us: &[u64]) -> RunGroup {
 fn a_latency_of_repeated_runs_fails_only_where_it_is_shown() {
     let limits = limits(&["latency.p50>+5%"]);
     let judged = |first: &[u64], second: &[u64]| {
-        let findings = exceeded(&limits, &repeated(first), &repeated(second), Grain::default());
+        let findings = exceeded(&limits, &repeated(first), &repeated(second), By::Statement);
         (status(&findings), findings.len())
     };
     assert_eq!(judged(&[100, 101, 99], &[150, 151, 149]), (exit::OUTSIDE, 2));

@@ -6,8 +6,9 @@ use super::check::RunSums;
 use super::figure::Process;
 use crate::compare::is_same_statement;
 use crate::run::NamedRun;
-use crate::sums::{Grain, OperationSum};
+use crate::sums::OperationSum;
 use overhead_model::outside::is_harmful;
+use overhead_model::record::By;
 use overhead_model::{Account, Side};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -23,11 +24,11 @@ const WHOLE: &str = "\"1%\"";
 
 /// Returns a budget as TOML that covers these runs: the largest of each figure, with its accounts and fields. Omits negligible
 /// operations.
-pub fn budget_of(runs: &[NamedRun], grain: Grain) -> String {
+pub fn budget_of(runs: &[NamedRun], by: By) -> String {
     let sums: Vec<RunSums<'_>> = runs.iter().map(RunSums::of).collect();
     let mut out = header(runs);
     out.push_str(&of_runs(&sums));
-    for operation in operations(&sums, grain) {
+    for operation in operations(&sums, by) {
         out.push_str(&of_operation(&operation));
     }
     out
@@ -87,10 +88,10 @@ fn all_made_of(sums: &[RunSums<'_>]) -> String {
 }
 
 /// Groups operations of all runs, with each run's part.
-fn operations(sums: &[RunSums<'_>], grain: Grain) -> Vec<Vec<OperationSum>> {
+fn operations(sums: &[RunSums<'_>], by: By) -> Vec<Vec<OperationSum>> {
     let mut found: Vec<Vec<OperationSum>> = Vec::new();
     for run in sums {
-        for sum in run.worth_a_word(grain) {
+        for sum in run.worth_a_word(by) {
             let is_same = |others: &&mut Vec<OperationSum>| others.first().is_some_and(|other| is_same(other, &sum));
             match found.iter_mut().find(is_same) {
                 Some(others) => others.push(sum),
