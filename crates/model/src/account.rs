@@ -127,6 +127,16 @@ impl Amounts {
         }
     }
 
+    /// Returns the additions since `earlier`, account by account.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut added = *self;
+        for account in Account::ALL {
+            added[account] = added[account].saturating_sub(earlier[account]);
+        }
+        added
+    }
+
     /// Sums the payload accounts.
     pub fn payload(&self) -> u64 {
         self.0[FIRST_OF_PAYLOAD..].iter().sum()

@@ -414,9 +414,9 @@ pub struct StatementRow {
     #[serde(default)]
     pub unsolicited: u64,
     /// Client to server.
-    pub request: StatementSide,
+    pub request: SideSums,
     /// Server to client.
-    pub response: StatementSide,
+    pub response: SideSums,
     /// First byte of the request to last byte of the response; unavailable if two clocks were at work.
     pub latency_ns: Measured<Latency>,
     /// The payload of its operations by side, account and field; absent unless requested, and where the row has this statement
@@ -426,20 +426,6 @@ pub struct StatementRow {
     /// What the kernel did for these operations; absent from offline records, and where it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<OperationKernel>,
-}
-
-/// One direction of a [`StatementRow`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct StatementSide {
-    /// Frames touched, summed over operations; shared frames count once in each.
-    pub frames: u64,
-    /// Bytes on the wire.
-    pub wire_bytes: u64,
-    /// TCP payload, each byte once.
-    pub payload_bytes: u64,
-    /// Totals per account.
-    pub accounts: Amounts,
 }
 
 /// How many operations took no longer than a length of time.

@@ -35,7 +35,7 @@ pub mod sweep;
 pub mod text;
 mod view;
 
-pub use aggregate::{Aggregate, KindKey, KindSums, OperationKind, RunFacts, SharedListener, balance, build_run};
+pub use aggregate::{Aggregate, KindKey, OperationKind, RowSums, RunFacts, SharedListener, balance, build_run};
 pub use error::ReportError;
 pub use figure::{FigureOptions, ImageFormat, LineFigure, Look, StackFigure, StackRow, draw, draw_lines, draw_stacks};
 pub use group::RunGroup;
@@ -48,4 +48,4 @@ pub use sample::{Clusters, WindowTotals};
 pub use series::RunSeries;
 pub use summary::workload_count as workload_operations;
 pub use text::{Columns, OperationColumn, Style};
-pub use view::{OTHER_ROWS, ViewOptions, price, view};
+pub use view::{ViewOptions, price, view};

@@ -1,8 +1,8 @@
 //! Sums of a run group's operations by kind, for comparisons and budgets.
 
 use crate::run::NamedRun;
-use overhead_model::record::{FieldRow, Latency, OperationRow, SideRow, StatementSide};
-use overhead_model::{Account, Amounts, Class, Side};
+use overhead_model::record::{FieldRow, Latency, OperationRow, SideSums, ViewRow};
+use overhead_model::{Account, Class, Side};
 use std::collections::{BTreeMap, HashMap};
 
 /// Key that separates sums.
@@ -17,12 +17,6 @@ pub(crate) struct SumKey {
     pub via: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct SideSum {
-    pub frames: u64,
-    pub accounts: Amounts,
-}
-
 /// Operations of one kind, summed over the runs of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OperationSum {
@@ -31,7 +25,7 @@ pub(crate) struct OperationSum {
     /// Divisor for means: operations, and messages sent unsolicited.
     pub samples: u64,
     /// By [`Side`].
-    pub sides: [SideSum; 2],
+    pub sides: [SideSums; 2],
     /// Payload fields, with totals over the runs; `None` unless known for all.
     pub fields: Option<Vec<FieldRow>>,
     /// Each run that has such operations, in order.
@@ -50,21 +44,20 @@ pub(crate) struct RunPart {
 impl OperationSum {
     /// Converts a row of one run.
     pub(crate) fn of_row(row: &OperationRow) -> Self {
-        let side = |side: &SideRow| SideSum { frames: side.frames, accounts: side.accounts };
-        let wire = [&row.request, &row.response].map(|side| side.accounts.total());
+        Self::of(row.class, row.into(), row.fields.clone())
+    }
+
+    fn of(class: Class, row: ViewRow, fields: Option<Vec<FieldRow>>) -> Self {
+        let (count, samples, latency) = (row.count, row.samples(), row.latency_ns.or_empty());
+        let ViewRow { protocol, name, statement, via, request, response, .. } = row;
+        let wire = [request.wire_bytes, response.wire_bytes];
         Self {
-            key: SumKey {
-                protocol: row.protocol.clone(),
-                class: row.class,
-                name: row.name.clone(),
-                statement: None,
-                via: row.via.clone(),
-            },
-            count: row.count,
-            samples: row.samples(),
-            sides: [side(&row.request), side(&row.response)],
-            fields: row.fields.clone(),
-            runs: vec![RunPart { samples: row.samples(), wire, latency: row.latency_ns.or_empty() }],
+            key: SumKey { protocol, class, name, statement, via },
+            count,
+            samples,
+            sides: [request, response],
+            fields,
+            runs: vec![RunPart { samples, wire, latency }],
         }
     }
 
@@ -131,8 +124,7 @@ impl OperationSum {
         self.count += other.count;
         self.samples += other.samples;
         for (side, more) in self.sides.iter_mut().zip(&other.sides) {
-            side.frames += more.frames;
-            side.accounts += more.accounts;
+            side.add(more);
         }
         self.fields = match (self.fields.take(), &other.fields) {
             (Some(fields), Some(others)) => Some(added(fields, others)),
@@ -172,25 +164,9 @@ pub(crate) fn by_statement(runs: &[NamedRun]) -> Vec<OperationSum> {
 
 /// Returns the statements of a row. A single statement inherits the row's fields.
 fn statements(row: &OperationRow) -> impl Iterator<Item = OperationSum> {
-    let side = |side: &StatementSide| SideSum { frames: side.frames, accounts: side.accounts };
     row.statements.iter().map(move |statement| {
-        let samples = statement.count + statement.unsolicited;
-        let wire = [statement.request.wire_bytes, statement.response.wire_bytes];
-        let fields = if row.statements.len() == 1 { row.fields.clone() } else { statement.fields.clone() };
-        OperationSum {
-            key: SumKey {
-                protocol: row.protocol.clone(),
-                class: row.class,
-                name: row.name.clone(),
-                statement: Some(statement.text.clone()),
-                via: row.via.clone(),
-            },
-            count: statement.count,
-            samples,
-            sides: [side(&statement.request), side(&statement.response)],
-            fields,
-            runs: vec![RunPart { samples, wire, latency: statement.latency_ns.or_empty() }],
-        }
+        let fields = if row.statements.len() == 1 { &row.fields } else { &statement.fields };
+        OperationSum::of(row.class, ViewRow::of_statement(row, statement), fields.clone())
     })
 }
 

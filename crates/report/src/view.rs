@@ -2,13 +2,10 @@
 
 use crate::summary::{per_operation, window_ns};
 use overhead_model::record::{
-    By, Cost, Distribution, OperationRow, PeerRow, Price, SideRow, SideSums, SortKey, StatementRow, View, ViewRow,
+    By, Cost, Distribution, OperationRow, Price, SideRow, SideSums, SortKey, StatementRow, View, ViewRow,
 };
-use overhead_model::{Class, Run};
+use overhead_model::{Class, OTHER, Run};
 use std::cmp::{Ordering, Reverse};
-
-/// Name of the row that sums the rows beyond the limit.
-pub const OTHER_ROWS: &str = "(other)";
 
 const DAY_NS: f64 = 86_400e9;
 
@@ -77,7 +74,7 @@ fn rows_by(run: &Run, by: By) -> Vec<ViewRow> {
         By::Name => run.operations.iter().map(ViewRow::from).collect(),
         By::Statement => run.operations.iter().flat_map(of_statements).collect(),
         By::Connection | By::Client | By::Server => {
-            run.peers.iter().filter(|peers| peers.by == by).flat_map(|peers| &peers.rows).map(of_peer).collect()
+            run.peers.iter().filter(|peers| peers.by == by).flat_map(|peers| &peers.rows).map(ViewRow::from).collect()
         }
     }
 }
@@ -138,7 +135,7 @@ fn statements_of(row: &OperationRow, least: u64) -> Vec<OperationRow> {
         sum.add(&other);
         sum
     });
-    rows.extend(rest.map(|rest| of_view(row, &rest, format!("{} {OTHER_ROWS}", row.name))));
+    rows.extend(rest.map(|rest| of_view(row, &rest, format!("{} {OTHER}", row.name))));
     rows
 }
 
@@ -175,30 +172,6 @@ fn of_view(row: &OperationRow, part: &ViewRow, name: String) -> OperationRow {
     }
 }
 
-/// Returns the row of a connection, client or server, with a placeholder name if there is neither end.
-fn of_peer(row: &PeerRow) -> ViewRow {
-    let is_other = row.client.is_none() && row.server.is_none();
-    ViewRow {
-        class: Some(row.class),
-        protocol: row.protocol.clone(),
-        name: if is_other { OTHER_ROWS.to_owned() } else { String::new() },
-        via: String::new(),
-        statement: None,
-        client: row.client.clone(),
-        server: row.server.clone(),
-        rows: 1,
-        count: row.count,
-        unsolicited: row.unsolicited,
-        errors: row.errors,
-        unanswered: row.unanswered,
-        no_reply: row.no_reply,
-        request: row.request.clone(),
-        response: row.response.clone(),
-        latency_ns: row.latency_ns.clone(),
-        cost: None,
-    }
-}
-
 /// Returns the sort key for a row's class.
 fn class_of(row: &ViewRow) -> (bool, Option<Class>) {
     (row.class.is_none(), row.class)
@@ -231,7 +204,7 @@ fn cut(rows: &mut Vec<ViewRow>, top: usize) {
         other.add(&row);
     }
     if other.rows > 1 {
-        OTHER_ROWS.clone_into(&mut other.name);
+        OTHER.clone_into(&mut other.name);
         (other.statement, other.client, other.server) = (None, None, None);
     }
     rows.push(other);
@@ -255,7 +228,6 @@ pub(crate) fn per_day(bytes: u64, price: &Price, window_ns: u64) -> Option<f64> 
 mod tests {
     use super::*;
     use crate::fixture;
-    use overhead_model::record::StatementSide;
 
     fn sums(rows: &[ViewRow]) -> (u64, u64, u64) {
         let bytes = |row: &ViewRow| row.amounts().total();
@@ -284,7 +256,7 @@ mod tests {
             assert_eq!(rows[..top.min(all.len())], all[..top.min(all.len())]);
         }
         let none = view(&run, &ViewOptions { top: Some(0), ..ViewOptions::default() }).rows.remove(0);
-        assert_eq!((none.name.as_str(), none.class, none.rows), (OTHER_ROWS, None, all.len() as u64));
+        assert_eq!((none.name.as_str(), none.class, none.rows), (OTHER, None, all.len() as u64));
         assert!(none.latency_ns.value().is_none());
     }
 
@@ -311,7 +283,7 @@ mod tests {
         let statement = |text: &str, count: u64, bytes: u64| {
             let side = |bytes| {
                 let accounts = overhead_model::Amounts::of(overhead_model::Account::Data, bytes);
-                StatementSide { frames: count, wire_bytes: bytes, payload_bytes: bytes, accounts }
+                SideSums::new(count, accounts)
             };
             StatementRow {
                 text: text.to_owned(),

@@ -1,8 +1,8 @@
 //! Rows of a record as requested: grain, order and number.
 
-use super::{Latency, Measured, OperationRow, SideRow, StatementRow, StatementSide};
+use super::{Latency, Measured, OperationRow, PeerRow, SideRow, StatementRow};
 use crate::account::Amounts;
-use crate::operation::Class;
+use crate::operation::{Class, OTHER, SideTotals};
 use serde::{Deserialize, Serialize};
 
 /// The grain of the rows.
@@ -172,9 +172,9 @@ impl From<&SideRow> for SideSums {
     }
 }
 
-impl From<StatementSide> for SideSums {
-    fn from(side: StatementSide) -> Self {
-        Self::new(side.frames, side.accounts)
+impl From<SideTotals> for SideSums {
+    fn from(side: SideTotals) -> Self {
+        Self::new(side.frames, side.amounts)
     }
 }
 
@@ -187,8 +187,8 @@ impl ViewRow {
             errors: statement.errors,
             unanswered: statement.unanswered,
             no_reply: statement.no_reply,
-            request: statement.request.into(),
-            response: statement.response.into(),
+            request: statement.request.clone(),
+            response: statement.response.clone(),
             latency_ns: statement.latency_ns.clone(),
             ..row.into()
         }
@@ -213,6 +213,32 @@ impl From<&OperationRow> for ViewRow {
             no_reply: row.no_reply,
             request: (&row.request).into(),
             response: (&row.response).into(),
+            latency_ns: row.latency_ns.clone(),
+            cost: None,
+        }
+    }
+}
+
+impl From<&PeerRow> for ViewRow {
+    /// Names the remainder, which has neither end.
+    fn from(row: &PeerRow) -> Self {
+        let is_other = row.client.is_none() && row.server.is_none();
+        Self {
+            class: Some(row.class),
+            protocol: row.protocol.clone(),
+            name: if is_other { OTHER.to_owned() } else { String::new() },
+            via: String::new(),
+            statement: None,
+            client: row.client.clone(),
+            server: row.server.clone(),
+            rows: 1,
+            count: row.count,
+            unsolicited: row.unsolicited,
+            errors: row.errors,
+            unanswered: row.unanswered,
+            no_reply: row.no_reply,
+            request: row.request.clone(),
+            response: row.response.clone(),
             latency_ns: row.latency_ns.clone(),
             cost: None,
         }

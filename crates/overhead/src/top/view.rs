@@ -3,7 +3,7 @@
 use super::feed::Look;
 use overhead_model::record::By;
 use overhead_model::{Class, OTHER};
-use overhead_report::{KindKey, KindSums};
+use overhead_report::{KindKey, RowSums};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub struct TopRow {
     /// Operations since the beginning.
     pub calls: u64,
     /// Sums for the interval.
-    pub sums: KindSums,
+    pub sums: RowSums,
     /// Median and 99th percentile in the interval, nanoseconds.
     pub latency_ns: Option<[u64; 2]>,
 }
@@ -104,7 +104,7 @@ impl View {
     /// Returns the view between two looks, or from the beginning to one.
     pub fn between(before: Option<&Look>, now: &Look, wanted: &Wanted) -> Self {
         let nothing = Look::default();
-        let known: HashMap<&KindKey, &KindSums> =
+        let known: HashMap<&KindKey, &RowSums> =
             before.map(|before| before.kinds.iter().map(|(key, sums)| (key, sums)).collect()).unwrap_or_default();
         let start = before.unwrap_or(&nothing);
         let mut view = Self {

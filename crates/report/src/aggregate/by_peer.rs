@@ -4,13 +4,11 @@
 //! beyond the limit folds the smallest groups without an open connection into one row. Connections report their full totals
 //! when they end, so the memo cannot influence that choice.
 
-use super::distribution::Values;
-use super::kind::{KindKey, KindSums, OperationKind};
-use super::statement::latency_of;
+use super::row_sums::{KindKey, OperationKind, RowSums};
 use crate::limits::{GROUPS, PEER_ROWS};
-use overhead_model::record::{By, PeerRow, PeerRows, SideSums};
+use overhead_model::record::{By, PeerRow, PeerRows};
 use overhead_model::stream::process_of;
-use overhead_model::{Class, Ends, Measured, OTHER, Operation, Outcome, Protocol, Side, SideTotals};
+use overhead_model::{Class, Ends, OTHER, Operation, Protocol, Side, SideTotals};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -31,21 +29,9 @@ struct GroupKey {
     first_ns: u64,
 }
 
-/// Totals of a class.
-#[derive(Clone, Debug, Default)]
-struct ClassSums {
-    count: u64,
-    errors: u64,
-    unanswered: u64,
-    no_reply: u64,
-    unsolicited: u64,
-    sides: [SideTotals; 2],
-    latency: Values,
-}
-
 #[derive(Clone, Debug, Default)]
 struct Group {
-    classes: [Option<Box<ClassSums>>; Class::COUNT],
+    classes: [Option<Box<RowSums>>; Class::COUNT],
     /// Client and server of the group's last connection to end, if their addresses are placeholders.
     names: Option<Box<[String; 2]>>,
     /// Number of connections with operations or frames, and number still open.
@@ -94,7 +80,10 @@ impl ByPeer {
     /// Adds closed operations with equal results to the current connection.
     pub(crate) fn add(&mut self, kind: (Class, Protocol), operation: &Operation, times: u64) {
         if let Some(sums) = self.sums(kind) {
-            sums.add(operation, kind.0, times);
+            sums.add(kind.0, &operation.sides, operation.outcome, times);
+            if let Some(latency_ns) = operation.latency_ns {
+                sums.latency.record(latency_ns, times);
+            }
         }
     }
 
@@ -106,7 +95,7 @@ impl ByPeer {
 
     pub(crate) fn add_late(&mut self, kind: (Class, Protocol), side: Side, totals: &SideTotals) {
         if let Some(sums) = self.sums(kind) {
-            sums.add_side(side, totals, 1);
+            sums.add_late(side, totals);
         }
     }
 
@@ -121,7 +110,7 @@ impl ByPeer {
     }
 
     /// Returns the sums of a class in the current connection's group.
-    fn sums(&mut self, (class, protocol): (Class, Protocol)) -> Option<&mut ClassSums> {
+    fn sums(&mut self, (class, protocol): (Class, Protocol)) -> Option<&mut RowSums> {
         let ends = self.current?;
         let place = match self.open.get(&ends.number) {
             Some(place) => *place,
@@ -187,16 +176,15 @@ impl ByPeer {
 
     /// Returns the totals so far, by connection, client or server.
     pub(crate) fn kinds(&self, by: By) -> Vec<OperationKind> {
-        let mut kinds = BTreeMap::<KindKey, KindSums>::new();
+        let mut kinds = BTreeMap::<KindKey, RowSums>::new();
         let groups = self.groups.iter().map(|(key, group)| (Some(key), key.protocol, group));
         let others = self.other.iter().map(|(protocol, group)| (None, *protocol, group));
         for (key, protocol, group) in groups.chain(others) {
             let label = key.map_or_else(|| OTHER.to_owned(), |key| group.label(by, key));
             for (class, sums) in CLASSES.into_iter().zip(&group.classes) {
                 let Some(sums) = sums else { continue };
-                let sums = KindSums::of(sums.count, sums.errors, &sums.sides, &sums.latency);
                 let key = KindKey { class, protocol, label: label.clone() };
-                kinds.entry(key).or_default().merge(&sums);
+                kinds.entry(key).or_default().merge(sums);
             }
         }
         kinds.into_iter().collect()
@@ -224,8 +212,7 @@ impl ByPeer {
 
 impl Group {
     fn bytes(&self) -> u64 {
-        let sums = self.classes.iter().flatten().flat_map(|sums| &sums.sides);
-        sums.map(|side| side.amounts.total()).sum()
+        self.classes.iter().flatten().map(|sums| sums.bytes()).sum()
     }
 
     fn merge(&mut self, other: &Self) {
@@ -263,9 +250,9 @@ impl Group {
     /// Returns a row for each class; without a key, the rows of the remainder.
     fn rows(&self, by: By, key: Option<GroupKey>, protocol: Protocol) -> Vec<PeerRow> {
         let [client, server] = key.as_ref().map_or([None, None], |key| self.ends(by, key));
-        let row = |(class, sums): (Class, &Option<Box<ClassSums>>)| {
+        let row = |(class, sums): (Class, &Option<Box<RowSums>>)| {
             let sums = sums.as_ref()?;
-            let [request, response] = sums.sides.map(|side| SideSums::new(side.frames, side.amounts));
+            let [request, response] = sums.sides.map(Into::into);
             Some(PeerRow {
                 class,
                 protocol: protocol.name().to_owned(),
@@ -280,55 +267,17 @@ impl Group {
                 no_reply: sums.no_reply,
                 request,
                 response,
-                latency_ns: Measured::Value(latency_of(&sums.latency)),
+                latency_ns: sums.latency_of_record(),
             })
         };
         CLASSES.into_iter().zip(&self.classes).filter_map(row).collect()
     }
 }
 
-impl ClassSums {
-    fn add(&mut self, operation: &Operation, class: Class, times: u64) {
-        let of = |counts: bool| if counts { times } else { 0 };
-        let (outcome, is_unsolicited) = (operation.outcome, operation.outcome == Outcome::Unsolicited);
-        self.unsolicited += of(is_unsolicited);
-        self.count += of(!is_unsolicited);
-        self.errors += of(outcome == Outcome::Error);
-        if class != Class::Unmatched {
-            self.no_reply += of(outcome == Outcome::NoReply);
-            self.unanswered += of(outcome == Outcome::Unanswered);
-        }
-        for side in Side::BOTH {
-            self.add_side(side, &operation.sides[side as usize], times);
-        }
-        if let Some(latency_ns) = operation.latency_ns {
-            self.latency.record(latency_ns, times);
-        }
-    }
-
-    fn add_side(&mut self, side: Side, totals: &SideTotals, times: u64) {
-        let mine = &mut self.sides[side as usize];
-        mine.frames += totals.frames * times;
-        mine.amounts.add_times(&totals.amounts, times);
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.errors += other.errors;
-        self.unanswered += other.unanswered;
-        self.no_reply += other.no_reply;
-        self.unsolicited += other.unsolicited;
-        self.latency.merge(&other.latency);
-        for side in Side::BOTH {
-            self.add_side(side, &other.sides[side as usize], 1);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overhead_model::{Account, Amounts};
+    use overhead_model::{Account, Amounts, Outcome};
 
     const REQUEST: (Class, Protocol) = (Class::Workload, Protocol::Resp);
     const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 6_379);

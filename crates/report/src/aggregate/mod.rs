@@ -6,16 +6,16 @@
 mod by_peer;
 mod connections;
 mod distribution;
-mod kind;
 mod peers;
 mod record;
 mod row;
+mod row_sums;
 mod rows;
 mod statement;
 mod within;
 
-pub use kind::{KindKey, KindSums, OperationKind};
 pub use record::{RunFacts, balance, build_run};
+pub use row_sums::{KindKey, OperationKind, RowSums};
 
 pub(crate) use distribution::Values;
 

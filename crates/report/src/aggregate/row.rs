@@ -1,11 +1,11 @@
 //! A row of the aggregate: data common to its statements.
 
 use super::distribution::Values;
-use super::statement::{Alike, Statement, Sums, latency_of};
+use super::statement::{Alike, Statement};
 use super::within::within;
 use crate::limits::STATEMENTS_SHOWN;
 use overhead_model::record::{Distribution, OperationRow, SideRow, StatementRow};
-use overhead_model::{Class, Measured, OTHER, Protocol, RowKey, SideTotals};
+use overhead_model::{Class, OTHER, Protocol, RowKey, SideTotals};
 use std::cmp::Reverse;
 
 /// Operations of a kind and their size distributions. Its statements hold the additive figures.
@@ -87,12 +87,10 @@ impl Row {
     /// Returns the row of the record with its own statements and, on request, its latency distribution.
     pub fn to_record(&self, statements: &[&Statement], distributions: bool) -> OperationRow {
         let mut whole = self.clone();
-        let (mut sums, mut latency) = (Sums::default(), Values::default());
         for statement in statements {
             whole.add_sizes(statement.alike());
-            sums.merge(&statement.sums(self.key.class));
-            latency.merge(statement.latency());
         }
+        let sums = Statement::sums_of(statements.iter().copied(), self.key.class);
         // An answered or acknowledged message touches a frame.
         let [request, response] = &sums.sides;
         let unseen = sums.unanswered > 0 && *response == SideTotals::default();
@@ -113,9 +111,9 @@ impl Row {
                 unseen: unseen.then(|| "no frame of the server was captured".to_owned()),
                 ..of_response.to_record(response, samples)
             },
-            latency_ns: Measured::Value(latency_of(&latency)),
+            latency_ns: sums.latency_of_record(),
             sampled: None,
-            latency_within: (distributions && latency.count() > 0).then(|| within(&latency)),
+            latency_within: (distributions && sums.latency.count() > 0).then(|| within(&sums.latency)),
             statements: self.statements_of(statements),
             fields: None,
             kernel: None,
@@ -134,16 +132,11 @@ impl Row {
         let class = self.key.class;
         let record = |statement: &&Statement| {
             let text = if statement.text.is_empty() { NONE } else { &*statement.text };
-            statement.sums(class).to_record(text, statement.latency())
+            Statement::sums_of([*statement], class).to_statement(text)
         };
         let mut rows: Vec<_> = own.iter().map(record).collect();
         if !beyond.is_empty() {
-            let (mut sums, mut latency) = (Sums::default(), Values::default());
-            for statement in beyond {
-                sums.merge(&statement.sums(class));
-                latency.merge(statement.latency());
-            }
-            rows.push(sums.to_record(OTHER, &latency));
+            rows.push(Statement::sums_of(beyond, class).to_statement(OTHER));
         }
         rows
     }

@@ -8,8 +8,8 @@
 
 mod shed;
 
-use super::kind::{KindKey, KindSums, OperationKind};
 use super::row::{OwnedRowKey, Row};
+use super::row_sums::{KindKey, OperationKind, RowSums};
 use super::statement::Statement;
 use crate::limits::{ROWS, STATEMENTS};
 use crate::text::number::{counted, grouped};
@@ -304,7 +304,7 @@ impl Rows {
 
     /// Returns the totals so far, by statement or by name and via.
     pub(crate) fn kinds(&self, by_statement: bool) -> Vec<OperationKind> {
-        let mut kinds = BTreeMap::<KindKey, KindSums>::new();
+        let mut kinds = BTreeMap::<KindKey, RowSums>::new();
         for row in &self.list {
             let OwnedRowKey { class, protocol, ref name, via } = row.key;
             let name = if via.is_empty() { name.to_string() } else { format!("{name} ({via})") };
@@ -316,7 +316,7 @@ impl Rows {
                     text => text.to_owned(),
                 };
                 let key = KindKey { class, protocol, label };
-                kinds.entry(key).or_default().merge(&statement.kind_sums(class));
+                kinds.entry(key).or_default().merge(&Statement::sums_of([statement], class));
             }
         }
         kinds.into_iter().collect()

@@ -1,10 +1,8 @@
 //! Additive figures, kept only per statement, so that a row is the sum of its statements.
 
-use super::distribution::Values;
-use super::kind::KindSums;
 use super::row::Row;
-use overhead_model::record::{Latency, StatementRow, StatementSide};
-use overhead_model::{Amounts, Class, Measured, Operation, Outcome, RowId, Side, SideTotals};
+use super::row_sums::RowSums;
+use overhead_model::{Amounts, Class, Operation, Outcome, RowId, Side, SideTotals};
 
 /// The sums over a row's operations with one statement, or with none.
 #[derive(Clone, Debug)]
@@ -13,21 +11,9 @@ pub(super) struct Statement {
     pub text: Box<str>,
     pub row: u32,
     pub id: RowId,
-    sums: Sums,
-    latency: Values,
+    sums: RowSums,
     /// The latest operations, not yet in the sums.
     alike: Alike,
-}
-
-/// Totals of operations, without their latencies.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sums {
-    pub count: u64,
-    pub errors: u64,
-    pub unanswered: u64,
-    pub no_reply: u64,
-    pub unsolicited: u64,
-    pub sides: [SideTotals; 2],
 }
 
 /// A number of operations with equal outcome and totals: benchmarks repeat themselves.
@@ -41,6 +27,10 @@ pub(super) struct Alike {
 impl Alike {
     const NONE: Self =
         Self { sides: [SideTotals { frames: 0, amounts: Amounts::ZERO }; 2], outcome: Outcome::Ok, times: 0 };
+
+    fn add_to(&self, sums: &mut RowSums, class: Class) {
+        sums.add(class, &self.sides, self.outcome, self.times);
+    }
 }
 
 /// The row of an unused place.
@@ -57,13 +47,13 @@ impl Statement {
     }
 
     pub fn new(text: &str, row: u32, id: RowId) -> Self {
-        Self { text: text.into(), row, id, sums: Sums::default(), latency: Values::default(), alike: Alike::NONE }
+        Self { text: text.into(), row, id, sums: RowSums::default(), alike: Alike::NONE }
     }
 
     /// Adds latencies separately from their operations.
     #[inline]
     pub fn add_latency(&mut self, latency_ns: u64, times: u64) {
-        self.latency.record(latency_ns, times);
+        self.sums.latency.record(latency_ns, times);
     }
 
     /// Adds closed operations of its row with equal results, without their latencies.
@@ -78,44 +68,36 @@ impl Statement {
 
     /// Starts a stretch of operations that differ from those before.
     fn begin(&mut self, operation: &Operation, times: u64, row: &mut Row) {
-        self.sums.add(&self.alike, row.key.class);
+        self.alike.add_to(&mut self.sums, row.key.class);
         row.add_sizes(&self.alike);
         self.alike = Alike { sides: operation.sides, outcome: operation.outcome, times };
     }
 
     /// Adds bytes of operations that closed earlier.
     pub fn add_late(&mut self, side: Side, totals: &SideTotals) {
-        add_side(&mut self.sums.sides[side as usize], totals, 1);
+        self.sums.add_late(side, totals);
     }
 
     /// Adds the sums of another statement, and its pending operations to its `row`.
     pub fn merge(&mut self, other: &Self, row: &mut Row) {
         self.sums.merge(&other.sums);
-        self.sums.add(&other.alike, row.key.class);
+        other.alike.add_to(&mut self.sums, row.key.class);
         row.add_sizes(&other.alike);
-        self.latency.merge(&other.latency);
     }
 
-    /// Returns all sums over operations of `class`.
-    pub fn sums(&self, class: Class) -> Sums {
-        let mut sums = self.sums.clone();
-        sums.add(&self.alike, class);
+    /// Returns the sums over statements whose operations are of `class`.
+    pub fn sums_of<'a>(statements: impl IntoIterator<Item = &'a Self>, class: Class) -> RowSums {
+        let mut sums = RowSums::default();
+        for statement in statements {
+            sums.merge(&statement.sums);
+            statement.alike.add_to(&mut sums, class);
+        }
         sums
-    }
-
-    /// Returns the totals of operations of `class` so far.
-    pub fn kind_sums(&self, class: Class) -> KindSums {
-        let sums = self.sums(class);
-        KindSums::of(sums.count, sums.errors, &sums.sides, &self.latency)
     }
 
     /// Returns the latest operations, which its row has not yet received.
     pub fn alike(&self) -> &Alike {
         &self.alike
-    }
-
-    pub fn latency(&self) -> &Values {
-        &self.latency
     }
 
     /// Returns the number of operations, except those without a request.
@@ -138,74 +120,4 @@ impl Statement {
     pub fn holds_something(&self) -> bool {
         self.alike.times > 0 || self.sums.count > 0 || self.sums.sides.iter().any(|side| *side != SideTotals::default())
     }
-}
-
-impl Sums {
-    fn add(&mut self, alike: &Alike, class: Class) {
-        let Alike { ref sides, outcome, times } = *alike;
-        if times == 0 {
-            return;
-        }
-        let of = |counts: bool| if counts { times } else { 0 };
-        let unsolicited = outcome == Outcome::Unsolicited;
-        self.unsolicited += of(unsolicited);
-        self.count += of(!unsolicited);
-        self.errors += of(outcome == Outcome::Error);
-        // A stretch of class `unmatched` is no request.
-        if class != Class::Unmatched {
-            self.no_reply += of(outcome == Outcome::NoReply);
-            self.unanswered += of(outcome == Outcome::Unanswered);
-        }
-        for (sums, totals) in self.sides.iter_mut().zip(sides) {
-            add_side(sums, totals, times);
-        }
-    }
-
-    pub fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.errors += other.errors;
-        self.unanswered += other.unanswered;
-        self.no_reply += other.no_reply;
-        self.unsolicited += other.unsolicited;
-        for (mine, theirs) in self.sides.iter_mut().zip(&other.sides) {
-            add_side(mine, theirs, 1);
-        }
-    }
-
-    /// Converts the sums to a statement of the record.
-    pub fn to_record(&self, text: &str, latency: &Values) -> StatementRow {
-        let [request, response] = self.sides.each_ref().map(|side| StatementSide {
-            frames: side.frames,
-            wire_bytes: side.amounts.total(),
-            payload_bytes: side.amounts.payload(),
-            accounts: side.amounts,
-        });
-        let &Self { count, errors, unanswered, no_reply, unsolicited, .. } = self;
-        let (text, latency_ns) = (text.to_owned(), latency_of(latency));
-        StatementRow {
-            text,
-            count,
-            errors,
-            unanswered,
-            no_reply,
-            unsolicited,
-            request,
-            response,
-            latency_ns: Measured::Value(latency_ns),
-            fields: None,
-            kernel: None,
-        }
-    }
-}
-
-fn add_side(sums: &mut SideTotals, totals: &SideTotals, times: u64) {
-    sums.frames += totals.frames * times;
-    sums.amounts.add_times(&totals.amounts, times);
-}
-
-/// Converts latencies to their form in the record.
-pub(super) fn latency_of(values: &Values) -> Latency {
-    let [p50, p90, p99, p999, p9999] = values.quantiles([5_000, 9_000, 9_900, 9_990, 9_999]);
-    let (count, mean) = (values.count(), values.mean());
-    Latency { count, mean, min: values.min(), p50, p90, p99, p999, p9999, max: values.max() }
 }

@@ -1,7 +1,7 @@
 //! Compares subjects by payload if only one has frames.
 
 use crate::group::RunGroup;
-use overhead_model::record::{SideRow, StatementSide};
+use overhead_model::record::{SideRow, SideSums};
 use overhead_model::{Account, Amounts, Transport};
 
 /// Returns whether exactly one of the two subjects has connections in frames.
@@ -28,7 +28,7 @@ fn of_row(side: &mut SideRow) {
     side.wire_bytes = side.payload_bytes;
 }
 
-fn of_statement(side: &mut StatementSide) {
+fn of_statement(side: &mut SideSums) {
     side.accounts = of_amounts(side.accounts);
     side.wire_bytes = side.payload_bytes;
 }

@@ -7,8 +7,8 @@ use crate::bounds::lower_bounds;
 use crate::compare::{is_same_statement, system_calls};
 use crate::run::NamedRun;
 use crate::summary::{failed_command, present, workload_count};
-use crate::sums::{OperationSum, SideSum, SumKey, by_name, by_statement};
-use overhead_model::record::By;
+use crate::sums::{OperationSum, SumKey, by_name, by_statement};
+use overhead_model::record::{By, SideSums};
 use overhead_model::{Account, Class, Run, Side, exit};
 use std::collections::BTreeMap;
 
@@ -156,12 +156,9 @@ impl<'a> RunSums<'a> {
 
     /// Sums all operations of every class, for division by the number of workload operations.
     fn whole(&self, operations: u64) -> OperationSum {
-        let mut sides = [SideSum::default(); 2];
+        let mut sides = <[SideSums; 2]>::default();
         for sum in &self.names {
-            for (side, more) in sides.iter_mut().zip(&sum.sides) {
-                side.frames += more.frames;
-                side.accounts += more.accounts;
-            }
+            sides.iter_mut().zip(&sum.sides).for_each(|(side, more)| side.add(more));
         }
         let key = SumKey {
             protocol: String::new(),

@@ -1,8 +1,8 @@
 use super::*;
+use crate::RunGroup;
 use crate::fixture;
 use crate::run::NamedRun;
-use crate::RunGroup;
-use overhead_model::record::{By, FieldRow, Latency, StatementRow, StatementSide};
+use overhead_model::record::{By, FieldRow, Latency, SideSums, StatementRow};
 use overhead_model::{Account, Class, Measured, Side, exit};
 
 fn postgres() -> NamedRun {
@@ -188,7 +188,7 @@ fn select(statement: &str, via: &str, query: u64) -> NamedRun {
     for row in &mut named.run.operations {
         via.clone_into(&mut row.via);
         row.request.accounts[Account::Query] += query * row.count;
-        let side = |accounts| StatementSide { frames: row.count, accounts, ..StatementSide::default() };
+        let side = |accounts| SideSums { frames: row.count, accounts, ..SideSums::default() };
         row.statements = vec![StatementRow {
             text: statement.to_owned(),
             count: row.count,

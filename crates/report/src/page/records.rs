@@ -4,9 +4,9 @@ use super::content::Record;
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use crate::text;
-use overhead_model::Run;
 use overhead_model::outside::json_escaped;
-use overhead_model::record::{OperationRow, StatementRow, StatementSide};
+use overhead_model::record::{OperationRow, StatementRow};
+use overhead_model::{OTHER, Run};
 use serde::Serialize;
 
 /// Maximum lengths of a page's long lists.
@@ -45,9 +45,6 @@ impl Shown {
         chars: usize::MAX,
     };
 }
-
-/// Name of the remainder of statements and peers, as in the record.
-const OTHER: &str = "(other)";
 
 /// Returns a record as JSON that is safe to embed in a page.
 /// Fails with [`ReportError::Json`] if a number is not finite.
@@ -106,23 +103,13 @@ fn shorten_statements(row: &mut OperationRow, most: usize) {
 }
 
 /// Sums two rows; their combined latency is unknown.
-fn added(sum: StatementRow, other: &StatementRow) -> StatementRow {
-    StatementRow {
-        count: sum.count + other.count,
-        errors: sum.errors + other.errors,
-        unanswered: sum.unanswered + other.unanswered,
-        no_reply: sum.no_reply + other.no_reply,
-        unsolicited: sum.unsolicited + other.unsolicited,
-        request: added_side(sum.request, &other.request),
-        response: added_side(sum.response, &other.response),
-        ..sum
-    }
-}
-
-fn added_side(mut sum: StatementSide, other: &StatementSide) -> StatementSide {
-    sum.frames += other.frames;
-    sum.wire_bytes += other.wire_bytes;
-    sum.payload_bytes += other.payload_bytes;
-    sum.accounts += other.accounts;
+fn added(mut sum: StatementRow, other: &StatementRow) -> StatementRow {
+    sum.count += other.count;
+    sum.errors += other.errors;
+    sum.unanswered += other.unanswered;
+    sum.no_reply += other.no_reply;
+    sum.unsolicited += other.unsolicited;
+    sum.request.add(&other.request);
+    sum.response.add(&other.response);
     sum
 }
