@@ -119,6 +119,7 @@ pub struct SweepWork {
     pub on_cpu_ns: Measured<Spread>,
 }
 
+// Holds spreads over runs, which do not add up, so it is not a row.
 /// One workload operation of a [`SweepPoint`], over the runs that count and have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

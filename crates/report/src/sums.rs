@@ -17,7 +17,7 @@ pub(crate) struct SumKey {
     pub via: String,
 }
 
-/// Operations of one kind, summed over the runs of a group.
+/// Operations of one kind, summed over the runs of a group. Unlike a `ViewRow`, it keeps each run's part for intervals.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OperationSum {
     pub key: SumKey,

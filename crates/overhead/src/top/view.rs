@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Sort order of rows, largest first.
+/// Sort order of a screen, largest first. Unlike `SortKey`, which orders a record, it has rates and sorts by the 99th percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortBy {
     Bytes,
@@ -52,7 +52,7 @@ pub const fn grain(by: By) -> &'static str {
     }
 }
 
-/// Operations of one kind within an interval.
+/// Sums of one kind within an interval; its calls are counted from the beginning.
 #[derive(Clone, Debug)]
 pub struct TopRow {
     /// As read from the wire.
