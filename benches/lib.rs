@@ -1,7 +1,7 @@
 //! What the benchmarks are of: the captures of real servers in `fixtures`, one for each protocol, held in memory.
 
 use overhead_capture::{FileSource, FrameSource, NextFrame, SourceError};
-use overhead_model::frame::Kept;
+use overhead_model::frame::OwnedFrame;
 use overhead_model::{ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, Tally};
 use std::path::{Path, PathBuf};
 
@@ -19,11 +19,11 @@ pub fn path(name: &str) -> PathBuf {
 /// # Errors
 ///
 /// [`SourceError`] where it is not there or cannot be read.
-pub fn frames(name: &str) -> Result<Vec<Kept>, SourceError> {
+pub fn frames(name: &str) -> Result<Vec<OwnedFrame>, SourceError> {
     let mut source = FileSource::open(path(name))?;
     let mut frames = Vec::new();
     while let NextFrame::Frame(frame) = source.next_frame()? {
-        frames.push(Kept::of(&frame));
+        frames.push(OwnedFrame::of(&frame));
     }
     Ok(frames)
 }

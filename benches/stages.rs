@@ -12,14 +12,14 @@ use overhead_capture::FileSource;
 use overhead_dissect::packet::{self, Packet};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::Tally;
-use overhead_model::frame::Kept;
+use overhead_model::frame::OwnedFrame;
 use overhead_report::Aggregate;
 use std::hint::black_box;
 use std::io::Cursor;
 use std::ops::ControlFlow;
 
 /// The frames of the capture to the end of dissection.
-fn dissect<T: Tally>(frames: &[Kept], tally: T) -> T {
+fn dissect<T: Tally>(frames: &[OwnedFrame], tally: T) -> T {
     let mut dissector = Dissector::new(Selection::default(), tally);
     for kept in frames {
         dissector.frame(&kept.frame());

@@ -4,7 +4,7 @@
 //! Dissector ─▶ AdviceObserver ─▶ Rule ─▶ AdviceFinding ─▶ Advice
 //! ```
 //!
-//! [`AdviceObserver`] reads a capture ([`overhead_dissect::explain::Reading`]), adds up the ledger's postings by row
+//! [`AdviceObserver`] reads a capture ([`overhead_dissect::explain::CaptureReading`]), adds up the ledger's postings by row
 //! and field (`seen`), and passes closed operations and connections to the rules. One pass feeds all `rules`. The
 //! saving of an [`AdviceFinding`] is the sum of its changes to rows ([`LedgerChange`]); [`WhatIf`] applies them to the
 //! ledger.

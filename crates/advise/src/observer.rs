@@ -9,7 +9,7 @@ use crate::seen::{
     ClosedConnection, FieldSum, RowOnConnection, SeenCharge, SeenDirection, SeenField, SeenFieldKey, SeenFrame,
     SeenOperation, SeenPiece, SeenRow, SeenTraffic,
 };
-use overhead_dissect::explain::{Begun, Numbering, Reading, Turns};
+use overhead_dissect::explain::{BegunOperation, CaptureReading, ConnectionStates, Numbering};
 use overhead_model::{
     Account, Amounts, Class, ConnectionSummary, FrameFacts, Listener, Operation, Protocol, RowId, RowKey, Side,
     SideTotals, Tally, Trace,
@@ -31,7 +31,7 @@ pub struct AdviceObserver {
     wanted: Vec<[u64; Protocol::COUNT]>,
     messages: [bool; Protocol::COUNT],
     numbering: Numbering,
-    turns: Turns<ObservedConnection>,
+    turns: ConnectionStates<ObservedConnection>,
     /// The last row requested: the next label refers to it.
     labelled: Option<RowId>,
     /// The last closed operation.
@@ -118,7 +118,7 @@ impl AdviceObserver {
             wanted: Vec::new(),
             messages,
             numbering: Numbering::default(),
-            turns: Turns::default(),
+            turns: ConnectionStates::default(),
             labelled: None,
             closed: None,
             open: 0,
@@ -306,7 +306,7 @@ impl AdviceObserver {
         self.seen.rows.get(*row).map(|row| row.protocol)
     }
 
-    fn begin(&mut self, begun: Begun) {
+    fn begin(&mut self, begun: BegunOperation) {
         let connection = self.turns.kept();
         if begun.op.is_some() {
             connection.latest = Some(begun.number);
@@ -448,7 +448,7 @@ impl ObservedOperation {
     }
 }
 
-impl Reading for AdviceObserver {}
+impl CaptureReading for AdviceObserver {}
 
 impl Tally for AdviceObserver {
     fn row(&mut self, key: RowKey<'_>) -> RowId {

@@ -4,7 +4,7 @@
 
 use overhead_advise::{Advice, AdviceObserver, Certainty, SeenTraffic, WhatIf, WhatIfOptions, all};
 use overhead_capture::{FileSource, FrameSource, NextFrame};
-use overhead_dissect::explain::{Finder, Reading, Wanted};
+use overhead_dissect::explain::{CaptureReading, Finder, OperationQuery};
 use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
 use overhead_model::{Account, Amounts, Protocol, System};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn option<'a>(args: &'a [String], flag: &str) -> Option<&'a String> {
 }
 
 /// Feeds a fixture to a reading, with the fixture's options.
-fn read(case: &str, reading: &mut dyn Reading) -> Totals {
+fn read(case: &str, reading: &mut dyn CaptureReading) -> Totals {
     let case = fixtures().join(case);
     let args: Vec<String> =
         std::fs::read_to_string(case.join("args")).unwrap().split_whitespace().map(str::to_owned).collect();
@@ -120,7 +120,7 @@ fn examples_are_operations_that_explain_knows() {
         let advice = advise(&case).0;
         for finding in &advice.findings {
             let example = finding.example.unwrap_or_else(|| panic!("{case}: {}", finding.rule));
-            let mut finder = Finder::new(Wanted::Number(example.operation));
+            let mut finder = Finder::new(OperationQuery::Number(example.operation));
             read(&case, &mut finder);
             assert!(finder.found().is_some(), "{case}: {} names operation {}", finding.rule, example.operation);
         }

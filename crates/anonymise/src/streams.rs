@@ -9,7 +9,7 @@ use crate::fill::Filler;
 use crate::packed;
 use crate::rules::{self, FieldAt, Treatment};
 use crate::tls;
-use overhead_dissect::explain::{Seen, Turns, UnpostedStream};
+use overhead_dissect::explain::{ByteVisibility, ConnectionStates, UnpostedStream};
 use overhead_model::{
     Account, ConnectionSummary, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
@@ -53,7 +53,7 @@ pub struct Placed {
 pub struct Streams {
     filler: Filler,
     addresses: Addresses,
-    turns: Turns<Connection>,
+    turns: ConnectionStates<Connection>,
     payload: Vec<Part>,
     edits: Vec<Edit>,
     bytes: Vec<u8>,
@@ -123,7 +123,7 @@ impl Streams {
         Self {
             filler,
             addresses,
-            turns: Turns::default(),
+            turns: ConnectionStates::default(),
             payload: Vec::new(),
             edits: Vec::new(),
             bytes: Vec::new(),
@@ -211,7 +211,7 @@ impl Streams {
         runs.clear();
         let is_start = direction.stream.posted == 0;
         direction.stream.take(direction.field_len, |offset, run| {
-            if run.seen == Seen::Captured {
+            if run.seen == ByteVisibility::Captured {
                 let from = field.len();
                 field.extend_from_slice(&run.bytes);
                 runs.push((offset, from..field.len()));
@@ -253,7 +253,7 @@ impl Streams {
         let Some(protocol) = connection.protocol else { return };
         let mut runs = Vec::new();
         direction.stream.take(wire, |offset, run| {
-            if run.seen == Seen::Captured {
+            if run.seen == ByteVisibility::Captured {
                 runs.push((offset, run.bytes));
             }
         });

@@ -7,10 +7,10 @@ mod fields;
 
 use overhead_anonymise::{Anonymiser, Key};
 use overhead_capture::{FileSource, FrameSource};
-use overhead_dissect::explain::{Seen, Turns, UnpostedStream};
+use overhead_dissect::explain::{ByteVisibility, ConnectionStates, UnpostedStream};
 use overhead_dissect::packet::{self, Packet};
 use overhead_dissect::{Dissector, Selection, Totals};
-use overhead_model::frame::Kept;
+use overhead_model::frame::OwnedFrame;
 use overhead_model::{
     Account, ConnectionSummary, LinkType, Listener, Operation, RowId, RowKey, Side, SideTotals, StreamPiece, System,
     Tally, Trace,
@@ -61,16 +61,16 @@ impl Tally for Sums {
     }
 }
 
-fn frames(path: &Path) -> Vec<Kept> {
+fn frames(path: &Path) -> Vec<OwnedFrame> {
     let mut source = FileSource::open(path).unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = source.next_frame().unwrap().frame() {
-        frames.push(Kept::of(&frame));
+        frames.push(OwnedFrame::of(&frame));
     }
     frames
 }
 
-fn dissect(frames: &[Kept], selection: &Selection) -> (Sums, Totals) {
+fn dissect(frames: &[OwnedFrame], selection: &Selection) -> (Sums, Totals) {
     let mut dissector = Dissector::new(selection.clone(), Sums::default());
     for frame in frames {
         dissector.frame(&frame.frame());
@@ -78,7 +78,7 @@ fn dissect(frames: &[Kept], selection: &Selection) -> (Sums, Totals) {
     dissector.finish()
 }
 
-fn copy(frames: &[Kept], selection: &Selection) -> Vec<Kept> {
+fn copy(frames: &[OwnedFrame], selection: &Selection) -> Vec<OwnedFrame> {
     let mut copy = Anonymiser::new(selection, Key::new(*b"a key for tests."), tempfile::tempfile().unwrap());
     for frame in frames {
         copy.frame(&frame.frame()).unwrap();
@@ -86,7 +86,7 @@ fn copy(frames: &[Kept], selection: &Selection) -> Vec<Kept> {
     let mut copied = copy.finish().unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = copied.next_frame().unwrap() {
-        frames.push(Kept::of(&frame));
+        frames.push(OwnedFrame::of(&frame));
     }
     frames
 }
@@ -94,7 +94,7 @@ fn copy(frames: &[Kept], selection: &Selection) -> Vec<Kept> {
 /// Windows of six letters and digits of `data`, and of everything else.
 #[derive(Default)]
 struct Windows {
-    turns: Turns<[Fields; 2]>,
+    turns: ConnectionStates<[Fields; 2]>,
     data: HashSet<[u8; 6]>,
     others: HashSet<[u8; 6]>,
 }
@@ -110,7 +110,7 @@ impl Windows {
         let fields = &mut self.turns.kept()[side as usize];
         let mut bytes = Vec::new();
         fields.stream.take(std::mem::take(&mut fields.len), |_, run| {
-            if run.seen == Seen::Captured {
+            if run.seen == ByteVisibility::Captured {
                 bytes.extend(run.bytes);
             }
         });
@@ -222,7 +222,7 @@ const PUBLIC: &str = include_str!("public_words.txt");
 
 /// Adds runs of six or more letters and digits that two frames have at the same position, after the TCP header or in a
 /// piece of a stream.
-fn add_common(original: &Kept, copy: &Kept, found: &mut BTreeMap<String, usize>) {
+fn add_common(original: &OwnedFrame, copy: &OwnedFrame, found: &mut BTreeMap<String, usize>) {
     let (original, copy) = (original.frame(), copy.frame());
     let payload = match packet::parse(&original) {
         _ if StreamPiece::read(original.bytes).is_some() => 0,

@@ -2,7 +2,7 @@
 
 #![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
 
-use super::{Field, Free, Input, Note, Out, Reader, Shares};
+use super::{Field, Free, Input, Note, OperationShares, Out, Reader};
 use crate::near;
 use overhead_model::{Account, Amounts};
 
@@ -158,8 +158,8 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
         self.out.post(account, field, left);
     }
 
-    /// Posts the rest, which decompresses to `amounts`: see [`Shares::post`].
-    pub fn rest_pro_rata(&mut self, amounts: &Amounts, shares: &mut Shares, field: &'static str) {
+    /// Posts the rest, which decompresses to `amounts`: see [`OperationShares::post`].
+    pub fn rest_pro_rata(&mut self, amounts: &Amounts, shares: &mut OperationShares, field: &'static str) {
         let left = self.remaining();
         self.pos = self.len;
         shares.post(amounts, left, field, self.out);

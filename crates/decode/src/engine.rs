@@ -1,6 +1,6 @@
 //! The loop that feeds the two streams of a connection to a decoder.
 
-use super::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
+use super::{Decoder, Input, Malformed, MessageBoundary, Note, OpId, Out, Reader, Step};
 use crate::limits;
 use overhead_model::{Account, Outcome, Side};
 use std::hash::Hasher;
@@ -12,15 +12,15 @@ const UNDECODED: &str = "(undecoded)";
 ///
 /// It knows no layer between TCP and the protocol: a direction that turns to TLS is given up.
 #[derive(Debug)]
-pub struct Engine<D> {
+pub struct DecoderEngine<D> {
     decoder: D,
-    streams: Streams,
+    streams: StreamStates,
 }
 
-impl<D: Decoder> Engine<D> {
+impl<D: Decoder> DecoderEngine<D> {
     /// `mid_stream` means that the handshake was not captured.
     pub fn new(decoder: D, mid_stream: bool) -> Self {
-        Self { decoder, streams: Streams::new(mid_stream) }
+        Self { decoder, streams: StreamStates::new(mid_stream) }
     }
 
     #[inline]
@@ -34,8 +34,8 @@ impl<D: Decoder> Engine<D> {
     }
 
     #[inline]
-    fn driver(&mut self) -> Driver<'_, D> {
-        Driver::new(&mut self.decoder, &mut self.streams)
+    fn driver(&mut self) -> EngineDriver<'_, D> {
+        EngineDriver::new(&mut self.decoder, &mut self.streams)
     }
 
     /// Takes the next bytes of `side`.
@@ -92,17 +92,17 @@ impl<D: Decoder> Engine<D> {
 
 /// The loop without the decoder and its streams, which it borrows.
 #[derive(Debug)]
-pub struct Driver<'a, D> {
+pub struct EngineDriver<'a, D> {
     decoder: &'a mut D,
-    streams: &'a mut [Stream; 2],
+    streams: &'a mut [StreamState; 2],
 }
 
 /// The state of both directions.
 #[derive(Debug)]
-pub struct Streams([Stream; 2]);
+pub struct StreamStates([StreamState; 2]);
 
 #[derive(Debug)]
-struct Stream {
+struct StreamState {
     state: State,
     /// Captured start of the current message.
     tail: Vec<u8>,
@@ -134,10 +134,10 @@ enum State {
     Dead,
 }
 
-impl Streams {
+impl StreamStates {
     pub fn new(mid_stream: bool) -> Self {
         let state = if mid_stream { State::Searching } else { State::Synced };
-        let stream = || Stream {
+        let stream = || StreamState {
             state,
             tail: Vec::new(),
             opaque: 0,
@@ -160,8 +160,8 @@ impl Streams {
     /// Returns whether both directions are at the end of a message.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
-        let is_settled = |stream: &Stream| {
-            let Stream { state, tail, opaque, need, stretch, tried, .. } = stream;
+        let is_settled = |stream: &StreamState| {
+            let StreamState { state, tail, opaque, need, stretch, tried, .. } = stream;
             *state == State::Synced && tail.is_empty() && *opaque == 0 && need.is_none() && stretch.is_none() && !tried
         };
         self.0.iter().all(is_settled)
@@ -172,9 +172,9 @@ impl Streams {
     }
 }
 
-impl<'a, D: Decoder> Driver<'a, D> {
+impl<'a, D: Decoder> EngineDriver<'a, D> {
     #[inline]
-    pub fn new(decoder: &'a mut D, streams: &'a mut Streams) -> Self {
+    pub fn new(decoder: &'a mut D, streams: &'a mut StreamStates) -> Self {
         Self { decoder, streams: &mut streams.0 }
     }
 
@@ -391,7 +391,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
         self.search_on(side, left, out);
     }
 
-    /// Like [`Driver::lose`] if the loss was already noted.
+    /// Like [`EngineDriver::lose`] if the loss was already noted.
     fn search_on<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
         let stream = &mut self.streams[side as usize];
         if stream.state == State::Synced {
@@ -437,9 +437,9 @@ impl<'a, D: Decoder> Driver<'a, D> {
                 break false;
             }
             match self.decoder.boundary(side, here) {
-                Boundary::Yes => break true,
-                Boundary::More if here.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => break false,
-                Boundary::More | Boundary::No => passed += 1,
+                MessageBoundary::Yes => break true,
+                MessageBoundary::More if here.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => break false,
+                MessageBoundary::More | MessageBoundary::No => passed += 1,
             }
         };
         (passed, found)
@@ -452,18 +452,18 @@ impl<'a, D: Decoder> Driver<'a, D> {
             stream.turn = Some(0);
         }
         if let Some(at) = stream.turn.take().filter(|at| *at < input.bytes.len()) {
-            let boundary = if at > 0 { Boundary::No } else { self.decoder.boundary(side, input.bytes) };
+            let boundary = if at > 0 { MessageBoundary::No } else { self.decoder.boundary(side, input.bytes) };
             match boundary {
                 // The boundary may still be false.
-                Boundary::Yes => {
+                MessageBoundary::Yes => {
                     stream.doubtful = true;
                     return (0, true);
                 }
-                Boundary::More if input.bytes.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => {
+                MessageBoundary::More if input.bytes.len() < limits::BOUNDARY_WINDOW && input.opaque == 0 => {
                     stream.turn = Some(0);
                     return (0, false);
                 }
-                Boundary::More | Boundary::No => {
+                MessageBoundary::More | MessageBoundary::No => {
                     if stream.stretch.is_none() {
                         out.note(Note::LostBoundary);
                     }
@@ -482,7 +482,7 @@ impl<'a, D: Decoder> Driver<'a, D> {
     }
 }
 
-impl Stream {
+impl StreamState {
     fn clear(&mut self) {
         self.tail.clear();
         self.opaque = 0;

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// The protocol that bytes look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Look {
+pub enum ApparentProtocol {
     /// A protocol that is decoded.
     Ours(Protocol),
     Http2,
@@ -20,7 +20,7 @@ pub enum Look {
     Unknown,
 }
 
-impl fmt::Display for Look {
+impl fmt::Display for ApparentProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ours(protocol) => protocol.title(),
@@ -37,15 +37,15 @@ impl fmt::Display for Look {
 
 /// Connections of an unexpected protocol, or of one that is not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Foreign {
+pub struct ForeignTraffic {
     /// The server's port; 0 for the total of unlisted ones.
     pub port: u16,
-    pub look: Look,
+    pub look: ApparentProtocol,
     /// The protocol expected on the port; `None` if content decides.
     pub expected: Option<Protocol>,
 }
 
-impl Foreign {
+impl ForeignTraffic {
     /// The total of unlisted ones.
-    pub const FURTHER: Self = Self { port: 0, look: Look::Unknown, expected: None };
+    pub const FURTHER: Self = Self { port: 0, look: ApparentProtocol::Unknown, expected: None };
 }

@@ -6,12 +6,12 @@
 //! that postings cover the message.
 //!
 //! ```text
-//!   flow ──bytes──▶ Engine ──Input──▶ Decoder ──postings──▶ Out ──▶ Reader
-//!                   (one loop for            (one folder a                (ledger, explain,
-//!                    all protocols)           protocol)                    transcript)
+//!   flow ──bytes──▶ DecoderEngine ──Input──▶ Decoder ──postings──▶ Out ──▶ Reader
+//!                   (one loop for                   (one folder a                (ledger, explain,
+//!                    all protocols)                  protocol)                    transcript)
 //! ```
 //!
-//! The [`Engine`] advances by the posted bytes only, so no byte can be consumed without being posted.
+//! The [`DecoderEngine`] advances by the posted bytes only, so no byte can be consumed without being posted.
 //!
 //! - `engine`: the loop; `cursor`, `out`: how a decoder reads and posts; `limits`: bounds on what the wire claims
 //! - `codec`, `expansion`, `pro_rata`, `split`, `tape`: compressed bytes and messages within segments
@@ -36,13 +36,13 @@ mod versioned;
 
 pub use codec::Codec;
 pub use cursor::{Cursor, Short};
-pub use engine::Engine;
+pub use engine::DecoderEngine;
 pub use expansion::Expansion;
-pub use foreign::{Foreign, Look};
+pub use foreign::{ApparentProtocol, ForeignTraffic};
 pub use numbers::numbers;
 pub use out::{Field, Free, Label, Note, OpId, Out, Reader, cut_in_the_middle};
-pub use pro_rata::{Shares, Weigher};
-pub use split::Split;
+pub use pro_rata::{OperationShares, Weigher};
+pub use split::ProportionalSplit;
 pub use versioned::Versioned;
 
 use overhead_model::Side;
@@ -133,14 +133,14 @@ pub struct Malformed(pub &'static str);
 
 /// Whether a message begins at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Boundary {
+pub enum MessageBoundary {
     Yes,
     No,
     /// More bytes are needed (at most [`crate::limits::BOUNDARY_WINDOW`]).
     More,
 }
 
-/// A protocol: the state of one connection, fed by a [`Engine`].
+/// A protocol: the state of one connection, fed by a [`DecoderEngine`].
 ///
 /// Implementations are pure: no I/O, clock, panic or `unsafe`, and no allocation from an unchecked length.
 ///
@@ -166,7 +166,7 @@ pub enum Boundary {
 ///
 /// ```
 /// use overhead_testing::transcript::check;
-/// use overhead_decode::{Boundary, Cursor, Decoder, Input, Malformed, OpId, Out, Reader, Step, limits};
+/// use overhead_decode::{MessageBoundary, Cursor, Decoder, Input, Malformed, OpId, Out, Reader, Step, limits};
 /// use overhead_model::{Account, Class, Outcome, Side};
 /// use std::collections::VecDeque;
 ///
@@ -214,8 +214,8 @@ pub enum Boundary {
 ///     }
 ///
 ///     /// Any byte may be a length: nothing proves a boundary, so a direction is not decoded after a loss.
-///     fn boundary(&self, _: Side, _: &[u8]) -> Boundary {
-///         Boundary::No
+///     fn boundary(&self, _: Side, _: &[u8]) -> MessageBoundary {
+///         MessageBoundary::No
 ///     }
 ///
 ///     /// The lost answers are unknown, so no later answer can be paired.
@@ -252,7 +252,7 @@ pub trait Decoder {
 
     /// Returns whether `bytes` provably begin a message of this direction. Called at the start of a connection without a
     /// captured handshake, and at every byte after a loss, unless [`Decoder::resumes_at_turns`] is set.
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary;
+    fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary;
 
     /// Returns whether boundaries are only trusted at the start of a turn: at the first byte after bytes of the other side,
     /// or after lost bytes. For protocols whose messages can be almost any bytes. Other positions go to `unknown`.

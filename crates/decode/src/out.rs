@@ -2,7 +2,7 @@
 
 #![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
 
-use super::{Codec, Foreign, numbers};
+use super::{Codec, ForeignTraffic, numbers};
 use crate::limits;
 use overhead_model::{Account, Class, Outcome, Side};
 
@@ -58,7 +58,7 @@ pub enum Note {
         is_selected: bool,
     },
     /// A selected connection is not decoded: its bytes are not of the expected protocol.
-    Foreign(Foreign),
+    Foreign(ForeignTraffic),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Posts bytes that were compressed together in proportion to the operations and accounts of their decompressed content.
 //! Nothing more precise is known about them.
 
-use super::{Label, Note, OpId, Out, Reader, Split};
+use super::{Label, Note, OpId, Out, ProportionalSplit, Reader};
 use overhead_model::{Account, Amounts, Outcome, Side};
 
 /// A reader that sums postings by account, whatever their operation, and forwards everything else.
@@ -61,13 +61,13 @@ impl<R: Reader> Reader for Weigher<'_, '_, R> {
 
 /// Divides bytes in proportion to weights. Reuses its memory.
 #[derive(Debug, Default)]
-pub struct Shares {
+pub struct OperationShares {
     parts: Vec<(OpId, Amounts)>,
-    split: Split,
+    split: ProportionalSplit,
     given: Vec<u64>,
 }
 
-impl Shares {
+impl OperationShares {
     /// Divides `amount` in proportion to `weights`, ties to the earliest. All zeros if the weights are.
     pub fn of(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
         self.split.all(amount, weights, &mut self.given);
@@ -93,7 +93,7 @@ impl Shares {
         std::mem::take(&mut self.parts)
     }
 
-    /// Like [`Shares::post`], for several operations.
+    /// Like [`OperationShares::post`], for several operations.
     pub(crate) fn post_parts<R: Reader>(
         &mut self,
         parts: Vec<(OpId, Amounts)>,

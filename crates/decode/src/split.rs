@@ -1,7 +1,7 @@
 //! Divides a number of bytes in proportion to weights, in integers that add up.
 
 #[derive(Debug, Default)]
-pub struct Split {
+pub struct ProportionalSplit {
     weights: Vec<u64>,
     total: u64,
     are_equal: bool,
@@ -11,7 +11,7 @@ pub struct Split {
     order: Vec<u32>,
 }
 
-impl Split {
+impl ProportionalSplit {
     pub fn begin(&mut self, weights: impl Iterator<Item = u64>) {
         self.weights.clear();
         self.weights.extend(weights);
@@ -99,7 +99,7 @@ mod tests {
 
     fn shares(amount: u64, weights: &[u64]) -> Vec<u64> {
         let mut shares = vec![0; weights.len()];
-        let mut split = Split::default();
+        let mut split = ProportionalSplit::default();
         split.begin(weights.iter().copied());
         split.amounts([amount, 0], |index, [share, none]| shares[index] += share + none);
         shares

@@ -5,29 +5,29 @@
 //! headers, checksums and tags, which must be posted in between. A [`Weigher`](super::Weigher) is enough for a compressed
 //! body, which belongs to one operation.
 
-use super::{Label, Note, OpId, Out, Reader, Shares};
+use super::{Label, Note, OpId, OperationShares, Out, Reader};
 use overhead_model::{Account, Amounts, Outcome, Side};
 
 /// Recorded postings, in order.
 #[derive(Debug, Default)]
-pub struct Tape {
-    events: Vec<Event>,
+pub struct PostingTape {
+    events: Vec<TapeEvent>,
     closed: Vec<(OpId, Outcome)>,
     /// Start of the next player.
-    start: Position,
+    start: TapePosition,
     /// Bytes posted since the tape was cleared.
     recorded: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Position {
+pub struct TapePosition {
     next: usize,
     /// Bytes of the next posting already played.
     within: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum TapeEvent {
     Enter(&'static str),
     Leave,
     Post { op: OpId, account: Account, field: &'static str, len: u64 },
@@ -35,47 +35,47 @@ enum Event {
 
 /// A reader that records postings and forwards everything else. Operations closed during the recording stay open until the
 /// tape is played.
-pub struct Recorder<'a, 'r, R: Reader> {
+pub struct TapeRecorder<'a, 'r, R: Reader> {
     out: &'a mut Out<'r, R>,
-    tape: &'a mut Tape,
+    tape: &'a mut PostingTape,
 }
 
-impl Tape {
+impl PostingTape {
     /// Returns the memory held, in bytes.
     pub fn held_bytes(&self) -> usize {
-        self.events.capacity() * size_of::<Event>()
+        self.events.capacity() * size_of::<TapeEvent>()
     }
 }
 
-impl<'a, 'r, R: Reader> Recorder<'a, 'r, R> {
+impl<'a, 'r, R: Reader> TapeRecorder<'a, 'r, R> {
     /// Clears `tape` and records on it.
-    pub fn new(out: &'a mut Out<'r, R>, tape: &'a mut Tape) -> Self {
+    pub fn new(out: &'a mut Out<'r, R>, tape: &'a mut PostingTape) -> Self {
         tape.clear();
         Self { out, tape }
     }
 
     /// Appends to `tape`.
-    pub fn append(out: &'a mut Out<'r, R>, tape: &'a mut Tape) -> Self {
+    pub fn append(out: &'a mut Out<'r, R>, tape: &'a mut PostingTape) -> Self {
         Self { out, tape }
     }
 }
 
-impl<R: Reader> Reader for Recorder<'_, '_, R> {
+impl<R: Reader> Reader for TapeRecorder<'_, '_, R> {
     fn open(&mut self) -> OpId {
         self.out.open()
     }
 
     fn post(&mut self, _: Side, op: OpId, account: Account, field: &'static str, len: u64) {
         self.tape.recorded += len;
-        self.tape.events.push(Event::Post { op, account, field, len });
+        self.tape.events.push(TapeEvent::Post { op, account, field, len });
     }
 
     fn enter(&mut self, _: Side, group: &'static str) {
-        self.tape.events.push(Event::Enter(group));
+        self.tape.events.push(TapeEvent::Enter(group));
     }
 
     fn leave(&mut self, _: Side) {
-        self.tape.events.push(Event::Leave);
+        self.tape.events.push(TapeEvent::Leave);
     }
 
     fn wants_free(&self) -> bool {
@@ -107,17 +107,17 @@ impl<R: Reader> Reader for Recorder<'_, '_, R> {
     }
 }
 
-impl Tape {
+impl PostingTape {
     /// Frees memory beyond `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         self.clear();
-        self.events.shrink_to(bytes / size_of::<Event>());
+        self.events.shrink_to(bytes / size_of::<TapeEvent>());
     }
 
     fn clear(&mut self) {
         self.events.clear();
         self.closed.clear();
-        (self.start, self.recorded) = (Position::default(), 0);
+        (self.start, self.recorded) = (TapePosition::default(), 0);
     }
 
     pub fn recorded(&self) -> u64 {
@@ -129,12 +129,12 @@ impl Tape {
         self.closed.drain(..)
     }
 
-    pub fn play(&self) -> Player<'_> {
-        Player { tape: self, at: self.start }
+    pub fn play(&self) -> TapePlayer<'_> {
+        TapePlayer { tape: self, at: self.start }
     }
 
     /// Moves the start of the tape to `position`.
-    pub fn forget(&mut self, position: Position) {
+    pub fn forget(&mut self, position: TapePosition) {
         self.start = position;
         // Moving the rest to the front pays off once half of it was played.
         if self.start.next * 2 >= self.events.len() {
@@ -152,35 +152,35 @@ impl Tape {
 }
 
 #[derive(Clone, Copy)]
-pub struct Player<'a> {
-    tape: &'a Tape,
-    at: Position,
+pub struct TapePlayer<'a> {
+    tape: &'a PostingTape,
+    at: TapePosition,
 }
 
-struct Piece {
+struct TapePosting {
     op: OpId,
     account: Account,
     field: &'static str,
     len: u64,
 }
 
-impl Player<'_> {
-    pub fn position(&self) -> Position {
+impl TapePlayer<'_> {
+    pub fn position(&self) -> TapePosition {
         self.at
     }
 
     /// Plays up to `len` bytes: calls `group` for groups and `post` for postings.
-    fn run(&mut self, mut len: u64, mut group: impl FnMut(Option<&'static str>), mut post: impl FnMut(Piece)) {
+    fn run(&mut self, mut len: u64, mut group: impl FnMut(Option<&'static str>), mut post: impl FnMut(TapePosting)) {
         while let Some(&event) = self.tape.events.get(self.at.next) {
             match event {
-                Event::Enter(_) | Event::Post { .. } if len == 0 => return,
-                Event::Enter(name) => group(Some(name)),
-                Event::Leave => group(None),
-                Event::Post { op, account, field, len: whole } => {
+                TapeEvent::Enter(_) | TapeEvent::Post { .. } if len == 0 => return,
+                TapeEvent::Enter(name) => group(Some(name)),
+                TapeEvent::Leave => group(None),
+                TapeEvent::Post { op, account, field, len: whole } => {
                     let taken = len.min(whole - self.at.within);
                     len -= taken;
                     self.at.within += taken;
-                    post(Piece { op, account, field, len: taken });
+                    post(TapePosting { op, account, field, len: taken });
                     if self.at.within < whole {
                         return;
                     }
@@ -224,8 +224,14 @@ impl Player<'_> {
     }
 
     /// Posts `wire` compressed bytes in proportion to the operations and accounts of the next `len` bytes: see
-    /// [`Shares::post`].
-    pub fn post_pro_rata<R: Reader>(&mut self, len: u64, wire: u64, shares: &mut Shares, out: &mut Out<'_, R>) {
+    /// [`OperationShares::post`].
+    pub fn post_pro_rata<R: Reader>(
+        &mut self,
+        len: u64,
+        wire: u64,
+        shares: &mut OperationShares,
+        out: &mut Out<'_, R>,
+    ) {
         if out.wants_inner() {
             let mut again = *self;
             again.run(len, |_| {}, |piece| out.inner(piece.account, piece.field, piece.len));

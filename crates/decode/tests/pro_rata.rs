@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use overhead_decode::{Out, Shares};
+use overhead_decode::{OperationShares, Out};
 use overhead_model::{Account, Amounts, Side};
 use overhead_testing::transcript::Transcript;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn posted(amounts: &Amounts, wire: u64) -> Amounts {
     let mut transcript = Transcript::default();
     let mut out = Out::new(&mut transcript, Side::Request, None);
     out.orphan("(test)");
-    Shares::default().post(amounts, wire, "compressed", &mut out);
+    OperationShares::default().post(amounts, wire, "compressed", &mut out);
     transcript.ops[0].amounts[Side::Request as usize]
 }
 

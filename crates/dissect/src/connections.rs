@@ -1,14 +1,14 @@
 //! Tracks current connections and assigns segments to them.
 
 use crate::bounds::Holdings;
-use crate::dissector::Found;
+use crate::dissector::FrameContent;
 use crate::early::EarlyCalls;
-use crate::flow::{Finished, Flow, Turns};
+use crate::flow::{ConnectionFlow, FinishedFlow, SharedTurns};
 use crate::limits;
-use crate::moment::Moment;
-use crate::packet::{Bare, Plain, Segment};
+use crate::moment::CaptureMoment;
+use crate::packet::{PlainFrame, PlainSegment, Segment};
 use crate::select::Selection;
-use crate::table::{Key, Table};
+use crate::table::{ConnectionKey, ConnectionTable};
 use crate::tls::KeyLog;
 use crate::totals::Totals;
 use overhead_decode::Note;
@@ -24,26 +24,26 @@ pub struct Connections<T> {
     selection: Selection,
     keys: Option<Arc<KeyLog>>,
     /// TLS library calls that precede their packets; `None` until the first call.
-    early: Option<EarlyCalls<Key>>,
+    early: Option<EarlyCalls<ConnectionKey>>,
     shared: SharedContext,
     tally: T,
     /// Whether the tally hears each step; if so, the memo handles nothing.
     is_listening: bool,
     /// State that the connections' memos share; `None` disables memos.
-    turns: Option<Turns>,
+    turns: Option<SharedTurns>,
     totals: Totals,
-    flows: Table<Entry>,
+    flows: ConnectionTable<ConnectionEntry>,
     /// Closed connections in closing order, each with its closing time.
-    closing: VecDeque<(u64, Key)>,
+    closing: VecDeque<(u64, ConnectionKey)>,
     /// Time until which all of them are kept.
     next_retired_ns: u64,
     holdings: Holdings,
     /// Half-open connections in order of their number. Some may have payload by now, and are skipped.
-    half_open: VecDeque<(u64, Key)>,
+    half_open: VecDeque<(u64, ConnectionKey)>,
     /// Connections without payload that are no longer half-open.
-    idle: VecDeque<(u64, Key)>,
+    idle: VecDeque<(u64, ConnectionKey)>,
     /// Connections on unselected ports, in order of their number.
-    unselected: VecDeque<(u64, Key)>,
+    unselected: VecDeque<(u64, ConnectionKey)>,
     /// Selected or not.
     count: u64,
     /// Frames of ended connections that the memo handled.
@@ -51,8 +51,8 @@ pub struct Connections<T> {
 }
 
 #[derive(Debug)]
-struct Entry {
-    flow: Flow,
+struct ConnectionEntry {
+    flow: ConnectionFlow,
     /// In order of appearance, from 1.
     number: u64,
     /// When both ends had closed; `None` while open.
@@ -65,10 +65,10 @@ struct Entry {
     selected: bool,
 }
 
-impl Entry {
+impl ConnectionEntry {
     /// Handles a segment without the memo; returns whether it closes the connection.
     #[inline(never)]
-    fn go_on<T: Tally>(&mut self, segment: &Segment<'_>, at: Moment, tally: &mut T) -> bool {
+    fn go_on<T: Tally>(&mut self, segment: &Segment<'_>, at: CaptureMoment, tally: &mut T) -> bool {
         tally.trace(Trace::Frame(facts(segment, self.number, at.number)));
         self.flow.segment(segment, at.number, tally);
         self.unweighed = self.unweighed.saturating_add(segment.payload_len);
@@ -122,9 +122,9 @@ impl<T: Tally> Connections<T> {
             shared: SharedContext::default(),
             tally,
             is_listening: false,
-            turns: Some(Turns::default()),
+            turns: Some(SharedTurns::default()),
             totals: Totals::default(),
-            flows: Table::default(),
+            flows: ConnectionTable::default(),
             closing: VecDeque::new(),
             next_retired_ns: u64::MAX,
             holdings: Holdings::default(),
@@ -173,29 +173,29 @@ impl<T: Tally> Connections<T> {
         &mut self.tally
     }
 
-    pub fn found(&mut self, found: Found<'_>, at: Moment) {
+    pub fn found(&mut self, found: FrameContent<'_>, at: CaptureMoment) {
         match found {
-            Found::Segment(segment) | Found::Reassembled(segment) => self.segment(segment, at),
-            Found::Call(call) => self.call(call, at),
+            FrameContent::Segment(segment) | FrameContent::Reassembled(segment) => self.segment(segment, at),
+            FrameContent::Call(call) => self.call(call, at),
         }
     }
 
-    pub fn segment(&mut self, segment: &Segment<'_>, at: Moment) {
-        let (key, is_from_lesser) = Key::of(segment.source, segment.destination);
+    pub fn segment(&mut self, segment: &Segment<'_>, at: CaptureMoment) {
+        let (key, is_from_lesser) = ConnectionKey::of(segment.source, segment.destination);
         self.take((key, is_from_lesser), segment.bare(), || *segment, at);
     }
 
     /// Handles the segment of a frame with the usual headers.
     #[inline(always)]
-    pub fn plain(&mut self, plain: &Plain<'_>, at: Moment) {
-        self.take(Key::of_words(plain.ends()), plain.bare(), || segment_of(*plain), at);
+    pub fn plain(&mut self, plain: &PlainFrame<'_>, at: CaptureMoment) {
+        self.take(ConnectionKey::of_words(plain.ends()), plain.bare(), || segment_of(*plain), at);
     }
 
     #[cold]
-    pub fn call(&mut self, call: &CallPacket<'_>, at: Moment) {
+    pub fn call(&mut self, call: &CallPacket<'_>, at: CaptureMoment) {
         let early = self.early.get_or_insert_default();
         if let CallPacket::Part(part) = call {
-            let (key, _) = Key::of(part.sender, part.receiver);
+            let (key, _) = ConnectionKey::of(part.sender, part.receiver);
             early.add(key, part, at.clock_ns);
             self.offer(key);
         }
@@ -203,7 +203,7 @@ impl<T: Tally> Connections<T> {
 
     /// Gives a connection as many of its waiting calls as it can take.
     #[cold]
-    fn offer(&mut self, key: Key) {
+    fn offer(&mut self, key: ConnectionKey) {
         let Self { early: Some(early), flows, tally, .. } = self else { return };
         let Some(entry) = flows.get_mut(&key) else { return };
         entry.announce(tally);
@@ -224,10 +224,10 @@ impl<T: Tally> Connections<T> {
     #[inline(always)]
     fn take<'a>(
         &mut self,
-        (key, is_from_lesser): (Key, bool),
-        bare: Option<Bare<'_>>,
+        (key, is_from_lesser): (ConnectionKey, bool),
+        bare: Option<PlainSegment<'_>>,
         segment: impl FnOnce() -> Segment<'a>,
-        at: Moment,
+        at: CaptureMoment,
     ) {
         if let Some(entry) = self.flows.get_mut(&key) {
             entry.announce(&mut self.tally);
@@ -264,7 +264,7 @@ impl<T: Tally> Connections<T> {
 
     /// Starts a connection with its first segment, ending any predecessor between the same ends.
     #[cold]
-    fn first(&mut self, segment: &Segment<'_>, key: Key, at: Moment) {
+    fn first(&mut self, segment: &Segment<'_>, key: ConnectionKey, at: CaptureMoment) {
         if let Some(entry) = self.flows.remove(&key) {
             self.end(entry);
             self.forget_stale_closings();
@@ -272,11 +272,12 @@ impl<T: Tally> Connections<T> {
         self.count += 1;
         let (number, verdict) = (self.count, self.selection.judge(segment));
         let selected = !verdict.candidates.is_empty();
-        let mut flow = Flow::new(segment, &verdict, self.keys.clone(), self.shared.clone(), self.turns.clone());
+        let mut flow =
+            ConnectionFlow::new(segment, &verdict, self.keys.clone(), self.shared.clone(), self.turns.clone());
         if self.early.is_some() {
             flow.expect_calls();
         }
-        self.flows.insert(key, Entry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected });
+        self.flows.insert(key, ConnectionEntry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected });
         if selected {
             self.holdings.begin();
         }
@@ -304,8 +305,9 @@ impl<T: Tally> Connections<T> {
     /// Gives up connections without payload if there are too many: half-open and closed ones first, oldest first.
     fn make_room_for_bare(&mut self) {
         let flows = &self.flows;
-        let is_bare =
-            |(number, key): &(u64, Key)| flows.get(key).is_some_and(|entry| entry.number == *number && entry.held == 0);
+        let is_bare = |(number, key): &(u64, ConnectionKey)| {
+            flows.get(key).is_some_and(|entry| entry.number == *number && entry.held == 0)
+        };
         // Most receive payload soon.
         while self.half_open.pop_front_if(|oldest| !is_bare(oldest)).is_some() {}
         for queue in [&mut self.half_open, &mut self.idle] {
@@ -390,7 +392,7 @@ impl<T: Tally> Connections<T> {
     }
 
     /// Ends a connection early; its later segments start a new one.
-    fn give_up(&mut self, number: u64, key: &Key, is_due: impl FnOnce(&Entry) -> bool) {
+    fn give_up(&mut self, number: u64, key: &ConnectionKey, is_due: impl FnOnce(&ConnectionEntry) -> bool) {
         if let Some(entry) = self.remove_numbered(number, key, is_due) {
             self.totals.tcp.given_up += u64::from(entry.closed_ns.is_none());
             self.end(entry);
@@ -398,14 +400,20 @@ impl<T: Tally> Connections<T> {
     }
 
     /// Removes the connection with this number, if it is still present and `is_due`.
-    fn remove_numbered(&mut self, number: u64, key: &Key, is_due: impl FnOnce(&Entry) -> bool) -> Option<Entry> {
+    fn remove_numbered(
+        &mut self,
+        number: u64,
+        key: &ConnectionKey,
+        is_due: impl FnOnce(&ConnectionEntry) -> bool,
+    ) -> Option<ConnectionEntry> {
         self.flows.get(key).filter(|entry| entry.number == number && is_due(entry))?;
         self.flows.remove(key)
     }
 
     #[cold]
     fn retire(&mut self, clock_ns: u64) {
-        let is_due = |&mut (closed_ns, _): &mut (u64, Key)| clock_ns.saturating_sub(closed_ns) > limits::LINGER_NS;
+        let is_due =
+            |&mut (closed_ns, _): &mut (u64, ConnectionKey)| clock_ns.saturating_sub(closed_ns) > limits::LINGER_NS;
         while let Some((closed_ns, key)) = self.closing.pop_front_if(is_due) {
             self.retire_one(closed_ns, key);
         }
@@ -423,7 +431,7 @@ impl<T: Tally> Connections<T> {
     }
 
     /// Ends a connection that closed at that time, if it is still present.
-    fn retire_one(&mut self, closed_ns: u64, key: Key) {
+    fn retire_one(&mut self, closed_ns: u64, key: ConnectionKey) {
         if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
             && let Some(entry) = self.flows.remove(&key)
         {
@@ -446,14 +454,14 @@ impl<T: Tally> Connections<T> {
         (self.tally, self.totals)
     }
 
-    fn end(&mut self, entry: Entry) {
+    fn end(&mut self, entry: ConnectionEntry) {
         if entry.selected {
             self.holdings.end(entry.held);
         }
         self.shared.statements.withhold(true);
         entry.announce(&mut self.tally);
         self.tally.trace(Trace::Ending { connection: entry.number });
-        let Finished { tcp, transport, other, notes, hits } = entry.flow.finish(&mut self.tally);
+        let FinishedFlow { tcp, transport, other, notes, hits } = entry.flow.finish(&mut self.tally);
         self.shared.statements.withhold(false);
         self.hits += hits;
         let tcp = tcp.unwrap_or_default();
@@ -464,7 +472,7 @@ impl<T: Tally> Connections<T> {
 
 /// Takes a copy and stays out of line, so that recalled frames need not store what was read of them in memory.
 #[inline(never)]
-fn segment_of(plain: Plain<'_>) -> Segment<'_> {
+fn segment_of(plain: PlainFrame<'_>) -> Segment<'_> {
     plain.segment()
 }
 

@@ -6,7 +6,7 @@
 
 use crate::digest::Digest;
 use crate::limits;
-use crate::packet::{Fragment, FragmentKey, Plain, PlainHeader, Segment, of_plain_header};
+use crate::packet::{Fragment, FragmentKey, PlainFrame, PlainHeader, Segment, of_plain_header};
 use overhead_model::{Frame, LinkType};
 use std::net::IpAddr;
 
@@ -75,7 +75,7 @@ impl Default for Copies {
 impl Copies {
     /// Returns whether the plain frame was recently seen at another place.
     #[inline(always)]
-    pub fn has_plain(&mut self, frame: &Frame<'_>, plain: &Plain<'_>) -> bool {
+    pub fn has_plain(&mut self, frame: &Frame<'_>, plain: &PlainFrame<'_>) -> bool {
         if self.only_interface == Some(frame.interface) {
             self.remember_early(|kept| *kept = (EarlyCopy::Header(*plain.header), frame.time_ns));
             return false;
@@ -85,7 +85,7 @@ impl Copies {
 
     /// Takes a copy of `plain`, so that other frames need not keep theirs in memory.
     #[inline(never)]
-    fn has_plain_elsewhere(&mut self, frame: &Frame<'_>, plain: Plain<'_>) -> bool {
+    fn has_plain_elsewhere(&mut self, frame: &Frame<'_>, plain: PlainFrame<'_>) -> bool {
         // An Ethernet header adds nothing to the place.
         let place = CopyPlace { interface: frame.interface, ..CopyPlace::default() };
         let is_copy = self.has_segment(frame, &plain.segment());

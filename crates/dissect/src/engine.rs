@@ -1,6 +1,6 @@
 //! The engine of a connection that may use TLS.
 
-use crate::tls::{ClearPart, KeyLog, Layered};
+use crate::tls::{ClearPart, KeyLog, LayeredDecoder};
 use overhead_decode::{Decoder, Reader};
 use overhead_model::Side;
 use std::hash::Hasher;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// Feeds one connection's bytes to its decoder, through TLS if the connection uses it.
 #[derive(Debug)]
-pub struct Engine<D>(overhead_decode::Engine<Layered<D>>);
+pub struct ConnectionEngine<D>(overhead_decode::DecoderEngine<LayeredDecoder<D>>);
 
-impl<D: Decoder> Engine<D> {
+impl<D: Decoder> ConnectionEngine<D> {
     /// Returns an engine for a new connection; `mid_stream` if its handshake was not captured.
     pub fn new(decoder: D, mid_stream: bool) -> Self {
         Self::with_keys(decoder, mid_stream, None)
@@ -18,7 +18,7 @@ impl<D: Decoder> Engine<D> {
 
     /// Returns an engine that decrypts TLS with these secrets.
     pub fn with_keys(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
-        Self(overhead_decode::Engine::new(Layered::new(decoder, mid_stream, keys), mid_stream))
+        Self(overhead_decode::DecoderEngine::new(LayeredDecoder::new(decoder, mid_stream, keys), mid_stream))
     }
 
     pub(crate) fn expect_calls(&mut self) {
@@ -62,7 +62,7 @@ impl<D: Decoder> Engine<D> {
         self.0.refuse();
     }
 
-    /// Returns the decoder's state number while the connection is quiet: see [`overhead_decode::Engine::quiet`].
+    /// Returns the decoder's state number while the connection is quiet: see [`overhead_decode::DecoderEngine::quiet`].
     #[inline]
     pub fn quiet(&self) -> Option<u64> {
         self.0.quiet()

@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Sets that wait for their missing fragments.
 #[derive(Debug, Default)]
-pub struct Fragments {
-    sets: HashMap<FragmentKey, Set>,
+pub struct FragmentSets {
+    sets: HashMap<FragmentKey, FragmentSet>,
     /// Keys in order of their first fragment, with its time to distinguish successive sets with the same key.
     ages: VecDeque<(u64, FragmentKey)>,
     kept_bytes: usize,
 }
 
 #[derive(Debug)]
-struct Set {
+struct FragmentSet {
     first_ns: u64,
     parts: BTreeMap<u32, FragmentPart>,
     kept_bytes: usize,
@@ -46,7 +46,7 @@ struct FragmentOutcome {
     discarded: u64,
 }
 
-impl Fragments {
+impl FragmentSets {
     /// Adds a fragment; hands any packet it completes to `take`, with its datagram. Returns the bytes of discarded frames.
     pub fn take(&mut self, fragment: &Fragment<'_>, take: impl FnOnce(&Packet<'_>, &Datagram)) -> u64 {
         let FragmentOutcome { mut whole, mut discarded } = self.add(fragment);
@@ -75,12 +75,12 @@ impl Fragments {
         let key = fragment.key;
         let set = self.sets.entry(key).or_insert_with(|| {
             self.ages.push_back((fragment.time_ns, key));
-            Set::new(fragment.time_ns)
+            FragmentSet::new(fragment.time_ns)
         });
         match set.place(fragment) {
-            Fit::Repeat => discarded += u64::from(fragment.wire_len),
-            Fit::Conflict => discarded += u64::from(fragment.wire_len) + self.discard(&key),
-            Fit::New => {
+            FragmentFit::Repeat => discarded += u64::from(fragment.wire_len),
+            FragmentFit::Conflict => discarded += u64::from(fragment.wire_len) + self.discard(&key),
+            FragmentFit::New => {
                 set.insert(fragment);
                 self.kept_bytes += fragment.bytes.len();
                 if set.is_complete() {
@@ -99,7 +99,7 @@ impl Fragments {
         std::mem::take(&mut self.sets).values().map(|set| u64::from(set.wire_len)).sum()
     }
 
-    fn remove(&mut self, key: &FragmentKey) -> Option<Set> {
+    fn remove(&mut self, key: &FragmentKey) -> Option<FragmentSet> {
         let set = self.sets.remove(key)?;
         self.kept_bytes -= set.kept_bytes;
         Some(set)
@@ -148,7 +148,7 @@ fn is_sane(fragment: &Fragment<'_>) -> bool {
 }
 
 /// How a fragment relates to those before it.
-enum Fit {
+enum FragmentFit {
     New,
     /// Same offset and length as an earlier one.
     Repeat,
@@ -156,16 +156,16 @@ enum Fit {
     Conflict,
 }
 
-impl Set {
+impl FragmentSet {
     fn new(first_ns: u64) -> Self {
         let parts = BTreeMap::new();
         Self { first_ns, parts, kept_bytes: 0, len: 0, end: None, wire_len: 0, frames: 0, link: 0, ip: 0, passed: 0 }
     }
 
-    fn place(&self, fragment: &Fragment<'_>) -> Fit {
+    fn place(&self, fragment: &Fragment<'_>) -> FragmentFit {
         let (start, end) = (fragment.offset, fragment.offset + fragment.len);
         if self.parts.get(&start).is_some_and(|part| part.len == fragment.len) {
-            return Fit::Repeat;
+            return FragmentFit::Repeat;
         }
         let before = self.parts.range(..=start).next_back().map_or(0, |(at, part)| at + part.len);
         let after = self.parts.range(start..).next().map_or(u32::MAX, |(&at, _)| at);
@@ -176,7 +176,7 @@ impl Set {
         };
         // The sum overflows if frames claim gigabytes of padding.
         let much = self.parts.len() >= limits::FRAGMENTS || self.wire_len.checked_add(fragment.wire_len).is_none();
-        if before > start || after < end || ends_elsewhere || much { Fit::Conflict } else { Fit::New }
+        if before > start || after < end || ends_elsewhere || much { FragmentFit::Conflict } else { FragmentFit::New }
     }
 
     fn insert(&mut self, fragment: &Fragment<'_>) {
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_set_in_any_order_is_one_packet() {
         let (a, b, c) = ([1; 16], [2; 8], [3; 5]);
-        let mut fragments = Fragments::default();
+        let mut fragments = FragmentSets::default();
         assert!(fragments.add(&fragment(7, 16, true, &b)).whole.is_none());
         assert!(fragments.add(&fragment(7, 24, false, &c)).whole.is_none());
         let whole = fragments.add(&fragment(7, 0, true, &a)).whole.unwrap();
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_repeat_is_discarded_and_an_overlap_discards_the_set() {
         let part = [1; 16];
-        let mut fragments = Fragments::default();
+        let mut fragments = FragmentSets::default();
         assert_eq!(fragments.add(&fragment(7, 0, true, &part)).discarded, 0);
         assert_eq!(fragments.add(&fragment(7, 0, true, &part)).discarded, 50);
         assert_eq!(fragments.add(&fragment(7, 8, true, &part)).discarded, 100);
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn fragments_that_cannot_be_are_discarded() {
-        let mut fragments = Fragments::default();
+        let mut fragments = FragmentSets::default();
         for odd in [fragment(1, 0, true, &[0; 7]), fragment(1, 0, true, &[]), fragment(1, 65_528, false, &[0; 8])] {
             assert_eq!(fragments.add(&odd).discarded, u64::from(odd.wire_len));
         }
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn sets_are_given_up_by_age_and_by_number() {
-        let mut fragments = Fragments::default();
+        let mut fragments = FragmentSets::default();
         for id in 0..limits::FRAGMENT_SETS as u32 {
             assert_eq!(fragments.add(&fragment(id, 0, true, &[0; 8])).discarded, 0);
         }
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_follows_a_snapped_fragment_is_not_at_hand() {
-        let mut fragments = Fragments::default();
+        let mut fragments = FragmentSets::default();
         let snapped = Fragment { bytes: &[1; 3], ..fragment(7, 0, true, &[1; 8]) };
         fragments.add(&snapped);
         let whole = fragments.add(&fragment(7, 8, false, &[2; 4])).whole.unwrap();
@@ -302,7 +302,7 @@ mod tests {
         /// Each frame's bytes end up in a packet or are returned.
         #[test]
         fn bytes_are_conserved(parts in prop::collection::vec((0u32..3, 0u32..12, any::<bool>(), 0usize..4, 0usize..9), 0..60)) {
-            let mut fragments = Fragments::default();
+            let mut fragments = FragmentSets::default();
             let (mut seen, mut posted) = (0, 0);
             for (id, offset, more, units, rest) in parts {
                 let bytes = vec![0; units * 8 + if more { 0 } else { rest }];

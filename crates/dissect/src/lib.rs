@@ -41,8 +41,8 @@ mod tls;
 mod totals;
 
 pub use dissector::Dissector;
-pub use engine::Engine;
-pub use model::{CHECK_SEQUENCE, GAP, LinkModel, Modelled, PREAMBLE};
-pub use select::{Selection, Verdict};
+pub use engine::ConnectionEngine;
+pub use model::{CHECK_SEQUENCE, GAP, LinkModel, ModelTotals, PREAMBLE};
+pub use select::{PortVerdict, Selection};
 pub use tls::KeyLog;
 pub use totals::Totals;

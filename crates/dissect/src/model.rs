@@ -25,7 +25,7 @@ pub struct LinkModel {
 
 /// Totals that the model has added to the capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Modelled {
+pub struct ModelTotals {
     pub cut_frames: u64,
     /// Frames added by cutting.
     pub added_frames: u64,
@@ -42,8 +42,8 @@ pub struct Modelled {
     placed_bytes: u64,
 }
 
-impl Modelled {
-    /// Returns the share of [`Modelled::physical_bytes`] in frames without a segment.
+impl ModelTotals {
+    /// Returns the share of [`ModelTotals::physical_bytes`] in frames without a segment.
     pub fn elsewhere(&self) -> u64 {
         self.physical_bytes.saturating_sub(self.placed_bytes)
     }
@@ -60,14 +60,14 @@ impl Modelled {
 
 impl LinkModel {
     /// Counts a captured frame of this length, whatever its content.
-    pub fn frame(self, wire_len: u32, modelled: &mut Modelled) {
+    pub fn frame(self, wire_len: u32, modelled: &mut ModelTotals) {
         if self.is_physical {
             modelled.physical(u64::from(wire_len));
         }
     }
 
     /// Returns a captured segment's pieces on the link, in order.
-    pub fn pieces<'a>(self, segment: &Segment<'a>, modelled: &mut Modelled) -> Vec<Segment<'a>> {
+    pub fn pieces<'a>(self, segment: &Segment<'a>, modelled: &mut ModelTotals) -> Vec<Segment<'a>> {
         let mut pieces = self.cut(segment, modelled);
         if self.is_physical {
             for (number, piece) in pieces.iter_mut().enumerate() {
@@ -85,7 +85,7 @@ impl LinkModel {
         pieces
     }
 
-    fn cut<'a>(self, segment: &Segment<'a>, modelled: &mut Modelled) -> Vec<Segment<'a>> {
+    fn cut<'a>(self, segment: &Segment<'a>, modelled: &mut ModelTotals) -> Vec<Segment<'a>> {
         let Headers { link, ip, tcp } = segment.headers;
         let room = self.mtu.map_or(0, |mtu| mtu.saturating_sub(ip + tcp));
         // A fragmented packet is already cut to size.
@@ -159,23 +159,23 @@ mod tests {
     #[test]
     fn a_long_segment_is_cut_and_a_short_one_is_not() {
         let model = LinkModel { mtu: Some(1_500), is_physical: false };
-        let mut modelled = Modelled::default();
+        let mut modelled = ModelTotals::default();
         assert_eq!(model.pieces(&segment(1_448), &mut modelled).len(), 1);
-        assert_eq!(modelled, Modelled::default());
+        assert_eq!(modelled, ModelTotals::default());
         let pieces = model.pieces(&segment(4_000), &mut modelled);
         assert_eq!(pieces.iter().map(|piece| piece.payload_len).collect::<Vec<_>>(), [1_448, 1_448, 1_104]);
         assert_eq!(pieces.iter().map(|piece| piece.payload.len()).sum::<usize>(), 4_000);
         assert_eq!(pieces.iter().map(|piece| piece.flags.fin).collect::<Vec<_>>(), [false, false, true]);
         assert_eq!(pieces[1].seq, (u32::MAX - 100).wrapping_add(1_448));
         assert_eq!(pieces.iter().map(|piece| u64::from(piece.wire_len)).sum::<u64>(), 4_000 + 3 * 66);
-        let Modelled { cut_frames, added_frames, added_header_bytes, ack_frames, ack_bytes, .. } = modelled;
+        let ModelTotals { cut_frames, added_frames, added_header_bytes, ack_frames, ack_bytes, .. } = modelled;
         assert_eq!((cut_frames, added_frames, added_header_bytes, ack_frames, ack_bytes), (1, 2, 132, 1, 66));
     }
 
     #[test]
     fn what_was_not_captured_of_a_segment_is_missing_in_its_last_pieces() {
         let model = LinkModel { mtu: Some(1_500), is_physical: false };
-        let pieces = model.pieces(&segment(5_000), &mut Modelled::default());
+        let pieces = model.pieces(&segment(5_000), &mut ModelTotals::default());
         assert_eq!(pieces.iter().map(|piece| piece.payload_len).collect::<Vec<_>>(), [1_448, 1_448, 1_448, 656]);
         assert_eq!(pieces.iter().map(|piece| piece.payload.len()).collect::<Vec<_>>(), [1_448, 1_448, 1_104, 0]);
     }
@@ -183,13 +183,13 @@ mod tests {
     #[test]
     fn a_link_too_small_for_headers_cuts_nothing() {
         let model = LinkModel { mtu: Some(52), is_physical: false };
-        assert_eq!(model.pieces(&segment(4_000), &mut Modelled::default()).len(), 1);
+        assert_eq!(model.pieces(&segment(4_000), &mut ModelTotals::default()).len(), 1);
     }
 
     #[test]
     fn ethernet_adds_to_each_frame_and_pads_short_ones() {
         let model = LinkModel { mtu: None, is_physical: true };
-        let mut modelled = Modelled::default();
+        let mut modelled = ModelTotals::default();
         for payload_len in [0, 100] {
             let mut short = segment(payload_len);
             (short.headers.tcp, short.wire_len) = (20, 54 + payload_len);
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn what_is_cut_is_physical_in_each_piece() {
         let model = LinkModel { mtu: Some(1_500), is_physical: true };
-        let mut modelled = Modelled::default();
+        let mut modelled = ModelTotals::default();
         let whole = segment(4_000);
         model.frame(whole.wire_len, &mut modelled);
         let pieces = model.pieces(&whole, &mut modelled);

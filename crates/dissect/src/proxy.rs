@@ -11,7 +11,7 @@ pub const LONGEST: usize = FIXED + 536;
 
 /// The PROXY header at a connection's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Header {
+pub enum ProxyHeader {
     None,
     /// Possibly the start of one.
     Begun,
@@ -19,7 +19,7 @@ pub enum Header {
     Len(usize),
 }
 
-impl Header {
+impl ProxyHeader {
     /// Classifies the first bytes of a connection.
     pub fn of(bytes: &[u8]) -> Self {
         let begins = |start: &[u8]| start.starts_with(bytes) || bytes.starts_with(start);
@@ -61,11 +61,11 @@ mod tests {
     #[test]
     fn a_line_and_a_binary_header_are_told_from_what_protocols_begin_with() {
         let binary = [&SIGNATURE[..], &[0x21, 0x11, 0, 12], &[1; 12], b"\x0a\0\0\0"].concat();
-        assert_eq!(Header::of(TEXT), Header::Len(47));
-        assert_eq!(Header::behind(TEXT), b"GET / HTTP/1.1\r\n");
-        assert_eq!(Header::of(&binary), Header::Len(28));
-        assert_eq!(Header::behind(&binary), b"\x0a\0\0\0");
-        assert_eq!(Header::of(b"PROXY UNKNOWN\r\n"), Header::Len(15));
+        assert_eq!(ProxyHeader::of(TEXT), ProxyHeader::Len(47));
+        assert_eq!(ProxyHeader::behind(TEXT), b"GET / HTTP/1.1\r\n");
+        assert_eq!(ProxyHeader::of(&binary), ProxyHeader::Len(28));
+        assert_eq!(ProxyHeader::behind(&binary), b"\x0a\0\0\0");
+        assert_eq!(ProxyHeader::of(b"PROXY UNKNOWN\r\n"), ProxyHeader::Len(15));
         for other in [
             &b"PING\r\n"[..],
             b"PROPFIND / HTTP/1.1\r\n",
@@ -74,14 +74,15 @@ mod tests {
             b"*1\r\n",
             b"\0",
         ] {
-            assert_eq!(Header::of(other), Header::None, "{other:?}");
+            assert_eq!(ProxyHeader::of(other), ProxyHeader::None, "{other:?}");
         }
         for bytes in [TEXT, &binary] {
-            let Header::Len(len) = Header::of(bytes) else { panic!("{bytes:?}") };
+            let ProxyHeader::Len(len) = ProxyHeader::of(bytes) else { panic!("{bytes:?}") };
             // Version 2 states its length in advance.
             let told = if bytes == TEXT { len } else { FIXED };
-            (0..told).for_each(|cut| assert_eq!(Header::of(&bytes[..cut]), Header::Begun, "{cut} of {bytes:?}"));
+            (0..told)
+                .for_each(|cut| assert_eq!(ProxyHeader::of(&bytes[..cut]), ProxyHeader::Begun, "{cut} of {bytes:?}"));
         }
-        assert_eq!(Header::of(&[b"PROXY TCP4 ", &[b'1'; 100][..]].concat()), Header::None);
+        assert_eq!(ProxyHeader::of(&[b"PROXY TCP4 ", &[b'1'; 100][..]].concat()), ProxyHeader::None);
     }
 }

@@ -13,7 +13,7 @@ pub struct Selection {
 
 /// Result of looking up a connection's ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct PortVerdict {
     /// Possible protocols; empty if not selected.
     pub candidates: Vec<Protocol>,
     /// The selected or well-known port, if exactly one end has one; otherwise `None`.
@@ -22,23 +22,25 @@ pub struct Verdict {
 
 impl Selection {
     /// Judges a connection by the ports of its first segment.
-    pub fn judge(&self, segment: &Segment<'_>) -> Verdict {
+    pub fn judge(&self, segment: &Segment<'_>) -> PortVerdict {
         if let Some(piece) = segment.stream.filter(|piece| piece.transport == Transport::Unix) {
-            return Verdict { candidates: self.candidates_at(piece.addresses[1].port()), server_port: None };
+            return PortVerdict { candidates: self.candidates_at(piece.addresses[1].port()), server_port: None };
         }
         let (source, destination) = (segment.source.port(), segment.destination.port());
         let by_destination = self.candidates_on(destination);
         let by_source = self.candidates_on(source);
         match (by_source, by_destination) {
-            (None, None) if self.ports.is_empty() => Verdict { candidates: Protocol::ALL.to_vec(), server_port: None },
-            (None, None) => Verdict { candidates: Vec::new(), server_port: None },
-            (None, Some(candidates)) => Verdict { candidates, server_port: Some(destination) },
-            (Some(candidates), None) => Verdict { candidates, server_port: Some(source) },
+            (None, None) if self.ports.is_empty() => {
+                PortVerdict { candidates: Protocol::ALL.to_vec(), server_port: None }
+            }
+            (None, None) => PortVerdict { candidates: Vec::new(), server_port: None },
+            (None, Some(candidates)) => PortVerdict { candidates, server_port: Some(destination) },
+            (Some(candidates), None) => PortVerdict { candidates, server_port: Some(source) },
             // A client may use another system's port by chance; a SYN identifies the server.
             (Some(_), Some(candidates)) if segment.flags.syn && !segment.flags.ack => {
-                Verdict { candidates, server_port: None }
+                PortVerdict { candidates, server_port: None }
             }
-            (Some(candidates), Some(_)) => Verdict { candidates, server_port: None },
+            (Some(candidates), Some(_)) => PortVerdict { candidates, server_port: None },
         }
     }
 

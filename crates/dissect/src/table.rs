@@ -9,9 +9,9 @@ const NEAR: usize = 1024;
 
 /// Both ends of a connection as words, the lesser first, whichever sends. IPv4 addresses and ports fill only the first two.
 #[derive(Clone, Copy, Debug, Eq)]
-pub struct Key([u64; 5]);
+pub struct ConnectionKey([u64; 5]);
 
-impl PartialEq for Key {
+impl PartialEq for ConnectionKey {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         // Compare words: comparing bytes would be a call.
@@ -20,7 +20,7 @@ impl PartialEq for Key {
     }
 }
 
-impl Key {
+impl ConnectionKey {
     /// Returns the key of two IPv4 ends, each in a word, and whether the first is the lesser.
     #[inline]
     pub fn of_words([a, b]: [u64; 2]) -> (Self, bool) {
@@ -51,7 +51,7 @@ impl Key {
     }
 }
 
-impl Hash for Key {
+impl Hash for ConnectionKey {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         let [a, b, rest @ ..] = self.0;
@@ -69,16 +69,16 @@ impl Hash for Key {
 ///
 /// Few connections have most of the frames, so the places of recent look-ups are remembered and checked without hashing.
 #[derive(Debug)]
-pub struct Table<E> {
+pub struct ConnectionTable<E> {
     /// Indices into `kept`, hashed by key.
     places: HashTable<u32>,
-    kept: Vec<Option<Box<(Key, E)>>>,
+    kept: Vec<Option<Box<(ConnectionKey, E)>>>,
     free: Vec<u32>,
     near: Box<[u32; NEAR]>,
     seed: foldhash::fast::RandomState,
 }
 
-impl<E> Default for Table<E> {
+impl<E> Default for ConnectionTable<E> {
     fn default() -> Self {
         Self {
             places: HashTable::new(),
@@ -90,25 +90,25 @@ impl<E> Default for Table<E> {
     }
 }
 
-impl<E> Table<E> {
+impl<E> ConnectionTable<E> {
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    pub fn get(&self, key: &Key) -> Option<&E> {
+    pub fn get(&self, key: &ConnectionKey) -> Option<&E> {
         let place = self.find(key)?;
         kept_at(&self.kept, place).map(|(_, entry)| entry)
     }
 
     /// Returns a connection's entry mutably, and remembers its place.
     #[inline(always)]
-    pub fn get_mut(&mut self, key: &Key) -> Option<&mut E> {
+    pub fn get_mut(&mut self, key: &ConnectionKey) -> Option<&mut E> {
         let near = *self.near.get(key.near())?;
         let place = if is_of(&self.kept, near, key) { near } else { self.look_up(key)? };
         self.kept.get_mut(place as usize)?.as_deref_mut().map(|(_, entry)| entry)
     }
 
-    pub fn insert(&mut self, key: Key, entry: E) {
+    pub fn insert(&mut self, key: ConnectionKey, entry: E) {
         let kept = Some(Box::new((key, entry)));
         let place = self.free.pop().unwrap_or(self.kept.len() as u32);
         match self.kept.get_mut(place as usize) {
@@ -116,11 +116,11 @@ impl<E> Table<E> {
             None => self.kept.push(kept),
         }
         let Self { places, kept, seed, .. } = self;
-        let hash = |key: &Key| seed.hash_one(key);
+        let hash = |key: &ConnectionKey| seed.hash_one(key);
         places.insert_unique(hash(&key), place, |place| kept_at(kept, *place).map_or(0, |(of, _)| hash(of)));
     }
 
-    pub fn remove(&mut self, key: &Key) -> Option<E> {
+    pub fn remove(&mut self, key: &ConnectionKey) -> Option<E> {
         let Self { places, kept, seed, .. } = self;
         let found = places.find_entry(seed.hash_one(key), |place| is_of(kept, *place, key)).ok()?;
         let (place, _) = found.remove();
@@ -129,7 +129,7 @@ impl<E> Table<E> {
     }
 
     /// Returns all entries, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Key, &E)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&ConnectionKey, &E)> {
         self.kept.iter().flatten().map(|of| (&of.0, &of.1))
     }
 
@@ -139,17 +139,17 @@ impl<E> Table<E> {
     }
 
     /// Removes and returns all entries, in no order.
-    pub fn drain(&mut self) -> Vec<Box<(Key, E)>> {
+    pub fn drain(&mut self) -> Vec<Box<(ConnectionKey, E)>> {
         std::mem::take(self).kept.into_iter().flatten().collect()
     }
 
-    fn find(&self, key: &Key) -> Option<u32> {
+    fn find(&self, key: &ConnectionKey) -> Option<u32> {
         self.places.find(self.seed.hash_one(key), |place| is_of(&self.kept, *place, key)).copied()
     }
 
     /// Looks up a connection whose place was not remembered, and remembers it.
     #[inline(never)]
-    fn look_up(&mut self, key: &Key) -> Option<u32> {
+    fn look_up(&mut self, key: &ConnectionKey) -> Option<u32> {
         let place = self.find(key)?;
         if let Some(near) = self.near.get_mut(key.near()) {
             *near = place;
@@ -159,13 +159,13 @@ impl<E> Table<E> {
 }
 
 #[inline]
-fn kept_at<E>(kept: &[Option<Box<(Key, E)>>], place: u32) -> Option<&(Key, E)> {
+fn kept_at<E>(kept: &[Option<Box<(ConnectionKey, E)>>], place: u32) -> Option<&(ConnectionKey, E)> {
     kept.get(place as usize)?.as_deref()
 }
 
 /// Returns whether the entry at `place` has this key.
 #[inline]
-fn is_of<E>(kept: &[Option<Box<(Key, E)>>], place: u32, key: &Key) -> bool {
+fn is_of<E>(kept: &[Option<Box<(ConnectionKey, E)>>], place: u32, key: &ConnectionKey) -> bool {
     kept_at(kept, place).is_some_and(|(of, _)| of == key)
 }
 
@@ -176,18 +176,18 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Ends of both families: few enough to repeat, and some share an index in `near`.
-    fn key((family, from, to): (bool, u16, u16)) -> Key {
+    fn key((family, from, to): (bool, u16, u16)) -> ConnectionKey {
         let end = |port: u16| -> SocketAddr {
             let address = if family { "::1".parse().unwrap() } else { std::net::Ipv4Addr::LOCALHOST.into() };
             SocketAddr::new(address, port % 4 * NEAR as u16 + port / 4)
         };
-        Key::of(end(from), end(to)).0
+        ConnectionKey::of(end(from), end(to)).0
     }
 
     proptest! {
         #[test]
         fn it_keeps_what_a_map_keeps(steps in prop::collection::vec((0..4, (any::<bool>(), 0..9_u16, 0..9_u16)), 0..400)) {
-            let (mut table, mut map) = (Table::default(), BTreeMap::new());
+            let (mut table, mut map) = (ConnectionTable::default(), BTreeMap::new());
             for (number, (step, ends)) in steps.into_iter().enumerate() {
                 let key = key(ends);
                 match step {
@@ -213,7 +213,10 @@ mod tests {
     fn both_directions_have_one_key() {
         for [a, b] in [["10.0.0.1:9", "10.0.0.2:1"], ["10.0.0.1:1", "10.0.0.1:9"], ["[::1]:9", "[::2]:1"]] {
             let (a, b): (SocketAddr, SocketAddr) = (a.parse().unwrap(), b.parse().unwrap());
-            assert_eq!((Key::of(a, b), Key::of(b, a).1), ((Key::of(b, a).0, true), false));
+            assert_eq!(
+                (ConnectionKey::of(a, b), ConnectionKey::of(b, a).1),
+                ((ConnectionKey::of(b, a).0, true), false)
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Totals over all frames.
 
 use crate::limits;
-use overhead_decode::{Foreign, Note};
+use overhead_decode::{ForeignTraffic, Note};
 use overhead_model::record::TcpTotals;
 use overhead_model::{Frame, LinkType, Transport};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +103,7 @@ impl Totals {
 
     /// Merges the kinds of foreign traffic on the highest ports if there are too many.
     fn bound_foreign(&mut self) {
-        let further = Note::Foreign(Foreign::FURTHER);
+        let further = Note::Foreign(ForeignTraffic::FURTHER);
         let of = |note: &&Note| matches!(note, Note::Foreign(_)) && **note != further;
         if self.notes.keys().filter(of).count() > limits::FOREIGN
             && let Some(last) = self.notes.keys().rev().find(of).copied()

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Captured, Talk, dissect};
-use overhead_decode::{Foreign, Look, Note};
+use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::{Selection, limits};
 use overhead_model::{Account, Class, Protocol, Side};
 
@@ -104,8 +104,8 @@ fn kinds_of_foreign_traffic_that_are_counted_apart_do_not_depend_on_their_order(
     let rising = dissect(&frames(&mut (10_000..10_100)), &selection);
     let falling = dissect(&frames(&mut (10_000..10_100).rev()), &selection);
     assert_eq!(rising.totals.notes, falling.totals.notes);
-    let first = Note::Foreign(Foreign { port: 10_000, look: Look::Kafka, expected: None });
+    let first = Note::Foreign(ForeignTraffic { port: 10_000, look: ApparentProtocol::Kafka, expected: None });
     assert_eq!(rising.totals.notes.get(&first), Some(&1));
-    let further = rising.totals.notes.get(&Note::Foreign(Foreign::FURTHER)).copied();
+    let further = rising.totals.notes.get(&Note::Foreign(ForeignTraffic::FURTHER)).copied();
     assert_eq!(further, Some(100 - limits::FOREIGN as u64));
 }

@@ -9,17 +9,17 @@ mod explained;
 use common::{HEADERS, Talk};
 use explained::{Stored, check, pieces};
 use overhead_dissect::Selection;
-use overhead_dissect::explain::{Explained, FoundOperation, Item, Seen};
+use overhead_dissect::explain::{ByteVisibility, ExplainedOperation, FoundOperation, FrameItem};
 use overhead_model::Side::{self, Request, Response};
 use overhead_model::{Account, LinkType, Protocol};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn explain_as(talk: &Talk, protocol: Protocol) -> Vec<(FoundOperation, Explained)> {
+fn explain_as(talk: &Talk, protocol: Protocol) -> Vec<(FoundOperation, ExplainedOperation)> {
     check(&stored(talk), &Selection { ports: vec![(6379, vec![protocol])] }, &Arc::default())
 }
 
-fn explain(talk: &Talk) -> Vec<(FoundOperation, Explained)> {
+fn explain(talk: &Talk) -> Vec<(FoundOperation, ExplainedOperation)> {
     explain_as(talk, Protocol::Resp)
 }
 
@@ -34,14 +34,14 @@ fn stored(talk: &Talk) -> Vec<Stored> {
     frames.map(store).collect()
 }
 
-fn named<'a>(all: &'a [(FoundOperation, Explained)], name: &str) -> &'a Explained {
-    let name_of = |explained: &Explained| explained.label.as_ref().map(|(_, name, _)| name.clone());
+fn named<'a>(all: &'a [(FoundOperation, ExplainedOperation)], name: &str) -> &'a ExplainedOperation {
+    let name_of = |explained: &ExplainedOperation| explained.label.as_ref().map(|(_, name, _)| name.clone());
     let found = all.iter().find(|(_, explained)| name_of(explained).as_deref() == Some(name));
     &found.unwrap_or_else(|| panic!("no {name} in {:?}", all.iter().map(|(_, e)| name_of(e)).collect::<Vec<_>>())).1
 }
 
 /// `path account length` of every piece.
-fn fields(explained: &Explained, side: Side) -> Vec<String> {
+fn fields(explained: &ExplainedOperation, side: Side) -> Vec<String> {
     pieces(explained, side).map(|piece| format!("{} {} {}", piece.path, piece.account, piece.len)).collect()
 }
 
@@ -53,7 +53,7 @@ fn operations_are_numbered_in_the_order_of_the_capture() {
     let talk =
         Talk::new().handshake().send(Request, GET).send(Request, SET).send(Response, b"$1\r\nv\r\n+OK\r\n").close();
     let all = explain(&talk);
-    let name = |(found, explained): &(FoundOperation, Explained)| {
+    let name = |(found, explained): &(FoundOperation, ExplainedOperation)| {
         format!("{} {}", found.number, explained.label.as_ref().unwrap().1)
     };
     assert_eq!(all.iter().map(name).collect::<Vec<_>>(), ["1 CONNECT", "2 GET", "3 SET"]);
@@ -66,7 +66,7 @@ fn a_shared_frame_shows_how_much_is_of_others() {
     let all = explain(&talk);
     let set = named(&all, "SET");
     let parts: Vec<_> = set.parts.iter().map(|part| (part.frame, part.items.first(), part.items.last())).collect();
-    let around = |n: usize| Some(Item::Others(n as u64));
+    let around = |n: usize| Some(FrameItem::Others(n as u64));
     assert_eq!(parts[0].0, Some(4));
     assert_eq!((parts[0].1.cloned(), parts[0].2.cloned()), (around(GET.len()), around(GET.len())));
     assert_eq!((parts[1].1.cloned(), parts[1].2.cloned()), (around(7), around(5)));
@@ -105,14 +105,18 @@ fn bytes_that_were_not_captured_are_marked() {
     let talk = Talk::new().handshake().send(Request, GET).send(Response, &value).snapped(80);
     let all = explain(&talk);
     let get = named(&all, "GET");
-    let snapped: u64 = pieces(get, Response).filter(|piece| piece.seen == Seen::Snapped).map(|piece| piece.len).sum();
+    let snapped: u64 =
+        pieces(get, Response).filter(|piece| piece.seen == ByteVisibility::Snapped).map(|piece| piece.len).sum();
     assert_eq!(snapped, HEADERS + value.len() as u64 - 80);
     assert_eq!(get.missing(), snapped);
 
     let (head, tail) = value.split_at(20);
     let talk = Talk::new().handshake().send(Request, GET).send(Response, head).miss(Response, 10);
     let all = explain(&talk.send(Response, &tail[10..]).ack(Request));
-    let gap = all.iter().flat_map(|(_, explained)| pieces(explained, Response)).filter(|piece| piece.seen == Seen::Gap);
+    let gap = all
+        .iter()
+        .flat_map(|(_, explained)| pieces(explained, Response))
+        .filter(|piece| piece.seen == ByteVisibility::Gap);
     assert_eq!(gap.map(|piece| piece.len).sum::<u64>(), 10);
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Book, Captured, HEADERS, Talk, dissect};
-use overhead_decode::{Foreign, Look, Note};
+use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::Selection;
 use overhead_model::Account::{Data, Ip, Link, Retransmission, Tcp};
 use overhead_model::Side::{Request, Response};
@@ -666,7 +666,7 @@ fn further_subflows_of_multipath_tcp_are_named_and_not_decoded() {
     let any = Selection { ports: vec![(6379, vec![Protocol::Resp, Protocol::Memcache])] };
     for (selection, expected) in [(Selection::default(), Some(Protocol::Resp)), (any, None)] {
         let book = dissect(&joins.frames, &selection);
-        let note = Note::Foreign(Foreign { port: 6379, look: Look::Subflow, expected });
+        let note = Note::Foreign(ForeignTraffic { port: 6379, look: ApparentProtocol::Subflow, expected });
         assert_eq!(book.totals.notes.get(&note), Some(&1), "{:?}", book.totals.notes);
         assert!(book.find("GET").is_none(), "{:?}", book.names());
     }

@@ -38,7 +38,7 @@ impl Frame<'_> {
 }
 
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct OwnedFrame {
     time_ns: u64,
     link: LinkType,
     original_len: u32,
@@ -46,7 +46,7 @@ pub struct Kept {
     bytes: Vec<u8>,
 }
 
-impl Kept {
+impl OwnedFrame {
     pub fn of(frame: &Frame<'_>) -> Self {
         let Frame { time_ns, link, original_len, interface, bytes } = *frame;
         Self { time_ns, link, original_len, interface, bytes: bytes.to_vec() }

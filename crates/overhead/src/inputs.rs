@@ -18,7 +18,7 @@ use anyhow::Result;
 use clocks::FrameClocks;
 use overhead_capture::{DecryptionSecrets, FileSource, FrameSource};
 use overhead_dissect::Dissector;
-use overhead_model::frame::Kept;
+use overhead_model::frame::OwnedFrame;
 use overhead_model::{Frame, Tally};
 use overhead_report::text::counted;
 use repeats::RepeatFinder;
@@ -144,9 +144,9 @@ struct File<'a> {
     secrets: DecryptionSecrets,
     source: FileSource,
     /// Frames read before their time.
-    ahead: VecDeque<Kept>,
+    ahead: VecDeque<OwnedFrame>,
     /// The one of these that was handed out last.
-    current: Option<Kept>,
+    current: Option<OwnedFrame>,
 }
 
 /// Whether reading goes on, and with what.
@@ -259,7 +259,7 @@ impl<'a> MergedReading<'a> {
                 return if self.repeats.has(index, frame, is_near) { GO_ON } else { take.take(index, frame) };
             }
             held_bytes += frame.bytes.len();
-            held.push_back(Kept::of(frame));
+            held.push_back(OwnedFrame::of(frame));
             is_beside = late > SLACK_NS || held_bytes > SLACK_BYTES;
             if is_beside { ControlFlow::Break(()) } else { GO_ON }
         })?;
@@ -408,7 +408,7 @@ impl<'a> File<'a> {
     /// The time of the next frame.
     fn look(&mut self) -> Result<Option<u64>> {
         if self.ahead.is_empty()
-            && let Some(frame) = self.read()?.map(|frame| Kept::of(&frame))
+            && let Some(frame) = self.read()?.map(|frame| OwnedFrame::of(&frame))
         {
             self.ahead.push_back(frame);
         }

@@ -2,7 +2,7 @@
 
 mod notes;
 
-use overhead_decode::{Foreign, Look, Note};
+use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::Totals;
 use overhead_model::record::{Connection, Interface, TcpTotals};
 use overhead_model::{LinkType, Protocol, System, Transport, exit};
@@ -197,11 +197,11 @@ impl Warnings {
     }
 
     /// Warns about connections whose protocol is not decoded or not expected.
-    fn of_foreign(&mut self, foreign: Foreign, count: u64, is_any_decoded: bool) {
-        let Foreign { port, look, expected } = foreign;
+    fn of_foreign(&mut self, foreign: ForeignTraffic, count: u64, is_any_decoded: bool) {
+        let ForeignTraffic { port, look, expected } = foreign;
         let look_like = if count == 1 { "looks like" } else { "look like" };
         let place = if port == 0 { "on other ports".to_owned() } else { format!("on port {port}") };
-        if look == Look::Subflow {
+        if look == ApparentProtocol::Subflow {
             return self.partial(format!(
                 "{} {place} {} of Multipath TCP, which spreads the payload of a connection: rows are incomplete, and this payload is in `unknown` or `other`; measure without it (`sysctl net.mptcp.enabled=0`)",
                 counted(count, "further subflow"),
@@ -210,12 +210,14 @@ impl Warnings {
         }
         let subject = format!("{} {place} {look_like} {look}", counted(count, "connection"));
         let remedy = match look {
-            Look::Ours(protocol) => {
+            ApparentProtocol::Ours(protocol) => {
                 let name = System::of(protocol).map_or(protocol.name(), |system| system.name);
                 format!("name it with --db {name} --port {port}")
             }
-            Look::Tls => "capture from the beginning of the connections, and name the key log with --keylog".to_owned(),
-            Look::Unknown => "name the system with --db, if it is one that is decoded".to_owned(),
+            ApparentProtocol::Tls => {
+                "capture from the beginning of the connections, and name the key log with --keylog".to_owned()
+            }
+            ApparentProtocol::Unknown => "name the system with --db, if it is one that is decoded".to_owned(),
             look => format!("{look} is not decoded yet"),
         };
         match expected {
@@ -404,19 +406,19 @@ mod tests {
         let said = |look, expected, connections| {
             let mut totals = Totals { frames: 1, ..Totals::default() };
             (totals.tcp.connections, totals.tcp.payload_bytes) = (connections, 100 * connections);
-            totals.notes.insert(Note::Foreign(Foreign { port: 6379, look, expected }), 3);
+            totals.notes.insert(Note::Foreign(ForeignTraffic { port: 6379, look, expected }), 3);
             let mut warnings = Warnings::default();
             warnings.of_totals(&totals);
             let (warnings, status) = warnings.settle();
             (warnings.join("; "), status)
         };
-        let (warning, status) = said(Look::Ours(Protocol::Pgwire), Some(Protocol::Resp), 3);
+        let (warning, status) = said(ApparentProtocol::Ours(Protocol::Pgwire), Some(Protocol::Resp), 3);
         assert!(warning.starts_with("3 connections on port 6379 look like PostgreSQL, not like resp"), "{warning}");
         assert!(warning.ends_with("name it with --db postgres --port 6379"), "{warning}");
         assert_eq!(status, exit::PARTIAL);
-        let (warning, status) = said(Look::Kafka, None, 0);
+        let (warning, status) = said(ApparentProtocol::Kafka, None, 0);
         assert!(warning.ends_with("Kafka is not decoded yet"), "{warning}");
         assert_eq!(status, exit::PARTIAL);
-        assert_eq!(said(Look::Kafka, None, 1).1, exit::COMPLETE);
+        assert_eq!(said(ApparentProtocol::Kafka, None, 1).1, exit::COMPLETE);
     }
 }

@@ -8,7 +8,7 @@ mod explained;
 use common::Talk;
 use explained::{Stored, check};
 use overhead_capture::{FileSource, FrameSource, NextFrame};
-use overhead_dissect::explain::Explained;
+use overhead_dissect::explain::ExplainedOperation;
 use overhead_dissect::{KeyLog, Selection};
 use overhead_model::Side::{Request, Response};
 use overhead_model::{Account, LinkType, Protocol, System};
@@ -298,7 +298,8 @@ fn conversations_made_for_the_documents_are_understood() {
         };
         let frames: Vec<Stored> = talk.frames.iter().map(store).collect();
         let all = check(&frames, &Selection { ports: vec![(6379, vec![protocol])] }, &Arc::default());
-        let unknown = |explained: &Explained| explained.amounts.iter().map(|side| side[Account::Unknown]).sum::<u64>();
+        let unknown =
+            |explained: &ExplainedOperation| explained.amounts.iter().map(|side| side[Account::Unknown]).sum::<u64>();
         assert_eq!(all.iter().map(|(_, explained)| unknown(explained)).sum::<u64>(), 0, "{protocol}");
     }
 }

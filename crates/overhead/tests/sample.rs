@@ -1,7 +1,7 @@
 //! Windows of a capture, and what they say of all of it.
 
 use overhead_capture::{FileSource, FrameSource, PcapngWriter, WriterOptions};
-use overhead_model::frame::Kept;
+use overhead_model::frame::OwnedFrame;
 use overhead_model::{Frame, LinkType};
 use serde_json::Value;
 use std::fs::File;
@@ -20,7 +20,7 @@ fn long_capture(path: &Path) {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/redis-get-set/capture.pcap");
     let (mut source, mut frames) = (FileSource::open(fixture).unwrap(), Vec::new());
     while let Some(frame) = source.next_frame().unwrap().frame() {
-        frames.push(Kept::of(&frame));
+        frames.push(OwnedFrame::of(&frame));
     }
     let first_ns = frames[0].frame().time_ns;
     let mut all: Vec<(u64, Vec<u8>, u32)> = Vec::new();

@@ -6,7 +6,7 @@
 
 use super::limits::SNIFF;
 use super::{Sniff, facts, mysql, sniff};
-use overhead_decode::Look;
+use overhead_decode::ApparentProtocol;
 use overhead_model::{Protocol, Side};
 
 /// The verdict on a connection that is expected to speak some protocol.
@@ -14,7 +14,7 @@ use overhead_model::{Protocol, Side};
 pub enum SniffVerdict {
     /// It speaks that protocol, or nothing contradicts it.
     Expected,
-    Foreign(Look),
+    Foreign(ApparentProtocol),
     /// More bytes are needed.
     Open,
 }
@@ -22,7 +22,7 @@ pub enum SniffVerdict {
 /// Judges the first bytes that `side` sends on a connection expected to speak `protocol`.
 pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> SniffVerdict {
     match marked(bytes) {
-        Some(look) if look != Look::Ours(protocol) => return SniffVerdict::Foreign(look),
+        Some(look) if look != ApparentProtocol::Ours(protocol) => return SniffVerdict::Foreign(look),
         _ => {}
     }
     if is_definite(sniff(protocol, bytes)) {
@@ -31,10 +31,10 @@ pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> 
     if is_tls(bytes) {
         // A client may begin with TLS, which is decoded.
         let begins = !mid_stream && side == Side::Request;
-        return if begins { SniffVerdict::Expected } else { SniffVerdict::Foreign(Look::Tls) };
+        return if begins { SniffVerdict::Expected } else { SniffVerdict::Foreign(ApparentProtocol::Tls) };
     }
     let other = Protocol::ALL.into_iter().find(|other| *other != protocol && is_definite(sniff(*other, bytes)));
-    let look = other.map(Look::Ours).or_else(|| structured(side, bytes));
+    let look = other.map(ApparentProtocol::Ours).or_else(|| structured(side, bytes));
     look.map_or(SniffVerdict::Open, SniffVerdict::Foreign)
 }
 
@@ -56,10 +56,10 @@ pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is
     }
     let [asked, answered] = starts.map(|start| sniff(protocol, start));
     match (asked, answered) {
-        (Sniff::No, Sniff::Perhaps(_)) if server_first => SniffVerdict::Foreign(Look::Unknown),
+        (Sniff::No, Sniff::Perhaps(_)) if server_first => SniffVerdict::Foreign(ApparentProtocol::Unknown),
         (_, Sniff::Perhaps(Side::Response)) => SniffVerdict::Expected,
         _ if starts[1].is_empty() => match asked {
-            Sniff::No if is_last && !starts[0].is_empty() => SniffVerdict::Foreign(Look::Unknown),
+            Sniff::No if is_last && !starts[0].is_empty() => SniffVerdict::Foreign(ApparentProtocol::Unknown),
             _ if is_last => SniffVerdict::Expected,
             _ => SniffVerdict::Open,
         },
@@ -71,18 +71,18 @@ pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is
             }
         }
         _ if starts[0].is_empty() && !is_last => SniffVerdict::Open,
-        _ => SniffVerdict::Foreign(Look::Unknown),
+        _ => SniffVerdict::Foreign(ApparentProtocol::Unknown),
     }
 }
 
 /// Returns the protocol that the bytes of an unknown connection look like, and the side that sends them.
-pub fn look(bytes: &[u8]) -> Option<(Look, Side)> {
+pub fn look(bytes: &[u8]) -> Option<(ApparentProtocol, Side)> {
     let by_side = |side: Side| structured(side, bytes).map(|look| (look, side));
     let marked = marked(bytes).map(|look| (look, if is_servers(bytes) { Side::Response } else { Side::Request }));
     let ours = || {
         Protocol::ALL.into_iter().find_map(|protocol| match sniff(protocol, bytes) {
-            Sniff::Request => Some((Look::Ours(protocol), Side::Request)),
-            Sniff::Response => Some((Look::Ours(protocol), Side::Response)),
+            Sniff::Request => Some((ApparentProtocol::Ours(protocol), Side::Request)),
+            Sniff::Response => Some((ApparentProtocol::Ours(protocol), Side::Response)),
             Sniff::No | Sniff::More | Sniff::Perhaps(_) => None,
         })
     };
@@ -102,24 +102,24 @@ fn is_servers(bytes: &[u8]) -> bool {
 const X_HELLO: &[u8] = &[5, 0, 0, 0, 11, 8, 5, 26, 0];
 
 /// Returns the protocol whose unique first bytes these are.
-fn marked(bytes: &[u8]) -> Option<Look> {
+fn marked(bytes: &[u8]) -> Option<ApparentProtocol> {
     if bytes.starts_with(b"SSH-") {
-        Some(Look::Ssh)
+        Some(ApparentProtocol::Ssh)
     } else if bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
         // RFC 9113 section 3.4.
-        Some(Look::Http2)
+        Some(ApparentProtocol::Http2)
     } else if bytes.starts_with(X_HELLO) {
-        Some(Look::MysqlX)
+        Some(ApparentProtocol::MysqlX)
     } else if mysql::is_greeting(bytes) {
-        Some(Look::Ours(Protocol::Mysql))
+        Some(ApparentProtocol::Ours(Protocol::Mysql))
     } else {
         None
     }
 }
 
 /// Returns a protocol recognised by lengths that agree.
-fn structured(side: Side, bytes: &[u8]) -> Option<Look> {
-    if side == Side::Request && is_kafka_request(bytes) { Some(Look::Kafka) } else { None }
+fn structured(side: Side, bytes: &[u8]) -> Option<ApparentProtocol> {
+    if side == Side::Request && is_kafka_request(bytes) { Some(ApparentProtocol::Kafka) } else { None }
 }
 
 /// RFC 8446 section 5.1: a record's type, version and length.
@@ -148,9 +148,9 @@ mod tests {
     use super::*;
 
     const RESP: Protocol = Protocol::Resp;
-    const MEMCACHED: Look = Look::Ours(Protocol::Memcache);
+    const MEMCACHED: ApparentProtocol = ApparentProtocol::Ours(Protocol::Memcache);
 
-    fn look_at(side: Side, bytes: &[u8]) -> Option<Look> {
+    fn look_at(side: Side, bytes: &[u8]) -> Option<ApparentProtocol> {
         match judge(RESP, side, bytes, false) {
             SniffVerdict::Foreign(look) => Some(look),
             _ => None,
@@ -164,28 +164,28 @@ mod tests {
         let answer = b"\x01\0\0\x01\x01\x27\0\0\x02\x03def\0\0\0\x111";
         let kafka = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka\x0blibrdkafka\x062.3.0\0";
         let hello = b"\x17\x03\x03\0\x29\0\x01\x02\x03\x04";
-        let cases: [(Look, Side, &[u8]); 18] = [
-            (Look::Ours(Protocol::Mysql), Side::Response, greeting),
-            (Look::Ours(Protocol::Mysql), Side::Request, login),
-            (Look::Ours(Protocol::Mysql), Side::Request, b"\x09\0\0\0\x03SELECT 1"),
-            (Look::Ours(Protocol::Mysql), Side::Response, answer),
-            (Look::Ours(Protocol::Mysql), Side::Response, b"\x07\0\0\x01\0\0\0\x02\0\0\0"),
+        let cases: [(ApparentProtocol, Side, &[u8]); 18] = [
+            (ApparentProtocol::Ours(Protocol::Mysql), Side::Response, greeting),
+            (ApparentProtocol::Ours(Protocol::Mysql), Side::Request, login),
+            (ApparentProtocol::Ours(Protocol::Mysql), Side::Request, b"\x09\0\0\0\x03SELECT 1"),
+            (ApparentProtocol::Ours(Protocol::Mysql), Side::Response, answer),
+            (ApparentProtocol::Ours(Protocol::Mysql), Side::Response, b"\x07\0\0\x01\0\0\0\x02\0\0\0"),
             (MEMCACHED, Side::Request, b"set key 0 60 5\r\nhello\r\n"),
             (MEMCACHED, Side::Response, b"VALUE key 0 5\r\nhello\r\nEND\r\n"),
             (MEMCACHED, Side::Response, b"STORED\r\n"),
             (MEMCACHED, Side::Request, b"\x80\0\0\x03\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0key"),
-            (Look::Ours(Protocol::Http), Side::Request, b"GET /index.html HTTP/1.1\r\nHost: a\r\n"),
-            (Look::Ours(Protocol::Http), Side::Response, b"HTTP/1.1 200 OK\r\n"),
-            (Look::Http2, Side::Request, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-            (Look::Tls, Side::Request, hello),
-            (Look::Kafka, Side::Request, kafka),
-            (Look::MysqlX, Side::Response, b"\x05\0\0\0\x0b\x08\x05\x1a\0"),
-            (Look::Ssh, Side::Response, b"SSH-2.0-OpenSSH_9.6\r\n"),
-            (Look::Ours(Protocol::Pgwire), Side::Request, b"\0\0\0\x11\0\x03\0\0user\0me\0\0"),
-            (Look::Ours(Protocol::Cql), Side::Request, b"\x04\0\0\0\x05\0\0\0\0"),
+            (ApparentProtocol::Ours(Protocol::Http), Side::Request, b"GET /index.html HTTP/1.1\r\nHost: a\r\n"),
+            (ApparentProtocol::Ours(Protocol::Http), Side::Response, b"HTTP/1.1 200 OK\r\n"),
+            (ApparentProtocol::Http2, Side::Request, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+            (ApparentProtocol::Tls, Side::Request, hello),
+            (ApparentProtocol::Kafka, Side::Request, kafka),
+            (ApparentProtocol::MysqlX, Side::Response, b"\x05\0\0\0\x0b\x08\x05\x1a\0"),
+            (ApparentProtocol::Ssh, Side::Response, b"SSH-2.0-OpenSSH_9.6\r\n"),
+            (ApparentProtocol::Ours(Protocol::Pgwire), Side::Request, b"\0\0\0\x11\0\x03\0\0user\0me\0\0"),
+            (ApparentProtocol::Ours(Protocol::Cql), Side::Request, b"\x04\0\0\0\x05\0\0\0\0"),
         ];
         for (look, side, bytes) in cases {
-            let mid_stream = look == Look::Tls;
+            let mid_stream = look == ApparentProtocol::Tls;
             let judged = judge(RESP, side, bytes, mid_stream);
             assert_eq!(judged, SniffVerdict::Foreign(look), "{}", String::from_utf8_lossy(bytes));
         }
@@ -239,18 +239,21 @@ mod tests {
         assert_eq!(judged(b"PING\r\n", b"+PONG\r\n"), SniffVerdict::Expected);
         assert_eq!(judged(b"FOO bar\r\n", b"-ERR unknown command 'FOO'\r\n"), SniffVerdict::Expected);
         assert_eq!(judged(b"FOO bar\r\n", b""), SniffVerdict::Open);
-        assert_eq!(judged(b"EHLO me\r\n", b"250 OK\r\n"), SniffVerdict::Foreign(Look::Unknown));
+        assert_eq!(judged(b"EHLO me\r\n", b"250 OK\r\n"), SniffVerdict::Foreign(ApparentProtocol::Unknown));
         assert_eq!(judge_both(RESP, [b"PING\r\n", b""], false, true), SniffVerdict::Expected);
-        assert_eq!(judge_both(RESP, [b"AAAAAAAA\r\n", b""], false, true), SniffVerdict::Foreign(Look::Unknown));
+        assert_eq!(
+            judge_both(RESP, [b"AAAAAAAA\r\n", b""], false, true),
+            SniffVerdict::Foreign(ApparentProtocol::Unknown)
+        );
         assert_eq!(
             judge_both(RESP, [b"USER me\r\n", b"+OK POP3\r\n"], true, false),
-            SniffVerdict::Foreign(Look::Unknown)
+            SniffVerdict::Foreign(ApparentProtocol::Unknown)
         );
     }
 
     #[test]
     fn one_end_of_a_connection_is_enough_to_see_which_is_the_server() {
-        assert_eq!(look(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some((Look::Http2, Side::Request)));
+        assert_eq!(look(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some((ApparentProtocol::Http2, Side::Request)));
         assert_eq!(look(b"set key 0 60 5\r\nhello\r\n"), Some((MEMCACHED, Side::Request)));
         assert_eq!(look(b"STORED\r\n"), Some((MEMCACHED, Side::Response)));
         assert_eq!(look(b"+OK\r\n"), None);

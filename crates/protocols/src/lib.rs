@@ -27,7 +27,7 @@ mod verb;
 pub use cql::SharedStatements;
 pub use foreign::{SniffVerdict, judge, judge_both, judge_so_far, look};
 
-use overhead_decode::{Boundary, Decoder, Expansion, Input, Malformed, Out, Reader, Step};
+use overhead_decode::{Decoder, Expansion, Input, Malformed, MessageBoundary, Out, Reader, Step};
 use overhead_model::{Protocol, Side};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -135,7 +135,7 @@ macro_rules! registry {
                 }
             }
 
-            fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+            fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
                 match self {
                     $(Self::$variant(decoder) => decoder.boundary(side, bytes),)+
                 }

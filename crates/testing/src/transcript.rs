@@ -1,6 +1,6 @@
 //! A reader that keeps everything, for tests of decoders and for people who want to see a decoder think.
 
-use overhead_decode::{Decoder, Engine, Label, Note, OpId, Reader};
+use overhead_decode::{Decoder, DecoderEngine, Label, Note, OpId, Reader};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
 /// A decoder's account of one operation.
@@ -72,7 +72,7 @@ pub struct Transcript {
 impl Transcript {
     /// Runs `decoder` over a conversation and ends it.
     pub fn of<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Self {
-        let mut engine = Engine::new(decoder, false);
+        let mut engine = DecoderEngine::new(decoder, false);
         let mut transcript = Self::default();
         for (side, bytes) in conversation {
             engine.bytes(*side, bytes, &mut transcript);

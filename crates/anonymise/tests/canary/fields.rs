@@ -1,4 +1,4 @@
-use overhead_dissect::explain::Turns;
+use overhead_dissect::explain::ConnectionStates;
 use overhead_model::{
     Account, ConnectionSummary, Listener, Operation, Outcome, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
@@ -14,7 +14,7 @@ type Connection = (Option<Protocol>, [(&'static str, u64); 2]);
 /// Bytes of fields, by protocol, account and name.
 #[derive(Default)]
 pub struct Fields {
-    turns: Turns<Connection>,
+    turns: ConnectionStates<Connection>,
     pub found: BTreeMap<String, u64>,
     pub outcomes: Vec<Outcome>,
 }

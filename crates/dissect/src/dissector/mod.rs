@@ -3,28 +3,28 @@
 mod frames;
 
 use crate::connections::Connections;
-use crate::model::{LinkModel, Modelled};
-use crate::moment::Moment;
+use crate::model::{LinkModel, ModelTotals};
+use crate::moment::CaptureMoment;
 use crate::select::Selection;
 use crate::tls::KeyLog;
 use crate::totals::Totals;
-pub(crate) use frames::Found;
-use frames::{Frames, Sight};
+pub(crate) use frames::FrameContent;
+use frames::{FrameDissector, FrameSight};
 use overhead_model::{Frame, LinkType, Tally};
 use std::sync::Arc;
 
 /// Dissects frames and hands closed operations to a [`Tally`].
 #[derive(Debug)]
 pub struct Dissector<T> {
-    frames: Frames,
+    frames: FrameDissector,
     connections: Connections<T>,
     /// The link model and its additions; `None` leaves frames as captured.
-    model: Option<(LinkModel, Modelled)>,
+    model: Option<(LinkModel, ModelTotals)>,
 }
 
 impl<T: Tally> Dissector<T> {
     pub fn new(selection: Selection, tally: T) -> Self {
-        Self { frames: Frames::of(&selection), connections: Connections::new(selection, tally), model: None }
+        Self { frames: FrameDissector::of(&selection), connections: Connections::new(selection, tally), model: None }
     }
 
     /// Decrypts TLS with these secrets; more may be added while frames come in.
@@ -48,11 +48,11 @@ impl<T: Tally> Dissector<T> {
     /// Replaces captured frames with those the link would carry: see [`LinkModel`].
     #[must_use]
     pub fn with_model(mut self, model: LinkModel) -> Self {
-        self.model = Some((model, Modelled::default()));
+        self.model = Some((model, ModelTotals::default()));
         self
     }
 
-    pub fn modelled(&self) -> Modelled {
+    pub fn modelled(&self) -> ModelTotals {
         self.model.map(|(_, modelled)| modelled).unwrap_or_default()
     }
 
@@ -84,9 +84,9 @@ impl<T: Tally> Dissector<T> {
         }
         let Self { frames, connections, .. } = self;
         match frames.look_at(frame) {
-            Sight::Usual(plain) => connections.plain(&plain, frames.moment()),
-            Sight::Copy => {}
-            Sight::Other => frames.rare(frame, |found, at| connections.found(found, at)),
+            FrameSight::Usual(plain) => connections.plain(&plain, frames.moment()),
+            FrameSight::Copy => {}
+            FrameSight::Other => frames.rare(frame, |found, at| connections.found(found, at)),
         }
     }
 
@@ -99,7 +99,7 @@ impl<T: Tally> Dissector<T> {
             model.frame(frame.original_len, modelled);
         }
         frames.frame(frame, |found, at| {
-            let (Found::Segment(segment) | Found::Reassembled(segment)) = found else {
+            let (FrameContent::Segment(segment) | FrameContent::Reassembled(segment)) = found else {
                 return connections.found(found, at);
             };
             if segment.stream.is_some() {
@@ -109,7 +109,7 @@ impl<T: Tally> Dissector<T> {
             // Each piece is a separately numbered frame.
             let first = at.number + modelled.added_frames;
             for (number, piece) in (first..).zip(model.pieces(segment, modelled)) {
-                connections.segment(&piece, Moment { number, ..at });
+                connections.segment(&piece, CaptureMoment { number, ..at });
             }
         });
     }

@@ -1,7 +1,7 @@
 //! Sums the postings of all operations by field, in one reading of a capture.
 
-use super::Reading;
-use super::turns::Turns;
+use super::CaptureReading;
+use super::turns::ConnectionStates;
 use crate::limits;
 use overhead_model::record::FieldRow;
 use overhead_model::{
@@ -23,7 +23,7 @@ pub struct RowName {
 /// Sums the bytes of each row's fields over all its operations.
 #[derive(Debug, Default)]
 pub struct FieldSums {
-    turns: Turns<OpenNames>,
+    turns: ConnectionStates<OpenNames>,
     paths: Paths,
     rows: Vec<(RowName, AmountsByField)>,
     numbers: HashMap<RowName, RowId>,
@@ -127,7 +127,7 @@ impl FieldSums {
     }
 }
 
-impl Reading for FieldSums {}
+impl CaptureReading for FieldSums {}
 
 impl Tally for FieldSums {
     fn row(&mut self, key: RowKey<'_>) -> RowId {

@@ -1,6 +1,6 @@
 //! Finds the wanted operation in a capture.
 
-use super::number::{Begun, Numbering};
+use super::number::{BegunOperation, Numbering};
 use crate::limits;
 use overhead_model::{
     Class, ConnectionSummary, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace,
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum OperationQuery {
     /// The one with this number.
     Number(u64),
     /// The `nth` operation that meets all conditions.
@@ -19,14 +19,14 @@ pub enum Wanted {
         /// Its statement, ignoring case, with an ellipsis for omitted text; `None` for any.
         statement: Option<String>,
         /// Its kind; `None` for any.
-        kind: Option<Kind>,
+        kind: Option<QueryKind>,
         /// Position among the operations that fit, from 1.
         nth: u64,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum QueryKind {
     Class(Class),
     /// Answered with an error.
     Error,
@@ -46,7 +46,7 @@ pub struct FoundOperation {
 /// Finds an operation by number, or by name, statement and kind.
 #[derive(Debug)]
 pub struct Finder {
-    wanted: Wanted,
+    wanted: OperationQuery,
     numbering: Numbering,
     open: HashMap<(u64, Option<u64>), OpenCandidate>,
     fitting: BTreeMap<u64, FoundOperation>,
@@ -72,7 +72,7 @@ struct FoundLabel {
 
 impl Finder {
     /// Returns a finder for one operation.
-    pub fn new(wanted: Wanted) -> Self {
+    pub fn new(wanted: OperationQuery) -> Self {
         Self {
             wanted,
             numbering: Numbering::default(),
@@ -106,8 +106,8 @@ impl Finder {
     /// Returns how many operations must match.
     fn enough(&self) -> u64 {
         match self.wanted {
-            Wanted::Number(_) => 1,
-            Wanted::Fitting { nth, .. } => nth,
+            OperationQuery::Number(_) => 1,
+            OperationQuery::Fitting { nth, .. } => nth,
         }
     }
 
@@ -131,8 +131,8 @@ impl Finder {
 
     fn fits(&self, candidate: &OpenCandidate, outcome: Outcome) -> bool {
         match &self.wanted {
-            Wanted::Number(number) => candidate.number == *number,
-            Wanted::Fitting { name, statement, kind, .. } => {
+            OperationQuery::Number(number) => candidate.number == *number,
+            OperationQuery::Fitting { name, statement, kind, .. } => {
                 let label = candidate.label.as_deref();
                 let of = |part: fn(&FoundLabel) -> &str| label.map_or("", part);
                 let named = name.as_ref().is_none_or(|name| of(|label| &label.name).eq_ignore_ascii_case(name));
@@ -141,9 +141,9 @@ impl Finder {
                 named
                     && stated
                     && kind.is_none_or(|kind| match kind {
-                        Kind::Class(wanted) => class == wanted,
-                        Kind::Error => outcome == Outcome::Error,
-                        Kind::Unanswered => outcome == Outcome::Unanswered,
+                        QueryKind::Class(wanted) => class == wanted,
+                        QueryKind::Error => outcome == Outcome::Error,
+                        QueryKind::Unanswered => outcome == Outcome::Unanswered,
                     })
             }
         }
@@ -174,7 +174,7 @@ impl Tally for Finder {
 
 impl Listener for Finder {
     fn hear(&mut self, step: Trace<'_>) {
-        if let Some(Begun { number, op }) = self.numbering.hear(&step) {
+        if let Some(BegunOperation { number, op }) = self.numbering.hear(&step) {
             self.open.insert((self.numbering.connection(), op), OpenCandidate { number, label: None });
         }
         match step {

@@ -20,11 +20,11 @@ mod stream;
 mod turns;
 
 pub use fields::{FieldSums, RowName};
-pub use find::{Finder, FoundOperation, Kind, Wanted};
-pub use number::{Begun, Numbering};
-pub use record::{Explained, FieldPiece, FramePart, FrameView, Item, OperationRecorder};
-pub use stream::{DecodedRun, Seen, UnpostedStream};
-pub use turns::Turns;
+pub use find::{Finder, FoundOperation, OperationQuery, QueryKind};
+pub use number::{BegunOperation, Numbering};
+pub use record::{ExplainedOperation, FieldPiece, FrameItem, FramePart, FrameView, OperationRecorder};
+pub use stream::{ByteVisibility, DecodedRun, UnpostedStream};
+pub use turns::ConnectionStates;
 
 use overhead_model::{
     ConnectionSummary, FrameFacts, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace,
@@ -32,28 +32,28 @@ use overhead_model::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A reading of a capture, used as a trait object so that the decoders compile once for all three.
-pub trait Reading: Tally {
+pub trait CaptureReading: Tally {
     /// Returns whether the reading can stop.
     fn is_done(&self) -> bool {
         false
     }
 }
 
-impl Reading for Finder {}
+impl CaptureReading for Finder {}
 
-impl Reading for OperationRecorder {
+impl CaptureReading for OperationRecorder {
     fn is_done(&self) -> bool {
         self.is_done()
     }
 }
 
-impl Reading for FrameFinder {
+impl CaptureReading for FrameFinder {
     fn is_done(&self) -> bool {
         self.found.len() == self.wanted.len()
     }
 }
 
-impl Tally for &mut dyn Reading {
+impl Tally for &mut dyn CaptureReading {
     fn row(&mut self, key: RowKey<'_>) -> RowId {
         (**self).row(key)
     }

@@ -1,6 +1,6 @@
 //! Numbers the operations of a capture.
 
-use super::turns::Turns;
+use super::turns::ConnectionStates;
 use overhead_model::Trace;
 
 /// Numbers operations of all classes from 1, ordered by when their first byte is decoded. A connection's `CONNECT` gets its number at the
@@ -8,7 +8,7 @@ use overhead_model::Trace;
 #[derive(Debug, Default)]
 pub struct Numbering {
     count: u64,
-    turns: Turns<SeenConnection>,
+    turns: ConnectionStates<SeenConnection>,
 }
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ struct SeenConnection {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct BegunOperation {
     /// In the capture, from 1.
     pub number: u64,
     /// On the connection; `None` for `CONNECT`.
@@ -37,7 +37,7 @@ impl Numbering {
     }
 
     /// Handles a step and returns any operation that begins with it.
-    pub fn hear(&mut self, step: &Trace<'_>) -> Option<Begun> {
+    pub fn hear(&mut self, step: &Trace<'_>) -> Option<BegunOperation> {
         match *step {
             Trace::Frame(facts) => self.turns.turn(facts.connection, false),
             Trace::Ending { connection } => self.turns.turn(connection, true),
@@ -51,7 +51,7 @@ impl Numbering {
         None
     }
 
-    fn connect(&mut self, note: fn(&mut SeenConnection)) -> Option<Begun> {
+    fn connect(&mut self, note: fn(&mut SeenConnection)) -> Option<BegunOperation> {
         let connection = self.turns.kept();
         note(connection);
         let begins = connection.decoding && connection.touched && !connection.numbered;
@@ -61,8 +61,8 @@ impl Numbering {
         begins.then(|| self.number(None))
     }
 
-    fn number(&mut self, op: Option<u64>) -> Begun {
+    fn number(&mut self, op: Option<u64>) -> BegunOperation {
         self.count += 1;
-        Begun { number: self.count, op }
+        BegunOperation { number: self.count, op }
     }
 }

@@ -1,6 +1,6 @@
 //! Records the postings of one operation, with their bytes.
 
-use super::stream::{DecodedRun, Seen, UnpostedStream};
+use super::stream::{ByteVisibility, DecodedRun, UnpostedStream};
 use crate::limits;
 use overhead_model::{
     Account, Amounts, Class, ConnectionSummary, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything posted to one operation.
 #[derive(Clone, Debug, Default)]
-pub struct Explained {
+pub struct ExplainedOperation {
     /// Latest class, name and way of sending.
     pub label: Option<(Class, String, &'static str)>,
     /// The ledger's operation, once closed.
@@ -33,11 +33,11 @@ pub struct FramePart {
     /// `None` for bytes in no captured frame.
     pub frame: Option<u64>,
     pub side: Side,
-    pub items: Vec<Item>,
+    pub items: Vec<FrameItem>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum FrameItem {
     /// Number of bytes of other operations.
     Others(u64),
     /// A field of this operation, or a piece of one.
@@ -57,7 +57,7 @@ pub struct FieldPiece {
     /// Bytes of the field before this piece.
     pub field_at: u64,
     pub len: u64,
-    pub seen: Seen,
+    pub seen: ByteVisibility,
     /// The bytes, if known.
     pub bytes: Vec<u8>,
 }
@@ -70,10 +70,10 @@ pub struct FrameView<'a> {
     pub side: Side,
     /// The operation's non-payload bytes; zero if the frame was shown before.
     pub charges: Amounts,
-    pub items: &'a [Item],
+    pub items: &'a [FrameItem],
 }
 
-impl Explained {
+impl ExplainedOperation {
     /// Returns whether the recorded amounts match the ledger.
     pub fn is_balanced(&self) -> bool {
         self.operation.is_some_and(|operation| operation.sides.map(|side| side.amounts) == self.at_close)
@@ -90,8 +90,8 @@ impl Explained {
 
     /// Returns how many of its bytes were not captured.
     pub fn missing(&self) -> u64 {
-        let missing = |item: &Item| match item {
-            Item::Piece(piece) if matches!(piece.seen, Seen::Snapped | Seen::Gap) => piece.len,
+        let missing = |item: &FrameItem| match item {
+            FrameItem::Piece(piece) if matches!(piece.seen, ByteVisibility::Snapped | ByteVisibility::Gap) => piece.len,
             _ => 0,
         };
         self.parts.iter().flat_map(|part| &part.items).map(missing).sum()
@@ -131,7 +131,7 @@ pub struct OperationRecorder {
     stray: Vec<u8>,
     kept: u64,
     pieces: usize,
-    explained: Explained,
+    explained: ExplainedOperation,
 }
 
 #[derive(Debug, Default)]
@@ -148,7 +148,7 @@ struct RecordedDirection {
 
 /// Fields of [`Trace::Posted`].
 #[derive(Clone, Copy)]
-struct Posted {
+struct PostedBytes {
     side: Side,
     account: Account,
     frame: Option<u64>,
@@ -167,7 +167,7 @@ impl OperationRecorder {
             stray: Vec::new(),
             kept: 0,
             pieces: 0,
-            explained: Explained::default(),
+            explained: ExplainedOperation::default(),
         }
     }
 
@@ -176,12 +176,12 @@ impl OperationRecorder {
         self.done
     }
 
-    pub fn into_explained(self) -> Explained {
+    pub fn into_explained(self) -> ExplainedOperation {
         self.explained
     }
 
     /// Handles a posting to this or another operation.
-    fn posted(&mut self, op: Option<u64>, posted: Posted, in_order: bool) {
+    fn posted(&mut self, op: Option<u64>, posted: PostedBytes, in_order: bool) {
         let mine = op == self.op;
         let direction = &mut self.sides[posted.side as usize];
         if !in_order {
@@ -220,13 +220,13 @@ impl OperationRecorder {
         }
     }
 
-    fn account(&mut self, posted: Posted) {
+    fn account(&mut self, posted: PostedBytes) {
         if posted.frame.is_some() {
             self.explained.amounts[posted.side as usize][posted.account] += posted.len;
         }
     }
 
-    fn stray_piece(&mut self, posted: Posted, bytes: Vec<u8>) {
+    fn stray_piece(&mut self, posted: PostedBytes, bytes: Vec<u8>) {
         let (len, field_len) = (bytes.len() as u64, posted.len);
         let piece = |seen, field_at, len| FieldPiece {
             path: "outside the stream".to_owned(),
@@ -239,17 +239,21 @@ impl OperationRecorder {
             bytes: Vec::new(),
         };
         self.account(posted);
-        self.keep(posted, piece(Seen::Captured, 0, len), DecodedRun { seen: Seen::Captured, len, bytes });
+        self.keep(
+            posted,
+            piece(ByteVisibility::Captured, 0, len),
+            DecodedRun { seen: ByteVisibility::Captured, len, bytes },
+        );
         let rest = field_len.saturating_sub(len);
         self.keep(
             posted,
-            piece(Seen::Snapped, len, rest),
-            DecodedRun { seen: Seen::Snapped, len: rest, bytes: Vec::new() },
+            piece(ByteVisibility::Snapped, len, rest),
+            DecodedRun { seen: ByteVisibility::Snapped, len: rest, bytes: Vec::new() },
         );
     }
 
     /// Adds a piece to its frame's part.
-    fn keep(&mut self, posted: Posted, mut piece: FieldPiece, run: DecodedRun) {
+    fn keep(&mut self, posted: PostedBytes, mut piece: FieldPiece, run: DecodedRun) {
         if run.len == 0 {
             return;
         }
@@ -262,14 +266,14 @@ impl OperationRecorder {
         self.pieces += 1;
         self.kept += run.bytes.len() as u64;
         if posted.frame.is_none() {
-            piece.seen = Seen::Gap;
+            piece.seen = ByteVisibility::Gap;
         } else if run.seen.is_at_hand() && self.kept > limits::EXPLAINED_BYTES {
-            piece.seen = Seen::NotKept;
+            piece.seen = ByteVisibility::NotKept;
         } else {
             piece.bytes = run.bytes;
         }
         let part = self.part(posted.side, posted.frame);
-        part.items.push(Item::Piece(piece));
+        part.items.push(FrameItem::Piece(piece));
     }
 
     fn part(&mut self, side: Side, frame: Option<u64>) -> &mut FramePart {
@@ -278,7 +282,7 @@ impl OperationRecorder {
         let current = direction.part.filter(|&at| parts.get(at).is_some_and(|part| part.frame == frame));
         let at = current.unwrap_or_else(|| {
             let (before, others) = std::mem::take(&mut direction.before);
-            let ahead = (Some(before) == frame && others > 0).then_some(Item::Others(others));
+            let ahead = (Some(before) == frame && others > 0).then_some(FrameItem::Others(others));
             parts.push(FramePart { frame, side, items: ahead.into_iter().collect() });
             parts.len() - 1
         });
@@ -287,14 +291,14 @@ impl OperationRecorder {
     }
 
     /// Handles payload of another operation.
-    fn others(&mut self, posted: Posted) {
+    fn others(&mut self, posted: PostedBytes) {
         let Some(frame) = posted.frame else { return };
         let direction = &mut self.sides[posted.side as usize];
         let part = direction.part.and_then(|at| self.explained.parts.get_mut(at));
         match part.filter(|part| part.frame == Some(frame)) {
             Some(part) => match part.items.last_mut() {
-                Some(Item::Others(len)) => *len += posted.len,
-                _ => part.items.push(Item::Others(posted.len)),
+                Some(FrameItem::Others(len)) => *len += posted.len,
+                _ => part.items.push(FrameItem::Others(posted.len)),
             },
             None if direction.before.0 == frame => direction.before.1 += posted.len,
             None => direction.before = (frame, posted.len),
@@ -333,7 +337,7 @@ impl OperationRecorder {
                 (direction.field, direction.field_len, direction.field_at) = (field, len, 0);
             }
             Trace::Posted { side, op, account, frame, len, in_order } => {
-                self.posted(op, Posted { side, account, frame, len }, in_order);
+                self.posted(op, PostedBytes { side, account, frame, len }, in_order);
             }
             Trace::Charged { side, op, account, frame, bytes } if op == self.op => {
                 self.charged(side, account, frame, bytes);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// How much is known of a byte's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum ByteVisibility {
     Captured,
     /// Known in clear text, but encrypted on the wire.
     Decrypted,
@@ -16,7 +16,7 @@ pub enum Seen {
     NotKept,
 }
 
-impl Seen {
+impl ByteVisibility {
     pub fn is_at_hand(self) -> bool {
         matches!(self, Self::Captured | Self::Decrypted)
     }
@@ -26,14 +26,14 @@ impl Seen {
 #[derive(Debug, Default)]
 pub struct UnpostedStream {
     bytes: VecDeque<u8>,
-    runs: VecDeque<(Seen, u64)>,
+    runs: VecDeque<(ByteVisibility, u64)>,
     pub posted: u64,
 }
 
-/// Adjacent bytes with the same [`Seen`].
+/// Adjacent bytes with the same [`ByteVisibility`].
 #[derive(Debug)]
 pub struct DecodedRun {
-    pub seen: Seen,
+    pub seen: ByteVisibility,
     pub len: u64,
     /// The bytes, if known.
     pub bytes: Vec<u8>,
@@ -45,9 +45,11 @@ impl UnpostedStream {
         let room = usize::try_from(limits::MESSAGE_BUFFER).unwrap_or(usize::MAX).saturating_sub(self.bytes.len());
         let (kept, beyond) = bytes.split_at(bytes.len().min(room));
         self.bytes.extend(kept);
-        for (seen, len) in
-            [(Seen::Captured, kept.len() as u64), (Seen::NotKept, beyond.len() as u64), (Seen::Snapped, opaque)]
-        {
+        for (seen, len) in [
+            (ByteVisibility::Captured, kept.len() as u64),
+            (ByteVisibility::NotKept, beyond.len() as u64),
+            (ByteVisibility::Snapped, opaque),
+        ] {
             match self.runs.back_mut() {
                 Some((last, count)) if *last == seen => *count += len,
                 _ if len > 0 => self.runs.push_back((seen, len)),
@@ -67,12 +69,12 @@ impl UnpostedStream {
                 at_hand += if seen.is_at_hand() { run } else { 0 };
                 continue;
             }
-            if seen != Seen::Captured || ahead + len > run {
+            if seen != ByteVisibility::Captured || ahead + len > run {
                 return;
             }
             let start = usize::try_from(at_hand + ahead).unwrap_or(usize::MAX);
             self.bytes.iter_mut().skip(start).zip(clear).for_each(|(byte, clear)| *byte = *clear);
-            let parts = [(seen, ahead), (Seen::Decrypted, len), (seen, run - ahead - len)];
+            let parts = [(seen, ahead), (ByteVisibility::Decrypted, len), (seen, run - ahead - len)];
             let after = self.runs.split_off(index + 1);
             self.runs.truncate(index);
             self.runs.extend(parts.into_iter().filter(|(_, len)| *len > 0).chain(after));

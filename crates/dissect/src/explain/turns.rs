@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 /// State by connection, and the current connection.
 #[derive(Debug, Default)]
-pub struct Turns<C> {
+pub struct ConnectionStates<C> {
     connections: HashMap<u64, C>,
     connection: u64,
     over: bool,
 }
 
-impl<C: Default> Turns<C> {
+impl<C: Default> ConnectionStates<C> {
     /// Switches to this connection; `over` marks its last turn. The next turn of any connection drops the state of one that is over.
     pub fn turn(&mut self, connection: u64, over: bool) {
         if self.over {

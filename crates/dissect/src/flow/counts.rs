@@ -5,7 +5,7 @@ use crate::packet::Headers;
 use overhead_model::record::TcpTotals;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct FlowCounts {
     pub frames: u64,
     /// Frames of repeated turns among them.
     pub recalled: u64,
@@ -15,12 +15,12 @@ pub struct Counts {
     /// Payload bytes, including repeats.
     payload_bytes: u64,
     /// Absent without any, as on most connections.
-    rare: Option<Box<Rare>>,
+    rare: Option<Box<RareCounts>>,
 }
 
 /// Counts that few connections need; see [`TcpTotals`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rare {
+pub struct RareCounts {
     pub retransmitted_bytes: u64,
     pub out_of_order_frames: u64,
     pub snapped_bytes: u64,
@@ -29,7 +29,7 @@ pub struct Rare {
     oversize_longest_bytes: u64,
 }
 
-impl Counts {
+impl FlowCounts {
     /// Counts a frame with a whole segment of these lengths.
     #[inline]
     pub fn frame(&mut self, headers: Headers, payload_len: usize) {
@@ -72,7 +72,7 @@ impl Counts {
         rare.oversize_longest_bytes = rare.oversize_longest_bytes.max(u64::from(ip + tcp + payload_len));
     }
 
-    pub fn rare(&mut self) -> &mut Rare {
+    pub fn rare(&mut self) -> &mut RareCounts {
         self.rare.get_or_insert_default()
     }
 

@@ -1,6 +1,6 @@
 //! One direction of a TCP connection: maps sequence numbers to stream offsets and puts bytes in order (RFC 9293 section 3.4).
 
-use super::recent::Recent;
+use super::recent::RecentSegments;
 use crate::ledger::Arrival;
 use crate::limits;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ pub const ORIGIN: u64 = 1 << 40;
 
 /// Bytes that arrived before the bytes they follow.
 #[derive(Debug)]
-pub struct Early {
+pub struct EarlySegment {
     pub frame: Arrival,
     /// Captured bytes; the rest, up to `len`, was snapped.
     pub bytes: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Early {
 
 /// Reassembly of one direction. Offsets count payload bytes from [`ORIGIN`].
 #[derive(Debug, Default)]
-pub struct Half {
+pub struct StreamReassembly {
     /// Sequence number of the byte at `next`; `None` before the first segment.
     next_seq: Option<u32>,
     next: u64,
@@ -35,15 +35,15 @@ pub struct Half {
     acked: u64,
     /// The receiver's window is 0.
     closed: bool,
-    recent: Recent,
+    recent: RecentSegments,
     /// Absent if segments arrived in sequence, as on most connections.
-    disorder: Option<Box<Disorder>>,
+    disorder: Option<Box<OutOfOrder>>,
 }
 
 /// Payload that arrived out of sequence.
 #[derive(Debug, Default)]
-struct Disorder {
-    early: BTreeMap<u64, Early>,
+struct OutOfOrder {
+    early: BTreeMap<u64, EarlySegment>,
     early_bytes: u64,
     /// Abandoned holes, by start, with their ends.
     holes: BTreeMap<u64, u64>,
@@ -51,7 +51,7 @@ struct Disorder {
     astray: Option<u32>,
 }
 
-impl Disorder {
+impl OutOfOrder {
     /// Returns the parts of `range` inside holes, lowest first.
     fn holes_in(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let (from, to) = (range.start, range.end);
@@ -63,17 +63,17 @@ impl Disorder {
     fn held(&self) -> usize {
         size_of::<Self>()
             + usize::try_from(self.early_bytes).unwrap_or(usize::MAX)
-            + 2 * self.early.len() * size_of::<Early>()
+            + 2 * self.early.len() * size_of::<EarlySegment>()
             + 2 * self.holes.len() * size_of::<Range<u64>>()
     }
 }
 
-/// Stands in for an absent [`Disorder`].
-static ORDER: Disorder =
-    Disorder { early: BTreeMap::new(), early_bytes: 0, holes: BTreeMap::new(), hole_bytes: 0, astray: None };
+/// Stands in for an absent [`OutOfOrder`].
+static ORDER: OutOfOrder =
+    OutOfOrder { early: BTreeMap::new(), early_bytes: 0, holes: BTreeMap::new(), hole_bytes: 0, astray: None };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum StreamPlace {
     At(u64),
     /// After this hole, which exceeds any window: the capture lacks at least this much of the stream.
     Behind(Range<u64>),
@@ -83,14 +83,14 @@ pub enum Place {
 
 /// Data that an acknowledgment newly acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acked {
+pub enum AckedData {
     Nothing,
     /// A SYN, and no payload.
     Handshake,
     Bytes,
 }
 
-impl Half {
+impl StreamReassembly {
     /// Returns one direction of a stream that no frames carried.
     pub fn of_stream() -> Self {
         Self { base: Some(0), ..Self::default() }
@@ -111,7 +111,7 @@ impl Half {
         }
     }
 
-    fn disorder(&self) -> &Disorder {
+    fn disorder(&self) -> &OutOfOrder {
         self.disorder.as_deref().unwrap_or(&ORDER)
     }
 
@@ -180,42 +180,42 @@ impl Half {
     }
 
     #[inline]
-    pub fn place(&mut self, seq: u32, len: u64) -> Place {
+    pub fn place(&mut self, seq: u32, len: u64) -> StreamPlace {
         if self.next_seq.is_none() {
             self.start(seq);
         }
         let offset = self.offset(seq).unwrap_or(ORIGIN);
         if self.next.abs_diff(offset) <= limits::WINDOW {
-            return Place::At(offset);
+            return StreamPlace::At(offset);
         }
         self.place_astray(seq, len)
     }
 
     #[cold]
-    fn place_astray(&mut self, seq: u32, len: u64) -> Place {
+    fn place_astray(&mut self, seq: u32, len: u64) -> StreamPlace {
         let end = seq.wrapping_add(len as u32);
         let disorder = self.disorder.get_or_insert_default();
         if disorder.astray.replace(end) == Some(seq) && disorder.early.is_empty() {
             // Two consecutive segments agree: the stream continues here.
             let behind = self.next_seq.map_or(0, |next| seq.wrapping_sub(next));
-            return Place::Behind(self.next..self.next + u64::from(behind));
+            return StreamPlace::Behind(self.next..self.next + u64::from(behind));
         }
-        Place::Astray
+        StreamPlace::Astray
     }
 
     /// Takes in an acknowledgment number and returns what it newly acknowledges.
     #[inline]
-    pub fn acknowledge(&mut self, ack: u32) -> Acked {
+    pub fn acknowledge(&mut self, ack: u32) -> AckedData {
         if self.base.is_some() {
-            return Acked::Nothing;
+            return AckedData::Nothing;
         }
-        let Some(offset) = self.offset(ack) else { return Acked::Nothing };
+        let Some(offset) = self.offset(ack) else { return AckedData::Nothing };
         let handshake = std::mem::take(&mut self.syn_open);
         if offset > self.acked && offset <= self.next + limits::WINDOW {
             self.acked = offset;
-            return Acked::Bytes;
+            return AckedData::Bytes;
         }
-        if handshake { Acked::Handshake } else { Acked::Nothing }
+        if handshake { AckedData::Handshake } else { AckedData::Nothing }
     }
 
     /// Returns the offset of a stream piece from the number of bytes before it. If the stream `begins` with the connection, offsets count
@@ -243,7 +243,7 @@ impl Half {
     /// Returns whether nothing is held or was given up, and the receiver has room.
     #[inline]
     pub fn is_orderly(&self) -> bool {
-        let orderly = |disorder: &Disorder| disorder.early.is_empty() && disorder.holes.is_empty();
+        let orderly = |disorder: &OutOfOrder| disorder.early.is_empty() && disorder.holes.is_empty();
         !self.closed && self.disorder.as_deref().is_none_or(orderly)
     }
 
@@ -318,7 +318,7 @@ impl Half {
     pub fn contradicts(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = offset.saturating_add(bytes.len() as u64);
         let held = self.disorder().early.range(..end).rev().take_while(|&(&start, early)| start + early.len > offset);
-        let differs = |(&start, early): (&u64, &Early)| {
+        let differs = |(&start, early): (&u64, &EarlySegment)| {
             let skip = |from: u64| usize::try_from(offset.max(start) - from).unwrap_or(usize::MAX);
             let (mine, theirs) = (bytes.get(skip(offset)..), early.bytes.get(skip(start)..));
             mine.unwrap_or_default().iter().zip(theirs.unwrap_or_default()).any(|(mine, theirs)| mine != theirs)
@@ -343,7 +343,7 @@ impl Half {
         self.high = self.high.max(self.next);
     }
 
-    pub fn hold(&mut self, offset: u64, early: Early) {
+    pub fn hold(&mut self, offset: u64, early: EarlySegment) {
         self.high = self.high.max(offset + early.len);
         let disorder = self.disorder.get_or_insert_default();
         disorder.early_bytes += early.bytes.len() as u64;
@@ -351,7 +351,7 @@ impl Half {
     }
 
     /// Removes and returns the held piece at `next`.
-    pub fn take_next(&mut self) -> Option<Early> {
+    pub fn take_next(&mut self) -> Option<EarlySegment> {
         let disorder = self.disorder.as_mut()?;
         let early = disorder.early.remove(&self.next)?;
         disorder.early_bytes -= early.bytes.len() as u64;
@@ -365,13 +365,13 @@ impl Half {
 
     /// Returns whether more is held than the limits allow.
     pub fn overfull(&self) -> bool {
-        let Disorder { early, early_bytes, .. } = self.disorder();
+        let OutOfOrder { early, early_bytes, .. } = self.disorder();
         *early_bytes > limits::OUT_OF_ORDER_BYTES || early.len() > limits::OUT_OF_ORDER_PIECES
     }
 
     #[inline]
     pub fn held(&self) -> usize {
-        self.disorder.as_deref().map_or(0, Disorder::held)
+        self.disorder.as_deref().map_or(0, OutOfOrder::held)
     }
 
     /// Abandons a hole and remembers it.

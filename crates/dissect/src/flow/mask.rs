@@ -2,14 +2,14 @@
 
 /// A pattern for payloads of one length, in words of sixteen bytes with bits that may differ.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
-pub struct Pattern {
+pub struct PayloadMask {
     /// Words without fixed bits are left out; the others may overlap.
-    words: Box<[Word]>,
+    words: Box<[MaskWord]>,
 }
 
 /// A word's value and its fixed bits, in halves that vector instructions take together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Word {
+struct MaskWord {
     value: [u64; 2],
     mask: [u64; 2],
     /// The low halves of bytes that must be digits. The mask covers their high halves.
@@ -19,12 +19,12 @@ struct Word {
 
 const WORD: usize = 16;
 
-impl Pattern {
+impl PayloadMask {
     /// Returns the pattern of this payload, with these fixed bits, and the low halves of digits.
     pub fn new(payload: &[u8], mask: &[u8], digits: &[u8]) -> Self {
         let at_place = |at: usize| {
             let [value, mask, digits] = [payload, mask, digits].map(|bytes| halves(bytes, at).unwrap_or(short(bytes)));
-            Word { value: [value[0] & mask[0], value[1] & mask[1]], mask, digits, at }
+            MaskWord { value: [value[0] & mask[0], value[1] & mask[1]], mask, digits, at }
         };
         let (mut words, mut from) = (Vec::new(), 0);
         while let Some(fixed) = mask.get(from..).and_then(|rest| rest.iter().position(|bits| *bits != 0)) {
@@ -48,7 +48,7 @@ impl Pattern {
 
 /// Returns whether words match the contents that `found` returns for their positions.
 #[inline]
-fn are_like(words: &[Word], found: impl Fn(usize) -> Option<[u64; 2]>) -> bool {
+fn are_like(words: &[MaskWord], found: impl Fn(usize) -> Option<[u64; 2]>) -> bool {
     // Adding 6 takes values above 9 to at least 16.
     let (mut differ, mut and_six) = ([0; 2], [0; 2]);
     for word in words {
@@ -107,7 +107,7 @@ mod tests {
                     (0..len).map(|at| if is_digit(at) { free } else { fixed }).collect::<Vec<u8>>()
                 };
                 let mut payload = text(b'7', b'x');
-                let pattern = Pattern::new(&payload, &text(0xf0, 0xff), &text(0x0f, 0));
+                let pattern = PayloadMask::new(&payload, &text(0xf0, 0xff), &text(0x0f, 0));
                 for byte in 0..=u8::MAX {
                     payload[place] = byte;
                     assert_eq!(pattern.matches(&payload), byte.is_ascii_digit(), "{byte} at {place} of {len}");

@@ -5,12 +5,12 @@
 //! Later frames that match are counted instead of decoded. They are kept until their turn is complete, so that a turn that continues
 //! differently can still take the general path.
 
-use super::counts::Counts;
+use super::counts::FlowCounts;
 use super::half::ORIGIN;
-use super::turn::{Frames, Latency, Taken, Turn, turn};
-use super::turns::{State, Turns, looks};
-use crate::ledger::{Book, Recording};
-use crate::packet::Bare;
+use super::turn::{Turn, TurnFrame, TurnFrames, TurnLatency, turn};
+use super::turns::{SharedTurns, State, looks};
+use crate::ledger::{ConnectionLedger, TurnRecording};
+use crate::packet::PlainSegment;
 use overhead_model::{Side, Tally};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const FRAMES: usize = 6;
 /// Most payload in a turn, in bytes.
 const BYTES: usize = 16 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quiet {
+pub enum QuietState {
     Unknown,
     No,
     /// Quiet, with the decoder in this version.
@@ -31,7 +31,7 @@ pub enum Quiet {
 }
 
 #[derive(Debug)]
-struct Known {
+struct LearnedTurn {
     turn: Arc<Turn>,
     /// The decoder's version before and after the turn: see [`overhead_decode::Decoder::quiet`].
     version: u64,
@@ -39,14 +39,14 @@ struct Known {
     count: u64,
 }
 
-impl Known {
+impl LearnedTurn {
     /// Returns the match for a frame after `before` matching frames of the turn.
     #[inline]
-    fn with_next(&self, before: usize) -> Match {
-        if self.turn.len() == before + 1 { Match::Whole } else { Match::Part }
+    fn with_next(&self, before: usize) -> TurnMatch {
+        if self.turn.len() == before + 1 { TurnMatch::Whole } else { TurnMatch::Part }
     }
 
-    fn tell<T: Tally>(&mut self, counts: &mut Counts, tally: &mut T) {
+    fn tell<T: Tally>(&mut self, counts: &mut FlowCounts, tally: &mut T) {
         let times = std::mem::take(&mut self.count);
         if times > 0 {
             self.turn.tell(times, counts, tally);
@@ -57,14 +57,14 @@ impl Known {
 #[derive(Debug)]
 pub struct Memo {
     /// Latest first.
-    turns: Vec<Known>,
+    turns: Vec<LearnedTurn>,
     /// Turns shared with other connections.
-    shared: Turns,
+    shared: SharedTurns,
     /// Frames of the turn under way that matched so far, or of the turn being learnt.
-    pub under_way: Frames,
+    pub under_way: TurnFrames,
     /// The decoder's version at the start of the turn being learnt.
     learning: Option<u64>,
-    pub quiet: Quiet,
+    pub quiet: QuietState,
     /// Repetitions of the first turn that the books have not taken in.
     due: u64,
     /// Acknowledged offset of each direction at its last payload, and at the end of the last turn.
@@ -77,7 +77,7 @@ pub struct Memo {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Match {
+pub enum TurnMatch {
     None,
     /// It matches a turn that has more frames.
     Part,
@@ -87,13 +87,13 @@ pub enum Match {
 
 impl Memo {
     /// Returns one without turns. It shares the turns it learns.
-    pub fn new(shared: Turns) -> Self {
+    pub fn new(shared: SharedTurns) -> Self {
         Self {
             turns: Vec::new(),
             shared,
-            under_way: Frames::default(),
+            under_way: TurnFrames::default(),
             learning: None,
-            quiet: Quiet::Unknown,
+            quiet: QuietState::Unknown,
             due: 0,
             acked_before: [0; 2],
             acked: [0; 2],
@@ -102,7 +102,7 @@ impl Memo {
         }
     }
 
-    pub fn shared(&self) -> Turns {
+    pub fn shared(&self) -> SharedTurns {
         self.shared.clone()
     }
 
@@ -117,7 +117,13 @@ impl Memo {
 
     /// Looks for a turn that this frame continues or begins. The caller adds a matching frame to those under way.
     #[inline(always)]
-    pub fn find(&mut self, side: Side, bare: &Bare<'_>, version: u64, book: &mut Book) -> Match {
+    pub fn find(
+        &mut self,
+        side: Side,
+        bare: &PlainSegment<'_>,
+        version: u64,
+        book: &mut ConnectionLedger,
+    ) -> TurnMatch {
         match self.turns.first() {
             Some(known) if known.version == version && known.turn.goes_on(&self.under_way, side, bare) => {
                 known.with_next(self.under_way.taken.len())
@@ -126,32 +132,39 @@ impl Memo {
         }
     }
 
-    fn find_other(&mut self, side: Side, bare: &Bare<'_>, version: u64, book: &mut Book) -> Match {
-        let fits = |known: &Known| known.version == version && known.turn.begins_with(&self.under_way, side, bare);
+    fn find_other(
+        &mut self,
+        side: Side,
+        bare: &PlainSegment<'_>,
+        version: u64,
+        book: &mut ConnectionLedger,
+    ) -> TurnMatch {
+        let fits =
+            |known: &LearnedTurn| known.version == version && known.turn.begins_with(&self.under_way, side, bare);
         let mut others = self.turns.iter().enumerate().skip(1);
-        let Some((index, _)) = others.find(|(_, known)| fits(known)) else { return Match::None };
+        let Some((index, _)) = others.find(|(_, known)| fits(known)) else { return TurnMatch::None };
         self.catch_up(book);
         self.turns.swap(0, index);
-        self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
+        self.turns.first().map_or(TurnMatch::None, |known| known.with_next(self.under_way.taken.len()))
     }
 
     /// Looks for such a turn of other connections whose decoders are in the state that `feed` returns, and keeps it.
     pub fn find_shared<T: Tally>(
         &mut self,
-        (side, bare): (Side, &Bare<'_>),
-        (version, feed): (u64, impl FnOnce(&Turns) -> Option<State>),
-        book: &mut Book,
-        counts: &mut Counts,
+        (side, bare): (Side, &PlainSegment<'_>),
+        (version, feed): (u64, impl FnOnce(&SharedTurns) -> Option<State>),
+        book: &mut ConnectionLedger,
+        counts: &mut FlowCounts,
         tally: &mut T,
-    ) -> Match {
+    ) -> TurnMatch {
         let state = || state_in(&mut self.state, version, || feed(&self.shared));
-        let Some(turn) = self.shared.like(&self.under_way, (side, bare), state) else { return Match::None };
+        let Some(turn) = self.shared.like(&self.under_way, (side, bare), state) else { return TurnMatch::None };
         self.catch_up(book);
-        self.insert(Known { turn, version, count: 0 }, counts, tally);
-        self.turns.first().map_or(Match::None, |known| known.with_next(self.under_way.taken.len()))
+        self.insert(LearnedTurn { turn, version, count: 0 }, counts, tally);
+        self.turns.first().map_or(TurnMatch::None, |known| known.with_next(self.under_way.taken.len()))
     }
 
-    fn insert<T: Tally>(&mut self, known: Known, counts: &mut Counts, tally: &mut T) {
+    fn insert<T: Tally>(&mut self, known: LearnedTurn, counts: &mut FlowCounts, tally: &mut T) {
         if self.turns.len() >= TURNS
             && let Some(mut last) = self.turns.pop()
         {
@@ -171,12 +184,12 @@ impl Memo {
     /// Counts the turn that this frame completes, with both directions acknowledged up to these offsets, and adds its latencies to the
     /// tally.
     #[inline]
-    pub fn complete<T: Tally>(&mut self, last: &Bare<'_>, acked: [u64; 2], tally: &mut T) {
+    pub fn complete<T: Tally>(&mut self, last: &PlainSegment<'_>, acked: [u64; 2], tally: &mut T) {
         let Some(known) = self.turns.first_mut() else { return };
         (self.due, self.acked) = (self.due + 1, acked);
         let last_ns = last.time_ns;
         known.count += 1;
-        for &Latency { row, from, to, times } in &known.turn.latencies {
+        for &TurnLatency { row, from, to, times } in &known.turn.latencies {
             let time_of = |index: usize| self.under_way.taken.get(index).map_or(last_ns, |frame| frame.time_ns);
             // None if the clock was set back meanwhile.
             if let Some(latency_ns) = time_of(to).checked_sub(time_of(from)) {
@@ -190,9 +203,9 @@ impl Memo {
     }
 
     /// Enters repetitions of the first turn in the books. Call this before any other change to them.
-    pub fn catch_up(&mut self, book: &mut Book) {
+    pub fn catch_up(&mut self, book: &mut ConnectionLedger) {
         let due = std::mem::take(&mut self.due);
-        let Some(Known { turn, .. }) = self.turns.first().filter(|_| due > 0) else { return };
+        let Some(LearnedTurn { turn, .. }) = self.turns.first().filter(|_| due > 0) else { return };
         for side in Side::BOTH {
             let bytes = |acked: [u64; 2]| acked[side as usize].saturating_sub(ORIGIN);
             book.acknowledged(side, bytes(self.acked_before));
@@ -202,7 +215,7 @@ impl Memo {
         book.repeat_counts(&turn.repeat, due);
     }
 
-    pub fn take_under_way(&mut self) -> Frames {
+    pub fn take_under_way(&mut self) -> TurnFrames {
         std::mem::take(&mut self.under_way)
     }
 
@@ -221,7 +234,7 @@ impl Memo {
     }
 
     /// Adds a frame to the turn being learnt. Returns false if the turn becomes too long.
-    pub fn learn(&mut self, frame: Taken, payload: &[u8]) -> bool {
+    pub fn learn(&mut self, frame: TurnFrame, payload: &[u8]) -> bool {
         let fits = self.under_way.taken.len() < FRAMES && self.under_way.bytes.len() + payload.len() <= BYTES;
         if fits {
             self.under_way.push(frame, payload);
@@ -237,9 +250,9 @@ impl Memo {
     /// Keeps the completed turn being learnt, if it can come again. `after` is the decoder's version now; `feed` returns its state.
     pub fn keep<T: Tally>(
         &mut self,
-        (after, feed): (u64, impl FnOnce(&Turns) -> Option<State>),
-        recording: &Recording,
-        counts: &mut Counts,
+        (after, feed): (u64, impl FnOnce(&SharedTurns) -> Option<State>),
+        recording: &TurnRecording,
+        counts: &mut FlowCounts,
         tally: &mut T,
     ) {
         if let Some(version) = self.learning.take()
@@ -250,13 +263,13 @@ impl Memo {
             if let Some(state) = state_in(&mut self.state, version, || feed(&self.shared)) {
                 self.shared.publish(state, &turn);
             }
-            self.insert(Known { turn, version, count: 0 }, counts, tally);
+            self.insert(LearnedTurn { turn, version, count: 0 }, counts, tally);
         }
-        self.under_way = Frames::default();
+        self.under_way = TurnFrames::default();
     }
 
     /// Reports all repeated turns to the tally, and adds them to the counts.
-    pub fn tell<T: Tally>(&mut self, counts: &mut Counts, tally: &mut T) {
+    pub fn tell<T: Tally>(&mut self, counts: &mut FlowCounts, tally: &mut T) {
         self.turns.iter_mut().for_each(|known| known.tell(counts, tally));
     }
 
@@ -269,8 +282,8 @@ impl Memo {
     pub fn held(&self) -> usize {
         size_of::<Self>()
             + self.under_way.bytes.capacity()
-            + self.under_way.taken.capacity() * size_of::<Taken>()
-            + self.turns.capacity() * size_of::<Known>()
+            + self.under_way.taken.capacity() * size_of::<TurnFrame>()
+            + self.turns.capacity() * size_of::<LearnedTurn>()
     }
 }
 

@@ -4,13 +4,13 @@
 //! later answer shifts too, until the client waits for all of them. A surplus answer reveals this; so does a client that never waits,
 //! whose pairing cannot be verified.
 
-use super::{Flow, Stage};
+use super::{ConnectionFlow, FlowStage};
 use overhead_decode::Note;
 use overhead_model::{Protocol, Side};
 
 /// State of the pairing on such a connection, as far as known.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Midst {
+pub(super) struct MidStreamPairing {
     /// A captured request has its answer, or another request's.
     is_paired: bool,
     /// At some time, all captured requests were answered.
@@ -19,38 +19,38 @@ pub(super) struct Midst {
 
 /// State of the books before a segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Before {
+pub(super) struct PairingCounts {
     operations: u64,
     unmatched: u64,
 }
 
-impl Midst {
+impl MidStreamPairing {
     /// Returns the watch for a connection of `protocol`; `None` if answers are paired by more than their order, or servers may speak first.
     pub fn of(protocol: Protocol) -> Option<Self> {
         matches!(protocol, Protocol::Resp | Protocol::Memcache | Protocol::Ssdb).then(Self::default)
     }
 }
 
-impl Flow {
+impl ConnectionFlow {
     /// Returns the state to compare after a segment of `side`; `None` if there is nothing to compare.
     #[inline]
-    pub(super) fn before(&self, side: Side) -> Option<Before> {
+    pub(super) fn before(&self, side: Side) -> Option<PairingCounts> {
         if side == Side::Request || self.midst.is_none() {
             return None;
         }
-        Some(Before { operations: self.book.operations(), unmatched: self.book.unmatched() })
+        Some(PairingCounts { operations: self.book.operations(), unmatched: self.book.unmatched() })
     }
 
     /// Returns whether only an answer without a request, which no turn has, can still reveal wrong pairing.
     #[inline]
     pub(super) fn is_past_midst(&self) -> bool {
-        let is_known = |midst: Midst| midst.is_paired && midst.is_drained;
-        matches!(self.stage, Stage::Decoding(_)) && self.midst.is_none_or(is_known)
+        let is_known = |midst: MidStreamPairing| midst.is_paired && midst.is_drained;
+        matches!(self.stage, FlowStage::Decoding(_)) && self.midst.is_none_or(is_known)
     }
 
     /// Compares the books after a segment of the server.
     #[cold]
-    pub(super) fn compare(&mut self, before: Before) {
+    pub(super) fn compare(&mut self, before: PairingCounts) {
         // Lost requests leave answers without a request too.
         let is_whole = self.counts.snapped_bytes() == 0 && self.halves.iter().all(|half| half.hole_bytes() == 0);
         let Some(midst) = self.midst.as_mut().filter(|_| is_whole) else { return self.midst = None };

@@ -13,69 +13,69 @@ mod turn;
 mod turns;
 
 use crate::early::EarlyPart;
-use crate::ledger::{Arrival, Book, Ledger, Owner};
+use crate::ledger::{Arrival, ChargeOwner, ConnectionLedger, LedgerReader};
 use crate::limits;
 use crate::packet::{self, Segment};
-use crate::select::Verdict;
+use crate::select::PortVerdict;
 use crate::tls::{ClearPart, KeyLog};
-use counts::Counts;
-use half::{Acked, Early, Half, ORIGIN, Place};
-use midst::Midst;
+use counts::FlowCounts;
+use half::{AckedData, EarlySegment, ORIGIN, StreamPlace, StreamReassembly};
+use midst::MidStreamPairing;
 use overhead_decode::Note;
 use overhead_model::record::TcpTotals;
 use overhead_model::{
     Account, ConnectionSummary, DecidedBy, Ends, Protocol, RowId, Side, StreamPiece, Tally, Trace, Transport,
 };
 use overhead_protocols::SharedContext;
-use probe::Probe;
-use recall::Memory;
-use sniffing::{Decoding, Piece, Sniffing, Stage};
+use probe::KeepaliveProbe;
+use recall::MemoMode;
+use sniffing::{DecodingStage, FlowStage, HeldPayload, SniffingStage};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
-pub use turns::Turns;
+pub use turns::SharedTurns;
 
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact by itself, and any may hold with any other")]
-pub struct Flow {
+pub struct ConnectionFlow {
     /// By [`Side`] of the sender: client, server.
     ends: [SocketAddr; 2],
     is_client_lesser: bool,
-    halves: [Half; 2],
-    book: Book,
-    stage: Stage,
+    halves: [StreamReassembly; 2],
+    book: ConnectionLedger,
+    stage: FlowStage,
     decided_by: DecidedBy,
     mid_stream: bool,
     /// Absent if each answer certainly belongs to its request.
-    midst: Option<Midst>,
+    midst: Option<MidStreamPairing>,
     first_ns: u64,
-    counts: Counts,
+    counts: FlowCounts,
     /// By side, a byte sent into a zero window whose fate is open. Few connections have any.
-    probes: [Option<Box<Probe>>; 2],
+    probes: [Option<Box<KeepaliveProbe>>; 2],
     /// The selected or well-known port, if one end has it.
     server_port: Option<u16>,
     /// By [`Side`], whether any of its frames was seen.
     seen: [bool; 2],
     /// The port names one protocol, and no bytes have confirmed it yet.
     unproven: bool,
-    memory: Memory,
+    memory: MemoMode,
     /// As of the last segment on the general path: nothing is held or was given up, no byte probes a window, both ends have room, all
     /// acknowledged bytes were seen, and neither end has sent a FIN.
     is_settled: bool,
     /// Set for a stream that no frames carried.
-    stream: Option<Box<Stream>>,
+    stream: Option<Box<StreamIdentity>>,
 }
 
 #[derive(Debug)]
-struct Stream {
+struct StreamIdentity {
     id: u64,
     transport: Transport,
     names: [String; 2],
 }
 
-impl Stream {
+impl StreamIdentity {
     fn of(piece: &StreamPiece<'_>) -> Self {
         let names = [piece.client, piece.server].map(str::to_owned);
         Self { id: piece.id, transport: piece.transport, names }
@@ -83,7 +83,7 @@ impl Stream {
 }
 
 #[derive(Debug, Default)]
-pub struct Finished {
+pub struct FinishedFlow {
     /// Transport totals, if the connection was selected.
     pub tcp: Option<TcpTotals>,
     pub transport: Option<Transport>,
@@ -94,15 +94,15 @@ pub struct Finished {
     pub hits: u64,
 }
 
-impl Flow {
+impl ConnectionFlow {
     /// Returns a connection whose first segment is `segment`. If there is room for turns, it counts turns like earlier ones instead of
     /// decoding them.
     pub fn new(
         segment: &Segment<'_>,
-        verdict: &Verdict,
+        verdict: &PortVerdict,
         keys: Option<Arc<KeyLog>>,
         shared: SharedContext,
-        turns: Option<Turns>,
+        turns: Option<SharedTurns>,
     ) -> Self {
         let (source, destination) = (segment.source, segment.destination);
         let (from_client, decided_by) = match (segment.stream, segment.flags.syn, verdict.server_port) {
@@ -114,14 +114,14 @@ impl Flow {
         };
         let mid_stream = segment.stream.map_or(!segment.flags.syn, |piece| !piece.begins);
         let stage = match verdict.candidates.as_slice() {
-            [] => Stage::Other,
+            [] => FlowStage::Other,
             [protocol] if decided_by != DecidedBy::Content => {
-                Stage::Decoding(Decoding::new(*protocol, mid_stream, keys, &shared))
+                FlowStage::Decoding(DecodingStage::new(*protocol, mid_stream, keys, &shared))
             }
-            candidates => Stage::Sniffing(Box::new(Sniffing::among(candidates.to_vec(), keys, shared))),
+            candidates => FlowStage::Sniffing(Box::new(SniffingStage::among(candidates.to_vec(), keys, shared))),
         };
         let midst = match &stage {
-            Stage::Decoding(decoding) if mid_stream => Midst::of(decoding.protocol),
+            FlowStage::Decoding(decoding) if mid_stream => MidStreamPairing::of(decoding.protocol),
             _ => None,
         };
         let ends = if from_client { [source, destination] } else { [destination, source] };
@@ -129,24 +129,24 @@ impl Flow {
             ends,
             is_client_lesser: ends[0] <= ends[1],
             halves: if segment.stream.is_some() {
-                [Half::of_stream(), Half::of_stream()]
+                [StreamReassembly::of_stream(), StreamReassembly::of_stream()]
             } else {
-                [Half::default(), Half::default()]
+                [StreamReassembly::default(), StreamReassembly::default()]
             },
-            book: Book::new(),
-            unproven: matches!(stage, Stage::Decoding(_)),
+            book: ConnectionLedger::new(),
+            unproven: matches!(stage, FlowStage::Decoding(_)),
             stage,
             decided_by,
             mid_stream,
             midst,
             first_ns: segment.time_ns,
-            counts: Counts::default(),
+            counts: FlowCounts::default(),
             probes: [None, None],
             server_port: verdict.server_port,
             seen: [false; 2],
-            memory: Memory::new(turns),
+            memory: MemoMode::new(turns),
             is_settled: false,
-            stream: segment.stream.map(|piece| Box::new(Stream::of(piece))),
+            stream: segment.stream.map(|piece| Box::new(StreamIdentity::of(piece))),
         };
         if segment.flags.syn && packet::joins_connection(segment.options) {
             flow.leave_subflow();
@@ -179,13 +179,13 @@ impl Flow {
             return 0;
         }
         let stage = match &self.stage {
-            Stage::Decoding(decoding) => decoding.engine.held(),
-            Stage::Sniffing(sniffing) => sniffing.held(),
-            Stage::Other => 0,
+            FlowStage::Decoding(decoding) => decoding.engine.held(),
+            FlowStage::Sniffing(sniffing) => sniffing.held(),
+            FlowStage::Other => 0,
         };
         limits::CONNECTION
             + self.book.held()
-            + self.halves.iter().map(Half::held).sum::<usize>()
+            + self.halves.iter().map(StreamReassembly::held).sum::<usize>()
             + self.memory.held()
             + stage
     }
@@ -199,14 +199,14 @@ impl Flow {
     }
 
     pub fn is_closed(&self) -> bool {
-        self.halves.iter().all(Half::fin_seen)
+        self.halves.iter().all(StreamReassembly::fin_seen)
     }
 
     /// Drops everything dispensable, when room is short or the connection has closed.
     pub fn shrink<T: Tally>(&mut self, tally: &mut T) {
         self.forget_turns(tally);
         self.book.shrink();
-        if let Stage::Decoding(decoding) = &mut self.stage {
+        if let FlowStage::Decoding(decoding) = &mut self.stage {
             decoding.engine.shrink();
         }
     }
@@ -222,7 +222,7 @@ impl Flow {
         self.probes.swap(0, 1);
         self.seen.swap(0, 1);
         self.book.swap_sides();
-        if let Stage::Sniffing(sniffing) = &mut self.stage {
+        if let FlowStage::Sniffing(sniffing) = &mut self.stage {
             sniffing.swap_sides();
         }
         tally.swap_ends();
@@ -242,14 +242,14 @@ impl Flow {
     /// Takes in one segment of the frame with this number, on the general path.
     pub fn segment<T: Tally>(&mut self, segment: &Segment<'_>, number: u64, tally: &mut T) {
         if self.counts.frames == 0
-            && let Stage::Decoding(Decoding { protocol, .. }) = &self.stage
+            && let FlowStage::Decoding(DecodingStage { protocol, .. }) = &self.stage
         {
             tally.trace(Trace::Decoding { protocol: *protocol });
         }
         self.book.at(number, segment.frames);
         self.counts.frames += 1;
         self.counts.wire_bytes += u64::from(segment.wire_len);
-        if matches!(self.stage, Stage::Other) {
+        if matches!(self.stage, FlowStage::Other) {
             return self.track_other(segment);
         }
         self.counts.segment(segment.headers, segment.payload_len, segment.frames);
@@ -261,7 +261,7 @@ impl Flow {
             self.halves[side as usize].syn(segment.seq);
         }
         if segment.flags.rst {
-            self.halves.iter_mut().for_each(Half::fin);
+            self.halves.iter_mut().for_each(StreamReassembly::fin);
         }
         let acked = self.acknowledge(side, segment, tally);
         if segment.payload_len > 0 {
@@ -280,7 +280,7 @@ impl Flow {
         if segment.flags.fin {
             self.halves[side as usize].fin();
         }
-        let is_settled = |half: &Half| half.is_orderly() && !half.fin_seen() && !half.is_ahead();
+        let is_settled = |half: &StreamReassembly| half.is_orderly() && !half.fin_seen() && !half.is_ahead();
         let was_settled = std::mem::replace(
             &mut self.is_settled,
             self.halves.iter().all(is_settled) && self.probes.iter().all(Option::is_none),
@@ -293,16 +293,16 @@ impl Flow {
         }
         // Only after the segment is handled: client and server may turn out to be swapped.
         self.decide(tally);
-        if self.counts.payload_frames > limits::SNIFF_FRAMES && matches!(self.stage, Stage::Sniffing(_)) {
+        if self.counts.payload_frames > limits::SNIFF_FRAMES && matches!(self.stage, FlowStage::Sniffing(_)) {
             self.decide_at_last(tally);
         }
     }
 
     pub fn expect_calls(&mut self) {
         match &mut self.stage {
-            Stage::Decoding(decoding) => decoding.engine.expect_calls(),
-            Stage::Sniffing(sniffing) => sniffing.expect_calls(),
-            Stage::Other => {}
+            FlowStage::Decoding(decoding) => decoding.engine.expect_calls(),
+            FlowStage::Sniffing(sniffing) => sniffing.expect_calls(),
+            FlowStage::Other => {}
         }
     }
 
@@ -311,25 +311,25 @@ impl Flow {
         let side = if part.sender == self.ends[0] { Side::Request } else { Side::Response };
         let half = &self.halves[side as usize];
         let (protocol, engine) = match &mut self.stage {
-            Stage::Decoding(Decoding { protocol, engine }) => (*protocol, engine),
-            Stage::Sniffing(_) => return false,
-            Stage::Other => return true,
+            FlowStage::Decoding(DecodingStage { protocol, engine }) => (*protocol, engine),
+            FlowStage::Sniffing(_) => return false,
+            FlowStage::Other => return true,
         };
         let [from, to] = part.sequence.map(|seq| half.stream_offset(seq));
         let (Some(from), Some(to)) = (from, to) else { return false };
         let EarlyPart { sent, call_start, call_len, before, len, .. } = *part;
         let bytes = part.bytes.clone();
         let part = ClearPart { side, sent, from, to, call_start, call_len, before, len: len.into(), bytes };
-        engine.call(part, &mut Ledger::new(&mut self.book, protocol, tally));
+        engine.call(part, &mut LedgerReader::new(&mut self.book, protocol, tally));
         true
     }
 
     /// Closes waiting requests if they are many and no frame of the server was captured.
     fn abandon<T: Tally>(&mut self, tally: &mut T) {
-        if let Stage::Decoding(Decoding { protocol, engine }) = &mut self.stage
+        if let FlowStage::Decoding(DecodingStage { protocol, engine }) = &mut self.stage
             && self.book.outstanding() > limits::OUTSTANDING_ONE_WAY
         {
-            engine.abandon(&mut Ledger::new(&mut self.book, *protocol, tally));
+            engine.abandon(&mut LedgerReader::new(&mut self.book, *protocol, tally));
             self.book.note_once(Note::Abandoned);
         }
     }
@@ -344,12 +344,12 @@ impl Flow {
             half.fin();
         }
         if segment.flags.rst {
-            self.halves.iter_mut().for_each(Half::fin);
+            self.halves.iter_mut().for_each(StreamReassembly::fin);
         }
     }
 
     /// Takes in the acknowledgment. Returns the owner it concerns, if it acknowledges anything new.
-    fn acknowledge<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, tally: &mut T) -> Option<Owner> {
+    fn acknowledge<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, tally: &mut T) -> Option<ChargeOwner> {
         if !segment.flags.ack {
             return None;
         }
@@ -360,9 +360,9 @@ impl Flow {
         }
         let before = half.acked_seen();
         match half.acknowledge(segment.ack) {
-            Acked::Nothing => return None,
-            Acked::Handshake => return Some(Owner::Connect),
-            Acked::Bytes => {}
+            AckedData::Nothing => return None,
+            AckedData::Handshake => return Some(ChargeOwner::Connect),
+            AckedData::Bytes => {}
         }
         self.probe_acknowledged(of, tally);
         let half = &self.halves[of as usize];
@@ -375,21 +375,21 @@ impl Flow {
             }
             self.give_up(of, &hole, tally);
         }
-        (now > before).then(|| Owner::Byte(of, now - 1 - ORIGIN))
+        (now > before).then(|| ChargeOwner::Byte(of, now - 1 - ORIGIN))
     }
 
-    fn control<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, acked: Option<Owner>, tally: &mut T) {
+    fn control<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, acked: Option<ChargeOwner>, tally: &mut T) {
         // No frame carries the end of a stream, so there is nothing to charge.
         if segment.stream.is_some() {
             return;
         }
         let flags = segment.flags;
         let owner = if flags.syn || flags.fin || flags.rst {
-            Owner::Connect
+            ChargeOwner::Connect
         } else if let Some(owner) = acked {
             owner
         } else if self.halves[side.other() as usize].fin_seen() {
-            Owner::Connect
+            ChargeOwner::Connect
         } else {
             self.latest()
         };
@@ -398,12 +398,12 @@ impl Flow {
 
     /// Returns the owner of a frame that concerns no byte: the latest operation. If the latest TLS records still wait for a library's call,
     /// this is the operation of the last one.
-    fn latest(&self) -> Owner {
+    fn latest(&self) -> ChargeOwner {
         let awaited = match &self.stage {
-            Stage::Decoding(Decoding { engine, .. }) => engine.awaited(),
+            FlowStage::Decoding(DecodingStage { engine, .. }) => engine.awaited(),
             _ => None,
         };
-        awaited.map_or(Owner::Latest, |(side, end)| Owner::Byte(side, end.saturating_sub(1)))
+        awaited.map_or(ChargeOwner::Latest, |(side, end)| ChargeOwner::Byte(side, end.saturating_sub(1)))
     }
 
     fn payload<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
@@ -414,25 +414,25 @@ impl Flow {
         let seq = segment.seq.wrapping_add(u32::from(segment.flags.syn));
         let half = &mut self.halves[side as usize];
         let place = match segment.stream {
-            Some(piece) => Place::At(half.place_piece(piece.offset, piece.begins)),
+            Some(piece) => StreamPlace::At(half.place_piece(piece.offset, piece.begins)),
             None => half.place(seq, len),
         };
         let start = match place {
             // Pieces of a stream come in order: bytes missing before one were lost.
-            Place::At(start) if segment.stream.is_some() => {
+            StreamPlace::At(start) if segment.stream.is_some() => {
                 let hole = half.next()..start;
                 self.skip_hole(side, &hole, tally);
                 start
             }
-            Place::At(start) => start,
-            Place::Behind(hole) => {
+            StreamPlace::At(start) => start,
+            StreamPlace::Behind(hole) => {
                 // The stream continues after it, so a byte that probed a zero window was taken.
                 self.accept_probe(side, tally);
                 let hole = self.halves[side as usize].next()..hole.end;
                 self.skip_hole(side, &hole, tally);
                 hole.end
             }
-            Place::Astray => {
+            StreamPlace::Astray => {
                 let frame = self.book.arrival(segment.time_ns, segment.headers, len);
                 self.stray(side, segment.payload, frame, len, tally);
                 return;
@@ -503,11 +503,15 @@ impl Flow {
             self.book.note(Note::Conflict);
         }
         let (owner, account, bytes) = if new > 0 {
-            (Owner::Byte(side, start.saturating_sub(ORIGIN)), Account::Retransmission, repeated)
+            (ChargeOwner::Byte(side, start.saturating_sub(ORIGIN)), Account::Retransmission, repeated)
         } else if keep_alive || before_stream {
             (self.latest(), Account::Control, u64::from(segment.wire_len))
         } else {
-            (Owner::Byte(side, start.saturating_sub(ORIGIN)), Account::Retransmission, u64::from(segment.wire_len))
+            (
+                ChargeOwner::Byte(side, start.saturating_sub(ORIGIN)),
+                Account::Retransmission,
+                u64::from(segment.wire_len),
+            )
         };
         self.book.charge(side, owner, account, bytes, tally);
     }
@@ -540,7 +544,7 @@ impl Flow {
             }
             Ordering::Greater => {
                 let hopeless = half.acked() >= part.end && half.hole().is_some();
-                half.hold(part.start, Early { frame, bytes: bytes.to_vec(), len });
+                half.hold(part.start, EarlySegment { frame, bytes: bytes.to_vec(), len });
                 // Acknowledged before its capture, and no earlier piece waits for it: the hole will not be filled.
                 if hopeless && let Some(hole) = self.halves[side as usize].hole() {
                     self.give_up(side, &hole, tally);
@@ -552,12 +556,14 @@ impl Flow {
     /// Posts `len` new bytes outside the ordered stream. They wait too until the protocol is known.
     fn stray<T: Tally>(&mut self, side: Side, bytes: &[u8], frame: Arrival, len: u64, tally: &mut T) {
         match &mut self.stage {
-            Stage::Decoding(Decoding { protocol, .. }) => {
+            FlowStage::Decoding(DecodingStage { protocol, .. }) => {
                 tally.trace(Trace::Stray { bytes });
                 self.book.stray(*protocol, side, frame, len, tally);
             }
-            Stage::Sniffing(sniffing) => sniffing.push(side, Piece::Stray { bytes: bytes.to_vec(), frame, len }),
-            Stage::Other => {}
+            FlowStage::Sniffing(sniffing) => {
+                sniffing.push(side, HeldPayload::Stray { bytes: bytes.to_vec(), frame, len });
+            }
+            FlowStage::Other => {}
         }
     }
 
@@ -593,29 +599,29 @@ impl Flow {
     /// Hands on ordered bytes: `bytes`, then `opaque` more that cannot be read.
     fn decode<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
         match &mut self.stage {
-            Stage::Decoding(_) if self.unproven => self.prove(side, bytes, opaque, tally),
-            Stage::Decoding(Decoding { protocol, engine }) => {
+            FlowStage::Decoding(_) if self.unproven => self.prove(side, bytes, opaque, tally),
+            FlowStage::Decoding(DecodingStage { protocol, engine }) => {
                 tally.trace(Trace::Bytes { side, bytes, opaque });
-                let mut ledger = Ledger::new(&mut self.book, *protocol, tally);
+                let mut ledger = LedgerReader::new(&mut self.book, *protocol, tally);
                 engine.bytes(side, bytes, &mut ledger);
                 if opaque > 0 {
                     engine.opaque(side, opaque, &mut ledger);
                 }
             }
-            Stage::Sniffing(sniffing) => {
+            FlowStage::Sniffing(sniffing) => {
                 if !bytes.is_empty() {
-                    sniffing.push(side, Piece::Bytes(bytes.to_vec()));
+                    sniffing.push(side, HeldPayload::Bytes(bytes.to_vec()));
                 }
                 if opaque > 0 {
-                    sniffing.push(side, Piece::Opaque(opaque));
+                    sniffing.push(side, HeldPayload::Opaque(opaque));
                 }
             }
-            Stage::Other => {}
+            FlowStage::Other => {}
         }
     }
 
     /// Ends the connection: gives up open holes and closes open operations.
-    pub fn finish<T: Tally>(mut self, tally: &mut T) -> Finished {
+    pub fn finish<T: Tally>(mut self, tally: &mut T) -> FinishedFlow {
         self.fall_back(None, tally);
         self.tell(tally);
         for side in Side::BOTH {
@@ -625,18 +631,19 @@ impl Flow {
             }
         }
         self.decide_at_end(tally);
-        let Stage::Decoding(Decoding { protocol, mut engine }) = std::mem::replace(&mut self.stage, Stage::Other)
+        let FlowStage::Decoding(DecodingStage { protocol, mut engine }) =
+            std::mem::replace(&mut self.stage, FlowStage::Other)
         else {
             let mut notes = self.book.take_notes();
             notes.retain(|note, _| matches!(note, Note::Foreign(_)));
             let other = self.counts.wire_bytes;
-            return Finished { tcp: None, transport: None, other, notes, hits: self.hits() };
+            return FinishedFlow { tcp: None, transport: None, other, notes, hits: self.hits() };
         };
         self.leave_midst();
-        engine.finish(&mut Ledger::new(&mut self.book, protocol, tally));
+        engine.finish(&mut LedgerReader::new(&mut self.book, protocol, tally));
         self.book.finish(protocol, tally);
         let mut tcp = self.counts.totals();
-        tcp.gap_bytes = self.halves.iter().map(Half::hole_bytes).sum();
+        tcp.gap_bytes = self.halves.iter().map(StreamReassembly::hole_bytes).sum();
         if self.counts.payload_frames > 0 {
             tcp.request_only = u64::from(self.seen == [true, false]);
             tcp.response_only = u64::from(self.seen == [false, true]);
@@ -646,7 +653,7 @@ impl Flow {
         }
         tally.connection(self.summary(protocol, &tcp));
         let transport = Some(self.transport());
-        Finished { tcp: Some(tcp), transport, other: 0, notes: self.book.take_notes(), hits: self.hits() }
+        FinishedFlow { tcp: Some(tcp), transport, other: 0, notes: self.book.take_notes(), hits: self.hits() }
     }
 
     fn transport(&self) -> Transport {

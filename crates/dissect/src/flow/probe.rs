@@ -4,12 +4,12 @@
 //! control frame. If the receiver did take it, a later acknowledgment or segment shows this, and it was payload. The outcome is unknown
 //! at the time of the probe.
 
-use super::Flow;
+use super::ConnectionFlow;
 use crate::packet::{Headers, Segment};
 use overhead_model::{Account, Side, Tally};
 
 #[derive(Clone, Copy, Debug)]
-pub struct Probe {
+pub struct KeepaliveProbe {
     offset: u64,
     /// The byte, if it was captured.
     byte: Option<u8>,
@@ -21,7 +21,7 @@ pub struct Probe {
     headers: Headers,
 }
 
-impl Flow {
+impl ConnectionFlow {
     /// Takes in a segment that may be a probe, and decides on an earlier probe. Returns whether this was one.
     pub(super) fn probe<T: Tally>(
         &mut self,
@@ -43,7 +43,7 @@ impl Flow {
         if !bare || !self.halves[side as usize].is_probe(offset, payload_len) {
             return false;
         }
-        self.probes[side as usize] = Some(Box::new(Probe {
+        self.probes[side as usize] = Some(Box::new(KeepaliveProbe {
             offset,
             byte: segment.payload.first().copied(),
             time_ns: segment.time_ns,

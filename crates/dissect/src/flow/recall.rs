@@ -1,26 +1,26 @@
 //! Takes in frames by memory of earlier turns like theirs; see [`memo`](super::memo).
 
-use super::half::{Acked, Half};
-use super::memo::{LEARN_AFTER, Match, Memo, Quiet};
-use super::turn::{Frames, Taken};
-use super::turns::Turns;
-use super::{Flow, Stage};
-use crate::ledger::Owner;
-use crate::packet::{Bare, Segment};
+use super::half::{AckedData, StreamReassembly};
+use super::memo::{LEARN_AFTER, Memo, QuietState, TurnMatch};
+use super::turn::{TurnFrame, TurnFrames};
+use super::turns::SharedTurns;
+use super::{ConnectionFlow, FlowStage};
+use crate::ledger::ChargeOwner;
+use crate::packet::{PlainSegment, Segment};
 use overhead_model::{Account, Side, Tally};
 
 #[derive(Debug)]
-pub enum Memory {
+pub enum MemoMode {
     /// No memory, now or later.
     Off,
     /// No memory yet; later, the turns that connections share.
-    Later(Turns),
+    Later(SharedTurns),
     On(Box<Memo>),
 }
 
-impl Memory {
+impl MemoMode {
     /// Returns a memory that later keeps and shares turns, or none without `turns`.
-    pub fn new(turns: Option<Turns>) -> Self {
+    pub fn new(turns: Option<SharedTurns>) -> Self {
         turns.map_or(Self::Off, Self::Later)
     }
 
@@ -29,15 +29,21 @@ impl Memory {
     }
 }
 
-impl Flow {
+impl ConnectionFlow {
     /// Takes in a segment that continues or begins a turn like an earlier one, and returns whether it did. Any other segment takes the
-    /// general path: see [`Flow::segment`]. `is_from_lesser`: the sender's address is the lesser of the two.
+    /// general path: see [`ConnectionFlow::segment`]. `is_from_lesser`: the sender's address is the lesser of the two.
     #[inline]
-    pub fn recall<T: Tally>(&mut self, is_from_lesser: bool, bare: &Bare<'_>, number: u64, tally: &mut T) -> bool {
+    pub fn recall<T: Tally>(
+        &mut self,
+        is_from_lesser: bool,
+        bare: &PlainSegment<'_>,
+        number: u64,
+        tally: &mut T,
+    ) -> bool {
         let side = if is_from_lesser == self.is_client_lesser { Side::Request } else { Side::Response };
         let begins = match &self.memory {
-            Memory::On(memo) if !memo.is_learning() => false,
-            Memory::Later(_) if !bare.payload.is_empty() && self.is_answered() => true,
+            MemoMode::On(memo) if !memo.is_learning() => false,
+            MemoMode::Later(_) if !bare.payload.is_empty() && self.is_answered() => true,
             _ => return false,
         };
         self.follows(side, bare)
@@ -47,23 +53,23 @@ impl Flow {
 
     /// Starts the memory of a connection if a segment begins a turn shared by others in its state. Returns whether it does.
     #[inline(never)]
-    fn begins_shared(&mut self, side: Side, bare: &Bare<'_>) -> bool {
-        let (Memory::Later(turns), Stage::Decoding(decoding)) = (&self.memory, &self.stage) else { return false };
+    fn begins_shared(&mut self, side: Side, bare: &PlainSegment<'_>) -> bool {
+        let (MemoMode::Later(turns), FlowStage::Decoding(decoding)) = (&self.memory, &self.stage) else { return false };
         let state = || turns.state(|state| decoding.engine.feed_state(state));
         let begins = !self.unproven
             && self.is_past_midst()
             && self.book.is_quiet()
             && decoding.engine.quiet().is_some()
-            && turns.like(&Frames::default(), (side, bare), state).is_some();
+            && turns.like(&TurnFrames::default(), (side, bare), state).is_some();
         if begins {
-            self.memory = Memory::On(Box::new(Memo::new(turns.clone())));
+            self.memory = MemoMode::On(Box::new(Memo::new(turns.clone())));
         }
         begins
     }
 
     /// Prepares for a segment on the general path: waiting frames of a turn go first, and the segment may be part of a turn to learn.
     pub(super) fn divert<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
-        let Memory::On(memo) = &mut self.memory else { return };
+        let MemoMode::On(memo) = &mut self.memory else { return };
         let is_learning = memo.is_learning();
         if tally.listener().is_some() {
             // Everything the listener hears takes the general path, and nothing of it is learnt.
@@ -72,8 +78,8 @@ impl Flow {
             } else {
                 self.fall_back(None, tally);
             }
-            if let Memory::On(memo) = &mut self.memory {
-                memo.quiet = Quiet::Unknown;
+            if let MemoMode::On(memo) = &mut self.memory {
+                memo.quiet = QuietState::Unknown;
             }
             return;
         }
@@ -88,8 +94,8 @@ impl Flow {
         match bare {
             Some(bare) if !bare.payload.is_empty() => self.begin_to_learn(side, &bare, number),
             _ => {
-                if let Memory::On(memo) = &mut self.memory {
-                    memo.quiet = Quiet::Unknown;
+                if let MemoMode::On(memo) = &mut self.memory {
+                    memo.quiet = QuietState::Unknown;
                 }
             }
         }
@@ -97,7 +103,7 @@ impl Flow {
 
     /// Returns whether a segment directly continues what came before it.
     #[inline]
-    fn follows(&self, side: Side, bare: &Bare<'_>) -> bool {
+    fn follows(&self, side: Side, bare: &PlainSegment<'_>) -> bool {
         let (half, other) = (&self.halves[side as usize], &self.halves[side.other() as usize]);
         self.is_settled
             && half.is_next_seq(bare.seq)
@@ -106,63 +112,65 @@ impl Flow {
 
     /// Takes in the segment if it continues or begins a known turn. Returns whether it does.
     #[inline]
-    fn matches<T: Tally>(&mut self, side: Side, bare: &Bare<'_>, number: u64, tally: &mut T) -> bool {
-        let Memory::On(memo) = &mut self.memory else { return false };
-        if memo.quiet == Quiet::Unknown {
+    fn matches<T: Tally>(&mut self, side: Side, bare: &PlainSegment<'_>, number: u64, tally: &mut T) -> bool {
+        let MemoMode::On(memo) = &mut self.memory else { return false };
+        if memo.quiet == QuietState::Unknown {
             let number = match &self.stage {
-                Stage::Decoding(decoding) if !self.unproven && self.book.is_quiet() => decoding.engine.quiet(),
+                FlowStage::Decoding(decoding) if !self.unproven && self.book.is_quiet() => decoding.engine.quiet(),
                 _ => None,
             };
-            memo.quiet = number.map_or(Quiet::No, Quiet::In);
+            memo.quiet = number.map_or(QuietState::No, QuietState::In);
         }
-        let Quiet::In(version) = memo.quiet else { return false };
+        let QuietState::In(version) = memo.quiet else { return false };
         if bare.payload.is_empty() && !memo.is_under_way() {
             return false;
         }
         let mut found = memo.find(side, bare, version, &mut self.book);
-        if found == Match::None {
+        if found == TurnMatch::None {
             found = self.find_shared(side, bare, version, tally);
         }
-        let Memory::On(memo) = &mut self.memory else { return false };
-        if found == Match::None {
+        let MemoMode::On(memo) = &mut self.memory else { return false };
+        if found == TurnMatch::None {
             return false;
         }
         let other = &mut self.halves[side.other() as usize];
-        let is_news = other.acknowledge(bare.ack) == Acked::Bytes;
+        let is_news = other.acknowledge(bare.ack) == AckedData::Bytes;
         self.is_settled &= !other.is_ahead();
         if !bare.payload.is_empty() {
             let half = &mut self.halves[side as usize];
             memo.came(side, half.acked_seen());
             half.deliver_bytes(bare.payload, bare.payload.len() as u64);
         }
-        if found == Match::Part {
+        if found == TurnMatch::Part {
             let acked = is_news.then(|| self.halves[side.other() as usize].acked_bytes());
             memo.under_way.push(taken(side, bare, number, acked), bare.payload);
         } else {
-            memo.complete(bare, self.halves.each_ref().map(Half::acked_seen), tally);
+            memo.complete(bare, self.halves.each_ref().map(StreamReassembly::acked_seen), tally);
         }
         true
     }
 
     #[inline(never)]
-    fn find_shared<T: Tally>(&mut self, side: Side, bare: &Bare<'_>, version: u64, tally: &mut T) -> Match {
-        let (Memory::On(memo), Stage::Decoding(decoding)) = (&mut self.memory, &self.stage) else { return Match::None };
-        let feed = |turns: &Turns| turns.state(|state| decoding.engine.feed_state(state));
+    fn find_shared<T: Tally>(&mut self, side: Side, bare: &PlainSegment<'_>, version: u64, tally: &mut T) -> TurnMatch {
+        let (MemoMode::On(memo), FlowStage::Decoding(decoding)) = (&mut self.memory, &self.stage) else {
+            return TurnMatch::None;
+        };
+        let feed = |turns: &SharedTurns| turns.state(|state| decoding.engine.feed_state(state));
         memo.find_shared((side, bare), (version, feed), &mut self.book, &mut self.counts, tally)
     }
 
     /// Sends the frames of a turn under way down the general path, because the turn continues differently. Returns whether to learn it,
     /// which is possible if it continues with payload of this side and length: a cache miss, for example, begins like a hit.
     pub(super) fn fall_back<T: Tally>(&mut self, goes_on: Option<(Side, usize)>, tally: &mut T) -> bool {
-        let Memory::On(memo) = &mut self.memory else { return false };
+        let MemoMode::On(memo) = &mut self.memory else { return false };
         memo.catch_up(&mut self.book);
         if !memo.is_under_way() {
             return false;
         }
-        let quiet = std::mem::replace(&mut memo.quiet, Quiet::Unknown);
+        let quiet = std::mem::replace(&mut memo.quiet, QuietState::Unknown);
         let under_way = memo.take_under_way();
         let is_learning = match (quiet, goes_on) {
-            (Quiet::In(version), Some((side, len))) => memo.begin_learning(version, side, len),
+            (QuietState::In(version), Some((side, len))) => memo.begin_learning(version, side, len),
             _ => false,
         };
         if is_learning {
@@ -171,8 +179,8 @@ impl Flow {
         for frame in &under_way.taken {
             let here = self.book.at(frame.number, 1);
             let payload = under_way.payload(frame);
-            if is_learning && let Memory::On(memo) = &mut self.memory {
-                memo.learn(Taken { acked: None, ..*frame }, payload);
+            if is_learning && let MemoMode::On(memo) = &mut self.memory {
+                memo.learn(TurnFrame { acked: None, ..*frame }, payload);
             }
             self.counts.frame(frame.headers, payload.len());
             if let Some(acked) = frame.acked {
@@ -180,7 +188,7 @@ impl Flow {
             }
             if payload.is_empty() {
                 let last = frame.acked.unwrap_or_default().saturating_sub(1);
-                let owner = Owner::Byte(frame.side.other(), last);
+                let owner = ChargeOwner::Byte(frame.side.other(), last);
                 self.book.charge(frame.side, owner, Account::Control, frame.headers.total(), tally);
             } else {
                 let arrival = self.book.arrival(frame.time_ns, frame.headers, payload.len() as u64);
@@ -193,10 +201,10 @@ impl Flow {
     }
 
     /// Begins to learn a turn with the next segment on the general path, if it is likely to come again.
-    fn begin_to_learn(&mut self, side: Side, bare: &Bare<'_>, number: u64) {
-        let Memory::On(memo) = &mut self.memory else { return };
+    fn begin_to_learn(&mut self, side: Side, bare: &PlainSegment<'_>, number: u64) {
+        let MemoMode::On(memo) = &mut self.memory else { return };
         // Unknown if something was under way.
-        if let Quiet::In(version) = std::mem::replace(&mut memo.quiet, Quiet::Unknown)
+        if let QuietState::In(version) = std::mem::replace(&mut memo.quiet, QuietState::Unknown)
             && memo.begin_learning(version, side, bare.payload.len())
         {
             self.book.record();
@@ -207,16 +215,16 @@ impl Flow {
     }
 
     /// Adds the next segment on the general path to the turn being learnt, or stops learning if the segment does not fit.
-    fn learn_on(&mut self, side: Side, bare: Option<&Bare<'_>>, number: u64) {
-        let Memory::On(memo) = &mut self.memory else { return };
-        memo.quiet = Quiet::Unknown;
+    fn learn_on(&mut self, side: Side, bare: Option<&PlainSegment<'_>>, number: u64) {
+        let MemoMode::On(memo) = &mut self.memory else { return };
+        memo.quiet = QuietState::Unknown;
         if !bare.is_some_and(|bare| memo.learn(taken(side, bare, number, None), bare.payload)) {
             self.stop_learning();
         }
     }
 
     fn stop_learning(&mut self) {
-        if let Memory::On(memo) = &mut self.memory {
+        if let MemoMode::On(memo) = &mut self.memory {
             memo.stop_learning();
         }
         self.book.recorded();
@@ -227,37 +235,37 @@ impl Flow {
     pub(super) fn learnt<T: Tally>(&mut self, tally: &mut T) {
         let is_time = self.counts.payload_frames >= LEARN_AFTER && self.is_answered() && self.is_past_midst();
         match &mut self.memory {
-            Memory::On(memo) if memo.is_learning() => {
-                if let Stage::Decoding(decoding) = &self.stage
+            MemoMode::On(memo) if memo.is_learning() => {
+                if let FlowStage::Decoding(decoding) = &self.stage
                     && self.book.is_quiet()
                     && let Some(version) = decoding.engine.quiet()
                 {
                     if let Some(recording) = self.book.recorded() {
-                        let feed = |turns: &Turns| turns.state(|state| decoding.engine.feed_state(state));
+                        let feed = |turns: &SharedTurns| turns.state(|state| decoding.engine.feed_state(state));
                         memo.keep((version, feed), &recording, &mut self.counts, tally);
                     }
-                    memo.quiet = Quiet::In(version);
+                    memo.quiet = QuietState::In(version);
                 }
             }
-            Memory::Later(_) if tally.listens_at_times() && tally.listener().is_some() => {}
-            Memory::Later(turns) if is_time => {
-                let memo = || Memory::On(Box::new(Memo::new(turns.clone())));
-                self.memory = if tally.listener().is_some() { Memory::Off } else { memo() };
+            MemoMode::Later(_) if tally.listens_at_times() && tally.listener().is_some() => {}
+            MemoMode::Later(turns) if is_time => {
+                let memo = || MemoMode::On(Box::new(Memo::new(turns.clone())));
+                self.memory = if tally.listener().is_some() { MemoMode::Off } else { memo() };
             }
             _ => {}
         }
     }
 
     pub fn hits(&self) -> u64 {
-        self.counts.recalled + if let Memory::On(memo) = &self.memory { memo.hits() } else { 0 }
+        self.counts.recalled + if let MemoMode::On(memo) = &self.memory { memo.hits() } else { 0 }
     }
 
     pub(super) fn forget<T: Tally>(&mut self, tally: &mut T) {
-        if let Memory::On(memo) = &self.memory {
+        if let MemoMode::On(memo) = &self.memory {
             let turns = memo.shared();
             self.stop_learning();
             self.tell(tally);
-            self.memory = Memory::Later(turns);
+            self.memory = MemoMode::Later(turns);
         }
     }
 
@@ -269,13 +277,13 @@ impl Flow {
 
     /// Reports repeated turns to the tally.
     pub fn tell<T: Tally>(&mut self, tally: &mut T) {
-        if let Memory::On(memo) = &mut self.memory {
+        if let MemoMode::On(memo) = &mut self.memory {
             memo.tell(&mut self.counts, tally);
         }
     }
 }
 
-fn taken(side: Side, bare: &Bare<'_>, number: u64, acked: Option<u64>) -> Taken {
-    let Bare { time_ns, headers, .. } = *bare;
-    Taken { side, number, time_ns, headers, start: 0, len: 0, acked }
+fn taken(side: Side, bare: &PlainSegment<'_>, number: u64, acked: Option<u64>) -> TurnFrame {
+    let PlainSegment { time_ns, headers, .. } = *bare;
+    TurnFrame { side, number, time_ns, headers, start: 0, len: 0, acked }
 }

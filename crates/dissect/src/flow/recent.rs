@@ -15,12 +15,12 @@ struct RecentSegment {
 }
 
 #[derive(Debug, Default)]
-pub struct Recent {
+pub struct RecentSegments {
     kept: [RecentSegment; limits::RECENT],
     next: u8,
 }
 
-impl Recent {
+impl RecentSegments {
     #[inline(always)]
     pub fn remember(&mut self, start: u64, bytes: &[u8]) {
         if let Some(piece) = self.kept.get_mut(usize::from(self.next)) {

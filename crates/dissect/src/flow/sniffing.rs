@@ -1,13 +1,13 @@
 //! Detects a connection's protocol from its first bytes.
 
-use super::Flow;
-use super::midst::Midst;
-use crate::engine::Engine;
+use super::ConnectionFlow;
+use super::midst::MidStreamPairing;
+use crate::engine::ConnectionEngine;
 use crate::ledger::Arrival;
 use crate::limits;
 use crate::proxy;
 use crate::tls::KeyLog;
-use overhead_decode::{Foreign, Look, Note};
+use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_model::{DecidedBy, Protocol, Side, Tally, Trace};
 use overhead_protocols::{
     AnyDecoder, SharedContext, Sniff, SniffVerdict, judge, judge_both, judge_so_far, look, sniff,
@@ -15,25 +15,25 @@ use overhead_protocols::{
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub(super) enum Stage {
-    Decoding(Decoding),
-    Sniffing(Box<Sniffing>),
+pub(super) enum FlowStage {
+    Decoding(DecodingStage),
+    Sniffing(Box<SniffingStage>),
     /// None of the selected protocols.
     Other,
 }
 
 #[derive(Debug)]
-pub(super) struct Decoding {
+pub(super) struct DecodingStage {
     pub protocol: Protocol,
-    pub engine: Box<Engine<AnyDecoder>>,
+    pub engine: Box<ConnectionEngine<AnyDecoder>>,
 }
 
 /// Data that waits for the verdict on the protocol.
 #[derive(Debug)]
-pub(super) struct Sniffing {
+pub(super) struct SniffingStage {
     question: OpenQuestion,
     /// The captured start of each direction.
-    pieces: Vec<(Side, Piece)>,
+    pieces: Vec<(Side, HeldPayload)>,
     held: usize,
     expects_calls: bool,
 }
@@ -44,12 +44,12 @@ enum OpenQuestion {
     /// Which of several protocols it is; with the secrets for TLS, and the context that connections share.
     Which { candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext },
     /// Whether it is the port's protocol.
-    Whether(Decoding),
+    Whether(DecodingStage),
 }
 
 /// A piece of payload that waits for the verdict on the protocol.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(super) enum HeldPayload {
     Bytes(Vec<u8>),
     Opaque(u64),
     /// Bytes outside the stream: `len` of them, as far as captured.
@@ -60,12 +60,12 @@ pub(super) enum Piece {
     },
 }
 
-impl Flow {
+impl ConnectionFlow {
     /// Checks whether the first bytes on a port of one protocol belong to that protocol.
     #[cold]
     pub(super) fn prove<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
-        let Stage::Decoding(Decoding { protocol, .. }) = self.stage else { return };
-        let start = proxy::Header::behind(bytes);
+        let FlowStage::Decoding(DecodingStage { protocol, .. }) = self.stage else { return };
+        let start = proxy::ProxyHeader::behind(bytes);
         let judged = match start.get(..limits::SNIFF).unwrap_or(start) {
             // Only a proxy has spoken.
             [] if !bytes.is_empty() => SniffVerdict::Open,
@@ -80,8 +80,8 @@ impl Flow {
             SniffVerdict::Expected => {}
             SniffVerdict::Foreign(look) => self.refuse(look),
             SniffVerdict::Open => {
-                if let Stage::Decoding(decoding) = std::mem::replace(&mut self.stage, Stage::Other) {
-                    self.stage = Stage::Sniffing(Box::new(Sniffing::new(OpenQuestion::Whether(decoding))));
+                if let FlowStage::Decoding(decoding) = std::mem::replace(&mut self.stage, FlowStage::Other) {
+                    self.stage = FlowStage::Sniffing(Box::new(SniffingStage::new(OpenQuestion::Whether(decoding))));
                 }
             }
         }
@@ -89,37 +89,37 @@ impl Flow {
     }
 
     /// Gives up decoding: the connection does not use its port's protocol.
-    fn refuse(&mut self, look: Look) {
+    fn refuse(&mut self, look: ApparentProtocol) {
         let decoding = match &mut self.stage {
-            Stage::Decoding(decoding) => decoding,
-            Stage::Sniffing(sniffing) => match &mut sniffing.question {
+            FlowStage::Decoding(decoding) => decoding,
+            FlowStage::Sniffing(sniffing) => match &mut sniffing.question {
                 OpenQuestion::Whether(decoding) => decoding,
                 OpenQuestion::Which { .. } => return,
             },
-            Stage::Other => return,
+            FlowStage::Other => return,
         };
         decoding.engine.refuse();
         let expected = Some(decoding.protocol);
         let port = self.ends[Side::Response as usize].port();
-        self.book.note(Note::Foreign(Foreign { port, look, expected }));
+        self.book.note(Note::Foreign(ForeignTraffic { port, look, expected }));
     }
 
     /// Gives up decoding a connection that carries part of another one's payload, and so no whole messages.
     pub(super) fn leave_subflow(&mut self) {
         self.unproven = false;
-        if let Stage::Decoding(_) = self.stage {
-            return self.refuse(Look::Subflow);
+        if let FlowStage::Decoding(_) = self.stage {
+            return self.refuse(ApparentProtocol::Subflow);
         }
-        if let Stage::Sniffing(_) = std::mem::replace(&mut self.stage, Stage::Other) {
+        if let FlowStage::Sniffing(_) = std::mem::replace(&mut self.stage, FlowStage::Other) {
             let port = self.ends[Side::Response as usize].port();
-            self.book.note(Note::Foreign(Foreign { port, look: Look::Subflow, expected: None }));
+            self.book.note(Note::Foreign(ForeignTraffic { port, look: ApparentProtocol::Subflow, expected: None }));
         }
     }
 
     /// Tries to decide whether the pieces so far belong to the port's protocol. `is_last` means that no more will come.
     fn decide_expected<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
-        let Stage::Sniffing(sniffing) = &self.stage else { return };
-        let OpenQuestion::Whether(Decoding { protocol, .. }) = sniffing.question else { return };
+        let FlowStage::Sniffing(sniffing) = &self.stage else { return };
+        let OpenQuestion::Whether(DecodingStage { protocol, .. }) = sniffing.question else { return };
         let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
         let is_all = is_last || starts.iter().all(|start| !start.is_empty());
         if self.is_by_port_alone() {
@@ -153,12 +153,12 @@ impl Flow {
     /// Decides without further bytes.
     pub(super) fn decide_at_last<T: Tally>(&mut self, tally: &mut T) {
         match &self.stage {
-            Stage::Sniffing(sniffing) if matches!(sniffing.question, OpenQuestion::Whether(_)) => {
+            FlowStage::Sniffing(sniffing) if matches!(sniffing.question, OpenQuestion::Whether(_)) => {
                 self.decide_expected(true, tally);
             }
-            Stage::Sniffing(_) => {
+            FlowStage::Sniffing(_) => {
                 self.decide_which(true, tally);
-                if let Stage::Sniffing(sniffing) = &self.stage {
+                if let FlowStage::Sniffing(sniffing) = &self.stage {
                     let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
                     self.leave(&starts);
                 }
@@ -181,7 +181,7 @@ impl Flow {
     /// Decides at the end of the connection: a named protocol is believed; for any other, no more bytes will come.
     pub(super) fn decide_at_end<T: Tally>(&mut self, tally: &mut T) {
         self.decide(tally);
-        if let Stage::Sniffing(sniffing) = &self.stage
+        if let FlowStage::Sniffing(sniffing) = &self.stage
             && let OpenQuestion::Which { candidates, .. } = &sniffing.question
             && let [protocol] = candidates[..]
         {
@@ -198,15 +198,15 @@ impl Flow {
         };
         if let Some((look, server)) = Side::BOTH.into_iter().find_map(looks) {
             let port = self.ends[server as usize].port();
-            self.book.note(Note::Foreign(Foreign { port, look, expected: None }));
+            self.book.note(Note::Foreign(ForeignTraffic { port, look, expected: None }));
         }
-        self.stage = Stage::Other;
+        self.stage = FlowStage::Other;
     }
 
     pub(super) fn decide<T: Tally>(&mut self, tally: &mut T) {
-        let Stage::Sniffing(sniffing) = &self.stage else { return };
-        let Sniffing { question, pieces, .. } = &**sniffing;
-        if pieces.iter().all(|(_, piece)| matches!(piece, Piece::Stray { .. })) {
+        let FlowStage::Sniffing(sniffing) = &self.stage else { return };
+        let SniffingStage { question, pieces, .. } = &**sniffing;
+        if pieces.iter().all(|(_, piece)| matches!(piece, HeldPayload::Stray { .. })) {
             return;
         }
         match question {
@@ -217,10 +217,12 @@ impl Flow {
 
     /// Tries to detect which of several protocols the pieces so far belong to. `is_last` means that no more will come.
     fn decide_which<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
-        let Stage::Sniffing(sniffing) = &self.stage else { return };
-        let Sniffing { question: OpenQuestion::Which { candidates, .. }, pieces, .. } = &**sniffing else { return };
+        let FlowStage::Sniffing(sniffing) = &self.stage else { return };
+        let SniffingStage { question: OpenQuestion::Which { candidates, .. }, pieces, .. } = &**sniffing else {
+            return;
+        };
         let starts = Side::BOTH.map(|side| start_of(pieces, side));
-        let is_begun = |(_, piece): &(Side, Piece)| matches!(piece, Piece::Bytes(_));
+        let is_begun = |(_, piece): &(Side, HeldPayload)| matches!(piece, HeldPayload::Bytes(_));
         if pieces.iter().any(is_begun) && starts.iter().all(Vec::is_empty) {
             return;
         }
@@ -243,13 +245,13 @@ impl Flow {
 
     /// Begins to decode, with the waiting pieces first.
     fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Other);
-        let Stage::Sniffing(sniffing) = stage else { return };
-        let Sniffing { pieces, question, expects_calls, .. } = *sniffing;
-        self.stage = Stage::Decoding(match question {
+        let stage = std::mem::replace(&mut self.stage, FlowStage::Other);
+        let FlowStage::Sniffing(sniffing) = stage else { return };
+        let SniffingStage { pieces, question, expects_calls, .. } = *sniffing;
+        self.stage = FlowStage::Decoding(match question {
             OpenQuestion::Which { keys, shared, .. } => {
                 tally.trace(Trace::Decoding { protocol });
-                Decoding::new(protocol, self.mid_stream, keys, &shared)
+                DecodingStage::new(protocol, self.mid_stream, keys, &shared)
             }
             OpenQuestion::Whether(decoding) => decoding,
         });
@@ -263,18 +265,18 @@ impl Flow {
         for (side, piece) in pieces {
             let side = if swap { side.other() } else { side };
             match piece {
-                Piece::Bytes(bytes) => self.decode(side, &bytes, 0, tally),
-                Piece::Opaque(n) => self.decode(side, &[], n, tally),
-                Piece::Stray { bytes, frame, len } => self.stray(side, &bytes, frame, len, tally),
+                HeldPayload::Bytes(bytes) => self.decode(side, &bytes, 0, tally),
+                HeldPayload::Opaque(n) => self.decode(side, &[], n, tally),
+                HeldPayload::Stray { bytes, frame, len } => self.stray(side, &bytes, frame, len, tally),
             }
         }
         if self.mid_stream {
-            self.midst = Midst::of(protocol);
+            self.midst = MidStreamPairing::of(protocol);
         }
     }
 }
 
-impl Sniffing {
+impl SniffingStage {
     /// Returns the state that detects one of `candidates`.
     pub fn among(candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext) -> Self {
         Self::new(OpenQuestion::Which { candidates, keys, shared })
@@ -301,19 +303,19 @@ impl Sniffing {
         }
     }
 
-    pub fn push(&mut self, side: Side, piece: Piece) {
-        if let Piece::Bytes(bytes) | Piece::Stray { bytes, .. } = &piece {
+    pub fn push(&mut self, side: Side, piece: HeldPayload) {
+        if let HeldPayload::Bytes(bytes) | HeldPayload::Stray { bytes, .. } = &piece {
             self.held += bytes.len();
         }
         self.pieces.push((side, piece));
     }
 }
 
-impl Decoding {
+impl DecodingStage {
     /// Returns the decoding of a new connection; `mid_stream` if its handshake was not captured.
     pub fn new(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, shared: &SharedContext) -> Self {
         let decoder = AnyDecoder::new(protocol, mid_stream, shared);
-        Self { protocol, engine: Box::new(Engine::with_keys(decoder, mid_stream, keys)) }
+        Self { protocol, engine: Box::new(ConnectionEngine::with_keys(decoder, mid_stream, keys)) }
     }
 }
 
@@ -338,7 +340,8 @@ enum ToldProtocol {
 /// Returns which of `candidates` the `starts` of both sides belong to. `first` is the side that spoke first, if that was captured.
 fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> ToldProtocol {
     // Some messages with one protocol's mark also fit another protocol, which lacks that mark.
-    let is_other = |look: Look| matches!(look, Look::Ours(marked) if !candidates.contains(&marked));
+    let is_other =
+        |look: ApparentProtocol| matches!(look, ApparentProtocol::Ours(marked) if !candidates.contains(&marked));
     if starts.iter().any(|start| look(start).is_some_and(|(look, _)| is_other(look))) {
         return ToldProtocol::Foreign;
     }
@@ -374,17 +377,17 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
 }
 
 /// Returns the first captured bytes of a direction, after any proxy header.
-fn start_of(pieces: &[(Side, Piece)], side: Side) -> Vec<u8> {
+fn start_of(pieces: &[(Side, HeldPayload)], side: Side) -> Vec<u8> {
     const MOST: usize = limits::SNIFF + proxy::LONGEST;
     let mut start = Vec::with_capacity(limits::SNIFF);
     for (of, piece) in pieces {
         match piece {
-            Piece::Bytes(bytes) if *of == side => start.extend(bytes.iter().take(MOST - start.len())),
-            Piece::Opaque(_) if *of == side => break,
+            HeldPayload::Bytes(bytes) if *of == side => start.extend(bytes.iter().take(MOST - start.len())),
+            HeldPayload::Opaque(_) if *of == side => break,
             _ => {}
         }
     }
-    start.drain(..start.len() - proxy::Header::behind(&start).len());
+    start.drain(..start.len() - proxy::ProxyHeader::behind(&start).len());
     start.truncate(limits::SNIFF);
     start
 }

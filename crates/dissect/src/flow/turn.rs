@@ -1,15 +1,15 @@
 //! A turn: its frames, each with a mask of the bytes that may differ, and its result.
 
-use super::counts::Counts;
-use super::mask::Pattern;
-use crate::ledger::{FreeBytes, Recorded, Recording, Repeat};
-use crate::packet::{Bare, Headers};
+use super::counts::FlowCounts;
+use super::mask::PayloadMask;
+use crate::ledger::{FreeBytes, RecordedOperation, RepeatedEntries, TurnRecording};
+use crate::packet::{Headers, PlainSegment};
 use overhead_decode::Free;
 use overhead_model::{Operation, RowId, Side, Tally};
 use std::hash::{Hash, Hasher};
 
 #[derive(Clone, Copy, Debug)]
-pub struct Taken {
+pub struct TurnFrame {
     pub side: Side,
     pub number: u64,
     pub time_ns: u64,
@@ -22,40 +22,44 @@ pub struct Taken {
 }
 
 #[derive(Debug, Default)]
-pub struct Frames {
-    pub taken: Vec<Taken>,
+pub struct TurnFrames {
+    pub taken: Vec<TurnFrame>,
     pub bytes: Vec<u8>,
 }
 
-impl Frames {
+impl TurnFrames {
     pub fn clear(&mut self) {
         self.taken.clear();
         self.bytes.clear();
     }
 
     #[inline(always)]
-    pub fn push(&mut self, frame: Taken, payload: &[u8]) {
+    pub fn push(&mut self, frame: TurnFrame, payload: &[u8]) {
         if self.taken.capacity() == 0 {
             // Most turns have two frames, and the last one is not kept.
             self.taken.reserve_exact(1);
         }
-        self.taken.push(Taken { start: self.bytes.len(), len: payload.len(), ..frame });
+        self.taken.push(TurnFrame { start: self.bytes.len(), len: payload.len(), ..frame });
         self.bytes.extend_from_slice(payload);
     }
 
-    fn sent(&self) -> impl Iterator<Item = Sent<'_>> {
-        let sent = |frame: &Taken| Sent { side: frame.side, headers: frame.headers, payload: self.payload(frame) };
+    fn sent(&self) -> impl Iterator<Item = ComparedFrame<'_>> {
+        let sent = |frame: &TurnFrame| ComparedFrame {
+            side: frame.side,
+            headers: frame.headers,
+            payload: self.payload(frame),
+        };
         self.taken.iter().map(sent)
     }
 
-    pub fn payload(&self, frame: &Taken) -> &[u8] {
+    pub fn payload(&self, frame: &TurnFrame) -> &[u8] {
         self.bytes.get(frame.start..frame.start + frame.len).unwrap_or_default()
     }
 }
 
 /// Bytes that must equal an earlier frame's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Echo {
+struct EchoedBytes {
     at: usize,
     len: usize,
     of_frame: usize,
@@ -64,41 +68,41 @@ struct Echo {
 
 /// The pattern for a frame of a turn.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Step {
+struct FramePattern {
     side: Side,
     headers: Headers,
     len: usize,
-    pattern: Pattern,
+    pattern: PayloadMask,
     /// Further rules for its payload, if any.
-    rules: Option<Box<Rules>>,
+    rules: Option<Box<PayloadRules>>,
 }
 
 /// The parts of a frame that are compared with another.
 #[derive(Clone, Copy, Debug)]
-struct Sent<'a> {
+struct ComparedFrame<'a> {
     side: Side,
     headers: Headers,
     payload: &'a [u8],
 }
 
-impl<'a> Sent<'a> {
+impl<'a> ComparedFrame<'a> {
     #[inline]
-    fn of(side: Side, bare: &Bare<'a>) -> Self {
+    fn of(side: Side, bare: &PlainSegment<'a>) -> Self {
         Self { side, headers: bare.headers, payload: bare.payload }
     }
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
-struct Rules {
-    echoes: Box<[Echo]>,
+struct PayloadRules {
+    echoes: Box<[EchoedBytes]>,
     /// Start and length of each id.
     ids: Box<[(usize, usize)]>,
 }
 
-impl Step {
+impl FramePattern {
     /// Returns whether a frame that follows those in `before` matches.
     #[inline(always)]
-    fn fits(&self, sent: Sent<'_>, before: &Frames) -> bool {
+    fn fits(&self, sent: ComparedFrame<'_>, before: &TurnFrames) -> bool {
         sent.side == self.side
             && sent.headers == self.headers
             && sent.payload.len() == self.len
@@ -107,8 +111,8 @@ impl Step {
     }
 }
 
-impl Rules {
-    fn match_in(&self, payload: &[u8], before: &Frames) -> bool {
+impl PayloadRules {
+    fn match_in(&self, payload: &[u8], before: &TurnFrames) -> bool {
         self.echoes.iter().all(|echo| echo.matches(payload, before))
             && (self.ids.len() < 2 || self.are_distinct(payload))
     }
@@ -122,8 +126,8 @@ impl Rules {
     }
 }
 
-impl Echo {
-    fn matches(&self, payload: &[u8], before: &Frames) -> bool {
+impl EchoedBytes {
+    fn matches(&self, payload: &[u8], before: &TurnFrames) -> bool {
         let Self { at, len, of_frame, of_at } = *self;
         let of = before.taken.get(of_frame).map(|frame| before.payload(frame)).unwrap_or_default();
         payload.get(at..at + len) == of.get(of_at..of_at + len)
@@ -132,7 +136,7 @@ impl Echo {
 
 /// Latencies of a turn: for several operations of a row, from the time of one frame to the time of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Latency {
+pub struct TurnLatency {
     pub row: RowId,
     /// Index of each frame, from 0.
     pub from: usize,
@@ -141,7 +145,7 @@ pub struct Latency {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Each {
+struct TurnSpan {
     /// Index of the equal operation in [`Turn::operations`].
     kind: u32,
     /// Index of its first frame; `None` if unknown.
@@ -153,14 +157,14 @@ struct Each {
 /// A turn that may come again on any connection with its decoder in the same state.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Turn {
-    steps: Vec<Step>,
+    steps: Vec<FramePattern>,
     /// Operations without latencies, and the number of each.
     operations: Vec<(RowId, Operation, u64)>,
     /// All operations in order of closing; empty if nobody wants them one by one.
-    each: Box<[Each]>,
-    pub latencies: Vec<Latency>,
-    pub repeat: Repeat,
-    pub counts: Counts,
+    each: Box<[TurnSpan]>,
+    pub latencies: Vec<TurnLatency>,
+    pub repeat: RepeatedEntries,
+    pub counts: FlowCounts,
 }
 
 impl Turn {
@@ -176,17 +180,17 @@ impl Turn {
 
     /// Returns whether a segment from `side` matches the next frame, given that those in `before` match.
     #[inline(always)]
-    pub fn goes_on(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> bool {
-        self.steps.get(before.taken.len()).is_some_and(|step| step.fits(Sent::of(side, bare), before))
+    pub fn goes_on(&self, before: &TurnFrames, side: Side, bare: &PlainSegment<'_>) -> bool {
+        self.steps.get(before.taken.len()).is_some_and(|step| step.fits(ComparedFrame::of(side, bare), before))
     }
 
     /// Returns whether these frames, followed by a segment from `side`, match its first ones.
-    pub fn begins_with(&self, before: &Frames, side: Side, bare: &Bare<'_>) -> bool {
+    pub fn begins_with(&self, before: &TurnFrames, side: Side, bare: &PlainSegment<'_>) -> bool {
         self.goes_on(before, side, bare) && before.sent().zip(&self.steps).all(|(sent, step)| step.fits(sent, before))
     }
 
     /// Reports `times` repetitions, at least one, to the tally and adds them to the counts.
-    pub fn tell<T: Tally>(&self, times: u64, counts: &mut Counts, tally: &mut T) {
+    pub fn tell<T: Tally>(&self, times: u64, counts: &mut FlowCounts, tally: &mut T) {
         for (row, operation, of_each) in &self.operations {
             tally.operations(*row, operation, of_each * times);
         }
@@ -194,7 +198,7 @@ impl Turn {
     }
 
     /// Reports each operation of a turn with these frames and a last one at `last_ns`.
-    pub fn tell_each<T: Tally>(&self, under_way: &Frames, last_ns: u64, tally: &mut T) {
+    pub fn tell_each<T: Tally>(&self, under_way: &TurnFrames, last_ns: u64, tally: &mut T) {
         let time_of = |index: u8| under_way.taken.get(usize::from(index)).map_or(last_ns, |frame| frame.time_ns);
         for each in &self.each {
             let Some((row, operation, _)) = self.operations.get(each.kind as usize) else { continue };
@@ -214,7 +218,7 @@ impl Hash for Turn {
 }
 
 /// Returns the turn to keep; `None` if it cannot be reported again, operation by operation if `wants_each`.
-pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Option<Turn> {
+pub fn turn(under_way: &TurnFrames, recording: &TurnRecording, wants_each: bool) -> Option<Turn> {
     let repeat = recording.repeat()?;
     let frames = &under_way.taken;
     let at = |side: Side, time_ns: Option<u64>| {
@@ -225,8 +229,8 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
         let (index, _) = found.next()?;
         if found.next().is_some() { None } else { Some(index) }
     };
-    let (mut operations, mut latencies, mut each) = (Vec::new(), Vec::<Latency>::new(), Vec::new());
-    for Recorded { row, operation, first_ns, last_ns, .. } in &recording.operations {
+    let (mut operations, mut latencies, mut each) = (Vec::new(), Vec::<TurnLatency>::new(), Vec::new());
+    for RecordedOperation { row, operation, first_ns, last_ns, .. } in &recording.operations {
         // The clock was set back: this one has no latency, but others like it have.
         if last_ns.is_some() && last_ns < first_ns {
             return None;
@@ -235,7 +239,7 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
             let (from, to) = (at(Side::Request, *first_ns)?, at(Side::Response, *last_ns)?);
             match latencies.iter_mut().find(|kept| (kept.row, kept.from, kept.to) == (*row, from, to)) {
                 Some(kept) => kept.times += 1,
-                None => latencies.push(Latency { row: *row, from, to, times: 1 }),
+                None => latencies.push(TurnLatency { row: *row, from, to, times: 1 }),
             }
         }
         let bare = Operation { latency_ns: None, ..*operation };
@@ -250,16 +254,16 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
                 None => Some(None),
             };
             let (first, last) = (frame(Side::Request, first_ns)?, frame(Side::Response, last_ns)?);
-            each.push(Each { kind: kind as u32, start: first.or(last), end: operation.latency_ns.and(last) });
+            each.push(TurnSpan { kind: kind as u32, start: first.or(last), end: operation.latency_ns.and(last) });
         }
     }
     let step = |index| step(index, under_way, recording);
-    let steps: Vec<Step> = (0..frames.len()).map(step).collect::<Option<_>>()?;
+    let steps: Vec<FramePattern> = (0..frames.len()).map(step).collect::<Option<_>>()?;
     // Ids are compared only within a frame.
     if steps.iter().filter(|step| step.rules.as_ref().is_some_and(|rules| !rules.ids.is_empty())).count() > 1 {
         return None;
     }
-    let mut counts = Counts::default();
+    let mut counts = FlowCounts::default();
     for frame in frames {
         counts.frame(frame.headers, frame.len);
     }
@@ -269,7 +273,7 @@ pub fn turn(under_way: &Frames, recording: &Recording, wants_each: bool) -> Opti
 }
 
 /// Returns the pattern for a frame of a turn; `None` if the frame breaks its own rules.
-fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step> {
+fn step(index: usize, under_way: &TurnFrames, recording: &TurnRecording) -> Option<FramePattern> {
     let frame = under_way.taken.get(index)?;
     let payload = under_way.payload(frame);
     let start = start_of(frame.side, under_way.taken.get(..index)?);
@@ -303,22 +307,22 @@ fn step(index: usize, under_way: &Frames, recording: &Recording) -> Option<Step>
             }
         }
     }
-    let pattern = Pattern::new(payload, &mask, &digits);
+    let pattern = PayloadMask::new(payload, &mask, &digits);
     let (side, headers, len) = (frame.side, frame.headers, frame.len);
     let is_ruled = !(echoes.is_empty() && ids.is_empty());
-    let rules = is_ruled.then(|| Box::new(Rules { echoes: echoes.into(), ids: ids.into() }));
-    let step = Step { side, headers, len, pattern, rules };
-    step.fits(Sent { side, headers, payload }, under_way).then_some(step)
+    let rules = is_ruled.then(|| Box::new(PayloadRules { echoes: echoes.into(), ids: ids.into() }));
+    let step = FramePattern { side, headers, len, pattern, rules };
+    step.fits(ComparedFrame { side, headers, payload }, under_way).then_some(step)
 }
 
 /// Returns the start, in the recording of `side`, of a frame that follows these.
-fn start_of(side: Side, before: &[Taken]) -> u64 {
+fn start_of(side: Side, before: &[TurnFrame]) -> u64 {
     before.iter().filter(|frame| frame.side == side).map(|frame| frame.len as u64).sum()
 }
 
 /// Returns the bytes of an earlier frame that an answer's id, at `at` in its own frame, must equal; `None` if no earlier frame has the
 /// id of its request.
-fn echo(id: &FreeBytes, at: usize, before: &[Taken], recording: &Recording) -> Option<Echo> {
+fn echo(id: &FreeBytes, at: usize, before: &[TurnFrame], recording: &TurnRecording) -> Option<EchoedBytes> {
     let is_asked = |asked: &&FreeBytes| {
         (asked.side, asked.op, asked.len) == (Side::Request, id.op, id.len) && matches!(asked.free, Free::Id(_))
     };
@@ -327,6 +331,6 @@ fn echo(id: &FreeBytes, at: usize, before: &[Taken], recording: &Recording) -> O
     before.iter().enumerate().filter(|(_, frame)| frame.side == Side::Request).find_map(|(of_frame, frame)| {
         let start = start_of(Side::Request, before.get(..of_frame)?);
         let of_at = usize::try_from(asked.offset.checked_sub(start)?).ok()?;
-        (of_at + len <= frame.len).then_some(Echo { at, len, of_frame, of_at })
+        (of_at + len <= frame.len).then_some(EchoedBytes { at, len, of_frame, of_at })
     })
 }

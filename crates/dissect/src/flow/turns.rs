@@ -1,7 +1,7 @@
 //! Keeps each learnt turn once: the connections of a service mostly have the same ones.
 
-use super::turn::{Frames, Turn};
-use crate::packet::Bare;
+use super::turn::{Turn, TurnFrames};
+use crate::packet::PlainSegment;
 use overhead_decode::FastMap;
 use overhead_model::Side;
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
@@ -16,16 +16,16 @@ const COMMON: usize = 512;
 
 /// The shared turns of one thread's connections.
 #[derive(Clone, Debug, Default)]
-pub struct Turns(Arc<Inner>);
+pub struct SharedTurns(Arc<SharedTurnsInner>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    store: Mutex<Store>,
+struct SharedTurnsInner {
+    store: Mutex<TurnStore>,
     seed: RandomState,
 }
 
 #[derive(Debug, Default)]
-struct Store {
+struct TurnStore {
     all: FastMap<u64, Arc<Turn>>,
     /// Turns that leave the decoder's state unchanged, with that state, by their beginning.
     by_start: FastMap<u32, Vec<(State, Arc<Turn>)>>,
@@ -41,8 +41,8 @@ pub fn looks(side: Side, payload_len: usize) -> u32 {
     (payload_len as u32) << 1 | side as u32
 }
 
-impl Turns {
-    fn store(&self) -> MutexGuard<'_, Store> {
+impl SharedTurns {
+    fn store(&self) -> MutexGuard<'_, TurnStore> {
         self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,8 +85,8 @@ impl Turns {
     /// state.
     pub fn like(
         &self,
-        before: &Frames,
-        (side, bare): (Side, &Bare<'_>),
+        before: &TurnFrames,
+        (side, bare): (Side, &PlainSegment<'_>),
         state: impl FnOnce() -> Option<State>,
     ) -> Option<Arc<Turn>> {
         let looks = match before.taken.first() {

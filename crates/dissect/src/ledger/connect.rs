@@ -4,7 +4,7 @@ use overhead_model::{Account, Amounts, Side, SideTotals};
 
 /// Handshake and teardown, and everything before the first operation.
 #[derive(Debug, Default)]
-pub(super) struct Connect {
+pub(super) struct ConnectAmounts {
     frames: [u64; 2],
     /// Bytes of [`Account::Control`].
     control: [u64; 2],
@@ -12,7 +12,7 @@ pub(super) struct Connect {
     others: Option<Box<[Amounts; 2]>>,
 }
 
-impl Connect {
+impl ConnectAmounts {
     pub fn frame(&mut self, side: Side, account: Account, bytes: u64) {
         self.frames[side as usize] += 1;
         *self.amount(side, account) += bytes;

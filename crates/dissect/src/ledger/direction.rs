@@ -1,7 +1,7 @@
 //! One direction in the books: a queue of frames with bytes still to post, and a list of byte runs, each owned by one operation. A frame
 //! is shared out between the runs it overlaps.
 
-use super::ops::Closed;
+use super::ops::ClosedOperations;
 use crate::limits;
 use crate::packet::Headers;
 use overhead_decode::OpId;
@@ -23,7 +23,7 @@ pub struct Arrival {
 
 /// Bytes that came in one frame, or in none.
 #[derive(Clone, Copy, Debug)]
-struct Slice {
+struct FrameSlice {
     end: u64,
     frame: Option<Arrival>,
 }
@@ -37,7 +37,7 @@ struct OwnerRun {
 
 /// One operation's part of a frame.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(super) struct FrameShare {
     pub op: OpId,
     pub bytes: u64,
     pub runs: u32,
@@ -45,7 +45,7 @@ pub(super) struct Share {
     pub place: Option<u32>,
 }
 
-impl Share {
+impl FrameShare {
     pub fn new(op: OpId, bytes: u64) -> Self {
         Self { op, bytes, runs: 1, place: None }
     }
@@ -53,7 +53,7 @@ impl Share {
 
 /// A frame to charge to the owner of a byte that is not posted yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deferred {
+pub(super) struct DeferredCharge {
     /// Offset of that byte in this direction.
     pub offset: u64,
     pub side: Side,
@@ -64,14 +64,14 @@ pub(super) struct Deferred {
 
 /// A frame with new payload in several places, and its owners so far.
 #[derive(Debug)]
-pub(super) struct Scattered {
+pub(super) struct ScatteredFrame {
     pub headers: Headers,
     pub left: u64,
     /// Payload by operation, each once.
     pub shares: Vec<(OpId, u64)>,
 }
 
-impl Scattered {
+impl ScatteredFrame {
     /// Notes that `len` bytes went to `op`. Returns whether they are its first.
     pub fn add(&mut self, op: OpId, len: u64) -> bool {
         self.left = self.left.saturating_sub(len);
@@ -88,13 +88,13 @@ impl Scattered {
 #[derive(Debug, Default)]
 struct RareCharges {
     /// By offset, then in order of arrival.
-    deferred: BTreeMap<(u64, u64), Deferred>,
+    deferred: BTreeMap<(u64, u64), DeferredCharge>,
     deferred_ever: u64,
-    scattered: BTreeMap<u64, Scattered>,
+    scattered: BTreeMap<u64, ScatteredFrame>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Direction {
+pub(super) struct LedgerDirection {
     /// End of the posted bytes, as an offset.
     pub posted: u64,
     /// Posting below this offset neither ends a slice nor reaches a deferred charge.
@@ -106,8 +106,8 @@ pub(super) struct Direction {
     /// End of the bytes the receiver has acknowledged.
     pub acked: u64,
     /// The first slice, followed by the later ones.
-    slice: Option<Slice>,
-    later: VecDeque<Slice>,
+    slice: Option<FrameSlice>,
+    later: VecDeque<FrameSlice>,
     /// The last run, preceded by the earlier ones.
     run: Option<OwnerRun>,
     runs: VecDeque<OwnerRun>,
@@ -115,12 +115,12 @@ pub(super) struct Direction {
     rare: Option<Box<RareCharges>>,
 }
 
-impl Direction {
+impl LedgerDirection {
     /// Announces that the next `len` bytes came in `frame`, or in no captured one.
     #[inline]
     pub fn announce(&mut self, frame: Option<Arrival>, len: u64) {
         self.end += len;
-        let slice = Slice { end: self.end, frame };
+        let slice = FrameSlice { end: self.end, frame };
         if self.slice.is_some() {
             self.later.push_back(slice);
         } else {
@@ -157,27 +157,27 @@ impl Direction {
 
     /// Gives the next `len` bytes to `count` closed operations of a row. Nothing else may be announced.
     pub fn repeat(&mut self, len: u64, row: RowId, count: u64) {
-        let count = count.min(Closed::MOST.into()) as u32;
+        let count = count.min(ClosedOperations::MOST.into()) as u32;
         let start = self.posted;
         self.posted += len;
         (self.end, self.begun, self.limit) = (self.posted, self.posted, self.posted);
         if let Some(last) = &mut self.run
-            && let Some(before) = Closed::of(last.op).filter(|before| before.row == row)
+            && let Some(before) = ClosedOperations::of(last.op).filter(|before| before.row == row)
         {
             // As owners, they are interchangeable.
-            let closed = Closed { row, count: (before.count + count).min(Closed::MOST) };
+            let closed = ClosedOperations { row, count: (before.count + count).min(ClosedOperations::MOST) };
             self.remembered += closed.count - before.count;
             last.op = closed.op();
             return;
         }
-        let closed = Closed { row, count };
+        let closed = ClosedOperations { row, count };
         self.push_run(OwnerRun { start, op: closed.op() }, closed.count);
     }
 
     /// Replaces row ids after the tally renumbered its rows.
     pub fn renumber(&mut self, number: &impl Fn(RowId) -> RowId) {
         for run in self.runs.iter_mut().chain(&mut self.run) {
-            run.op = Closed::renumbered(run.op, number);
+            run.op = ClosedOperations::renumbered(run.op, number);
         }
     }
 
@@ -227,7 +227,7 @@ impl Direction {
     }
 
     /// Puts the owners of the posted bytes from `start` on into `shares`, each once, in order of opening.
-    pub fn owners(&self, start: u64, shares: &mut Vec<Share>) {
+    pub fn owners(&self, start: u64, shares: &mut Vec<FrameShare>) {
         shares.clear();
         let first = self.runs.partition_point(|run| run.start <= start).saturating_sub(1);
         let mut runs = self.runs.range(first..).chain(&self.run).peekable();
@@ -235,7 +235,7 @@ impl Direction {
             let end = runs.peek().map_or(self.posted, |next| next.start);
             let from = run.start.max(start);
             if from < end {
-                shares.push(Share::new(run.op, end - from));
+                shares.push(FrameShare::new(run.op, end - from));
             }
         }
         if !shares.is_sorted_by(|before, after| before.op < after.op) {
@@ -251,13 +251,13 @@ impl Direction {
     }
 
     /// Returns the entry for a frame with bytes in several places.
-    pub fn scattered(&mut self, frame: &Arrival) -> &mut Scattered {
-        let fresh = || Scattered { headers: frame.headers, left: frame.len, shares: Vec::new() };
+    pub fn scattered(&mut self, frame: &Arrival) -> &mut ScatteredFrame {
+        let fresh = || ScatteredFrame { headers: frame.headers, left: frame.len, shares: Vec::new() };
         self.rare.get_or_insert_default().scattered.entry(frame.number).or_insert_with(fresh)
     }
 
     /// Removes and returns such a frame once all of it is posted.
-    pub fn take_scattered(&mut self, number: u64) -> Option<Scattered> {
+    pub fn take_scattered(&mut self, number: u64) -> Option<ScatteredFrame> {
         let scattered = &mut self.rare.as_mut()?.scattered;
         if scattered.get(&number)?.left > 0 { None } else { scattered.remove(&number) }
     }
@@ -277,7 +277,7 @@ impl Direction {
         }
         let oldest = self.runs.front()?.op;
         let end = self.runs.get(1).or(self.run.as_ref())?.start;
-        let count = Closed::of(oldest).map_or(1, |closed| closed.count);
+        let count = ClosedOperations::of(oldest).map_or(1, |closed| closed.count);
         let others = (self.remembered - count) as usize;
         let is_spent = end <= self.acked && others >= limits::OWNERS_AFTER_ACK;
         if (is_spent || others >= limits::OWNERS) && end <= self.begun {
@@ -294,11 +294,11 @@ impl Direction {
         let rare = self.rare.as_ref().map_or(0, |rare| {
             let in_shares: usize = rare.scattered.values().map(|frame| frame.shares.capacity()).sum();
             size_of::<RareCharges>()
-                + rare.deferred.len() * 2 * size_of::<Deferred>()
-                + rare.scattered.len() * 2 * size_of::<Scattered>()
+                + rare.deferred.len() * 2 * size_of::<DeferredCharge>()
+                + rare.scattered.len() * 2 * size_of::<ScatteredFrame>()
                 + in_shares * size_of::<(OpId, u64)>()
         });
-        self.runs.capacity() * size_of::<OwnerRun>() + self.later.capacity() * size_of::<Slice>() + rare
+        self.runs.capacity() * size_of::<OwnerRun>() + self.later.capacity() * size_of::<FrameSlice>() + rare
     }
 
     pub fn shrink(&mut self) {
@@ -308,7 +308,7 @@ impl Direction {
     }
 
     /// Keeps a charge until its byte has an owner. Returns false if too many are kept.
-    pub fn defer(&mut self, deferred: Deferred) -> bool {
+    pub fn defer(&mut self, deferred: DeferredCharge) -> bool {
         let rare = self.rare.get_or_insert_default();
         if rare.deferred.len() >= limits::DEFERRED {
             return false;
@@ -327,14 +327,14 @@ impl Direction {
 
     /// Removes and returns a deferred charge whose byte now has an owner.
     #[inline(never)]
-    pub fn next_due(&mut self) -> Option<Deferred> {
+    pub fn next_due(&mut self) -> Option<DeferredCharge> {
         let deferred = &mut self.rare.as_mut()?.deferred;
         let due = deferred.first_entry().filter(|first| first.key().0 < self.posted).map(OccupiedEntry::remove)?;
         self.set_limit();
         Some(due)
     }
 
-    pub fn take_deferred(&mut self) -> impl Iterator<Item = Deferred> + use<> {
+    pub fn take_deferred(&mut self) -> impl Iterator<Item = DeferredCharge> + use<> {
         let deferred = self.rare.as_mut().map(|rare| std::mem::take(&mut rare.deferred));
         self.set_limit();
         deferred.unwrap_or_default().into_values()

@@ -13,54 +13,54 @@ mod reader;
 mod recording;
 
 pub use direction::Arrival;
-pub use reader::Ledger;
-pub use recording::{FreeBytes, Recorded, Recording, Repeat};
+pub use reader::LedgerReader;
+pub use recording::{FreeBytes, RecordedOperation, RepeatedEntries, TurnRecording};
 
 use crate::packet::Headers;
-use connect::Connect;
-use direction::{Deferred, Direction, Scattered, Share};
-use ops::{Closed, Open, Ops, State};
-use overhead_decode::{Note, OpId, Split};
+use connect::ConnectAmounts;
+use direction::{DeferredCharge, FrameShare, LedgerDirection, ScatteredFrame};
+use ops::{ClosedOperations, OpenOperation, OperationTable, State};
+use overhead_decode::{Note, OpId, ProportionalSplit};
 use overhead_model::{
     Account, Amounts, Class, Outcome, PayloadAmounts, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
-use reader::Whose;
+use reader::ByteOwner;
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
-pub struct Book {
+pub struct ConnectionLedger {
     /// Number of the current frame in the capture, and the frames it stands for.
     number: u64,
     frames: u32,
-    ops: Ops,
-    directions: [Direction; 2],
-    connect: Connect,
+    ops: OperationTable,
+    directions: [LedgerDirection; 2],
+    connect: ConnectAmounts,
     latest: Option<OpId>,
     /// Absent if the connection has neither software names nor warnings.
-    said: Option<Box<Said>>,
+    said: Option<Box<ConnectionFacts>>,
     operations: u64,
     unmatched: u64,
     /// Records the current turn, if it is to be repeated.
-    recording: Option<Box<Recording>>,
-    scratch: Option<Box<Scratch>>,
+    recording: Option<Box<TurnRecording>>,
+    scratch: Option<Box<ShareBuffers>>,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct ConnectionFacts {
     software: [Option<String>; 2],
     notes: BTreeMap<Note, u64>,
 }
 
 /// Buffers kept to avoid allocation.
 #[derive(Debug, Default)]
-struct Scratch {
-    shares: Vec<Share>,
-    split: Split,
+struct ShareBuffers {
+    shares: Vec<FrameShare>,
+    split: ProportionalSplit,
 }
 
 /// The recipient of a frame's charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum ChargeOwner {
     Connect,
     /// The latest operation, or the connection before there is one.
     Latest,
@@ -68,14 +68,14 @@ pub enum Owner {
     Byte(Side, u64),
 }
 
-impl Book {
+impl ConnectionLedger {
     pub fn new() -> Self {
         Self {
             number: 0,
             frames: 1,
-            ops: Ops::default(),
-            directions: [Direction::default(), Direction::default()],
-            connect: Connect::default(),
+            ops: OperationTable::default(),
+            directions: [LedgerDirection::default(), LedgerDirection::default()],
+            connect: ConnectAmounts::default(),
             latest: None,
             said: None,
             operations: 0,
@@ -89,11 +89,11 @@ impl Book {
     pub fn swap_sides(&mut self) {
         self.directions.swap(0, 1);
         self.connect.swap_sides();
-        self.directions.iter_mut().for_each(Direction::swap_deferred);
+        self.directions.iter_mut().for_each(LedgerDirection::swap_deferred);
     }
 
     pub fn shrink(&mut self) {
-        self.directions.iter_mut().for_each(Direction::shrink);
+        self.directions.iter_mut().for_each(LedgerDirection::shrink);
         self.ops.shrink();
         self.scratch = None;
     }
@@ -105,7 +105,7 @@ impl Book {
     /// Returns the approximate memory held, in bytes, excluding its own size.
     #[inline]
     pub fn held(&self) -> usize {
-        self.ops.held() + self.directions.iter().map(Direction::held).sum::<usize>()
+        self.ops.held() + self.directions.iter().map(LedgerDirection::held).sum::<usize>()
     }
 
     /// Returns the software that the end sending on `side` named.
@@ -185,13 +185,13 @@ impl Book {
     }
 
     /// Charges a frame without new payload, or the repeated part of a frame, to its owner.
-    pub fn charge<T: Tally>(&mut self, side: Side, owner: Owner, account: Account, bytes: u64, tally: &mut T) {
+    pub fn charge<T: Tally>(&mut self, side: Side, owner: ChargeOwner, account: Account, bytes: u64, tally: &mut T) {
         let op = match owner {
-            Owner::Connect => None,
-            Owner::Latest => self.latest,
-            Owner::Byte(of, offset) => {
+            ChargeOwner::Connect => None,
+            ChargeOwner::Latest => self.latest,
+            ChargeOwner::Byte(of, offset) => {
                 let direction = &mut self.directions[of as usize];
-                let deferred = Deferred { offset, side, account, frame: self.number, bytes };
+                let deferred = DeferredCharge { offset, side, account, frame: self.number, bytes };
                 if offset >= direction.posted && direction.defer(deferred) {
                     return;
                 }
@@ -210,7 +210,7 @@ impl Book {
     pub fn renumber(&mut self, number: &impl Fn(RowId) -> RowId) {
         self.ops.renumber(number);
         self.directions.iter_mut().for_each(|direction| direction.renumber(number));
-        self.latest = self.latest.map(|op| Closed::renumbered(op, number));
+        self.latest = self.latest.map(|op| ClosedOperations::renumbered(op, number));
     }
 
     /// Ends the connection: open operations close as unanswered, or as unmatched if their request was never complete.
@@ -314,8 +314,9 @@ impl Book {
     }
 
     /// Shares the headers of a frame with payload in several places, once all of it is posted.
-    fn settle_scattered<T: Tally>(&mut self, side: Side, number: u64, scratch: &mut Scratch, tally: &mut T) {
-        let Some(Scattered { headers, mut shares, .. }) = self.directions[side as usize].take_scattered(number) else {
+    fn settle_scattered<T: Tally>(&mut self, side: Side, number: u64, scratch: &mut ShareBuffers, tally: &mut T) {
+        let Some(ScatteredFrame { headers, mut shares, .. }) = self.directions[side as usize].take_scattered(number)
+        else {
             return;
         };
         shares.sort_by_key(|&(op, _)| op);
@@ -325,7 +326,7 @@ impl Book {
             if let Some(place) = place {
                 self.ops.at(place).unshared -= 1;
             }
-            scratch.shares.push(Share { place, ..Share::new(op, bytes) });
+            scratch.shares.push(FrameShare { place, ..FrameShare::new(op, bytes) });
         }
         self.share_headers(side, (headers, number), scratch, tally);
     }
@@ -335,13 +336,13 @@ impl Book {
         &mut self,
         side: Side,
         (headers, number): (Headers, u64),
-        Scratch { shares, split }: &mut Scratch,
+        ShareBuffers { shares, split }: &mut ShareBuffers,
         tally: &mut T,
     ) {
         split.begin(shares.iter().map(|share| share.bytes));
         let accounts = headers.accounts();
         split.amounts(accounts.map(|(_, bytes)| u64::from(bytes)), |index, given| {
-            let Some(&Share { op, place, .. }) = shares.get(index) else { return };
+            let Some(&FrameShare { op, place, .. }) = shares.get(index) else { return };
             for ((account, _), bytes) in accounts.into_iter().zip(given) {
                 tally.trace(Trace::Charged { side, op: place.map(|_| op.0), account, frame: number, bytes });
                 match place {
@@ -350,7 +351,7 @@ impl Book {
                 }
             }
         });
-        for &Share { op, place, .. } in &*shares {
+        for &FrameShare { op, place, .. } in &*shares {
             if place.is_some_and(|place| self.ops.at(place).is_over) {
                 self.release(op, tally);
             }
@@ -392,7 +393,7 @@ impl Book {
     #[inline]
     fn release<T: Tally>(&mut self, op: OpId, tally: &mut T) {
         let Some((row, open)) = self.ops.close(op) else { return };
-        let Open { operation, class, first_ns, last_ns, .. } = open;
+        let OpenOperation { operation, class, first_ns, last_ns, .. } = open;
         if let Some(recording) = &mut self.recording {
             recording.closed(op, row, operation, (*first_ns, *last_ns));
         }
@@ -433,7 +434,7 @@ impl Book {
     /// Assigns the following bytes of a direction to `op`. Returns their owner in the books, and how many of them can be summed before
     /// they must be entered.
     #[inline(always)]
-    fn begin(&mut self, side: Side, op: OpId) -> (Whose, u64) {
+    fn begin(&mut self, side: Side, op: OpId) -> (ByteOwner, u64) {
         let direction = &mut self.directions[side as usize];
         let is_new = direction.begin_run(op);
         let (room, in_frame) = (direction.room(), direction.frame().is_some());
@@ -442,11 +443,11 @@ impl Book {
             self.record_run(side, op);
         }
         let whose = match self.ops.hold(op, u32::from(is_new)) {
-            _ if !in_frame => Whose::Nobodys,
-            None => Whose::Connections,
+            _ if !in_frame => ByteOwner::Nobodys,
+            None => ByteOwner::Connections,
             Some(place) => {
                 self.ops.at(place).unshared += u32::from(is_more);
-                Whose::Open(place)
+                ByteOwner::Open(place)
             }
         };
         (whose, room)
@@ -454,18 +455,18 @@ impl Book {
 
     /// Enters `len` summed bytes, split by account in `amounts`.
     #[inline(always)]
-    fn enter(&mut self, side: Side, whose: Whose, len: u64, amounts: &PayloadAmounts) {
+    fn enter(&mut self, side: Side, whose: ByteOwner, len: u64, amounts: &PayloadAmounts) {
         self.directions[side as usize].posted += len;
         match whose {
-            Whose::Open(place) => self.ops.at(place).operation.sides[side as usize].amounts.add_payload(amounts),
-            Whose::Connections => {
+            ByteOwner::Open(place) => self.ops.at(place).operation.sides[side as usize].amounts.add_payload(amounts),
+            ByteOwner::Connections => {
                 let mut sum = Amounts::ZERO;
                 sum.add_payload(amounts);
                 for (account, bytes) in sum.iter().filter(|&(_, bytes)| bytes > 0) {
                     self.add_to_connection(side, account, bytes);
                 }
             }
-            Whose::Nobodys => {}
+            ByteOwner::Nobodys => {}
         }
     }
 
@@ -478,11 +479,11 @@ impl Book {
 
     /// Handles the end of a slice, posted with bytes of that operation, or an offset that a deferred charge waits for.
     #[inline]
-    fn reach<T: Tally>(&mut self, side: Side, (op, whose): (OpId, Whose), tally: &mut T) {
+    fn reach<T: Tally>(&mut self, side: Side, (op, whose): (OpId, ByteOwner), tally: &mut T) {
         let direction = &self.directions[side as usize];
         if let Some((start, frame)) = direction.posted_slice() {
             match (frame, whose) {
-                (Some(frame), Whose::Open(place))
+                (Some(frame), ByteOwner::Open(place))
                     if direction.posted - start == frame.len && direction.is_last_run(start) =>
                 {
                     // It has all of the frame's new payload, and so gets the headers.

@@ -5,7 +5,7 @@ use overhead_model::{Class, Operation, Outcome, RowId, Side, SideTotals};
 
 /// An operation that was not emitted yet.
 #[derive(Clone, Debug)]
-pub(super) struct Open {
+pub(super) struct OpenOperation {
     /// Its result, with the outcome it would have if it ended now.
     pub operation: Operation,
     pub row: Option<RowId>,
@@ -17,7 +17,7 @@ pub(super) struct Open {
     pub last_ns: Option<u64>,
 }
 
-impl Open {
+impl OpenOperation {
     const NEW: Self = Self {
         operation: Operation {
             sides: [SideTotals { frames: 0, amounts: overhead_model::Amounts::ZERO }; 2],
@@ -32,7 +32,7 @@ impl Open {
         last_ns: None,
     };
 
-    /// Resets it to [`Open::NEW`] in place.
+    /// Resets it to [`OpenOperation::NEW`] in place.
     #[inline]
     fn renew(&mut self) {
         let Self { operation, row, class, is_over, unshared, first_ns, last_ns } = self;
@@ -55,7 +55,7 @@ impl Open {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Open; index for [`Ops::at`].
+    /// Open; index for [`OperationTable::at`].
     Open(u32),
     /// Emitted to this row.
     Closed(RowId),
@@ -65,7 +65,7 @@ pub(super) enum State {
 
 /// Small record of an operation, kept while anything refers to it.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct OperationSlot {
     /// Serial number of the operation, which exposes a reused slot.
     serial: u64,
     state: State,
@@ -75,11 +75,11 @@ struct Slot {
 
 /// All operations of a connection. An [`OpId`] is a serial number and a slot.
 #[derive(Debug, Default)]
-pub(super) struct Ops {
+pub(super) struct OperationTable {
     serial: u64,
-    slots: Vec<Slot>,
+    slots: Vec<OperationSlot>,
     free_slots: Vec<u32>,
-    open: Vec<Open>,
+    open: Vec<OpenOperation>,
     free_open: Vec<u32>,
 }
 
@@ -87,13 +87,13 @@ const SLOT_BITS: u32 = 24;
 
 /// Closed operations of a row without individual records. Their [`OpId`] belongs to no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Closed {
+pub(super) struct ClosedOperations {
     pub row: RowId,
-    /// Their number, at most [`Closed::MOST`].
+    /// Their number, at most [`ClosedOperations::MOST`].
     pub count: u32,
 }
 
-impl Closed {
+impl ClosedOperations {
     /// Largest number distinguished.
     pub const MOST: u32 = (1 << 15) - 1;
     const TAG: u64 = 1 << 63;
@@ -129,7 +129,7 @@ fn slot_of(op: OpId) -> usize {
     (op.0 & ((1 << SLOT_BITS) - 1)) as usize
 }
 
-impl Ops {
+impl OperationTable {
     /// Opens an operation with this many references.
     pub fn open(&mut self, references: u32) -> OpId {
         let index = if let Some(index) = self.free_open.pop() {
@@ -138,10 +138,10 @@ impl Ops {
             }
             index
         } else {
-            push_doubling(&mut self.open, Open::NEW);
+            push_doubling(&mut self.open, OpenOperation::NEW);
             self.open.len() as u32 - 1
         };
-        let fresh = Slot { serial: self.serial, state: State::Open(index), references };
+        let fresh = OperationSlot { serial: self.serial, state: State::Open(index), references };
         self.serial += 1;
         let slot = if let Some(slot) = self.free_slots.pop() {
             slot
@@ -162,8 +162,8 @@ impl Ops {
     /// Returns the memory they take, in bytes.
     #[inline]
     pub fn held(&self) -> usize {
-        self.open.capacity() * (size_of::<Open>() + size_of::<u32>())
-            + self.slots.capacity() * (size_of::<Slot>() + size_of::<u32>())
+        self.open.capacity() * (size_of::<OpenOperation>() + size_of::<u32>())
+            + self.slots.capacity() * (size_of::<OperationSlot>() + size_of::<u32>())
     }
 
     /// Replaces row ids after the tally renumbered its rows.
@@ -183,7 +183,7 @@ impl Ops {
     }
 
     #[inline]
-    fn slot(&mut self, op: OpId) -> Option<&mut Slot> {
+    fn slot(&mut self, op: OpId) -> Option<&mut OperationSlot> {
         self.slots.get_mut(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS)
     }
 
@@ -192,17 +192,17 @@ impl Ops {
         let slot = self.slots.get(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS);
         match slot {
             Some(slot) => slot.state,
-            None => Closed::of(op).map_or(State::Gone, |closed| State::Closed(closed.row)),
+            None => ClosedOperations::of(op).map_or(State::Gone, |closed| State::Closed(closed.row)),
         }
     }
 
     #[inline]
-    pub fn at(&mut self, index: u32) -> &mut Open {
+    pub fn at(&mut self, index: u32) -> &mut OpenOperation {
         &mut self.open[index as usize]
     }
 
     #[inline]
-    pub fn get(&self, op: OpId) -> Option<&Open> {
+    pub fn get(&self, op: OpId) -> Option<&OpenOperation> {
         match self.state(op) {
             State::Open(index) => self.open.get(index as usize),
             State::Closed(_) | State::Gone => None,
@@ -210,7 +210,7 @@ impl Ops {
     }
 
     #[inline]
-    pub fn get_mut(&mut self, op: OpId) -> Option<&mut Open> {
+    pub fn get_mut(&mut self, op: OpId) -> Option<&mut OpenOperation> {
         match self.state(op) {
             State::Open(index) => self.open.get_mut(index as usize),
             State::Closed(_) | State::Gone => None,
@@ -225,7 +225,7 @@ impl Ops {
         ids
     }
 
-    /// Adds `times` references to the operation. Returns its index for [`Ops::at`]; `None` if it is not open.
+    /// Adds `times` references to the operation. Returns its index for [`OperationTable::at`]; `None` if it is not open.
     #[inline]
     pub fn hold(&mut self, op: OpId, times: u32) -> Option<u32> {
         let slot = self.slot(op)?;
@@ -245,7 +245,7 @@ impl Ops {
 
     /// Removes an operation from the open ones once it is over and shared out.
     #[inline]
-    pub fn close(&mut self, op: OpId) -> Option<(RowId, &Open)> {
+    pub fn close(&mut self, op: OpId) -> Option<(RowId, &OpenOperation)> {
         let slot = self.slots.get_mut(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS)?;
         let State::Open(index) = slot.state else { return None };
         let open = self.open.get_mut(index as usize).filter(|open| open.is_over && open.unshared == 0)?;

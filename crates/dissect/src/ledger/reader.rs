@@ -2,15 +2,15 @@
 
 #![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
 
-use super::Book;
+use super::ConnectionLedger;
 use crate::limits;
 use overhead_decode::{Field, Free, Label, Note, OpId, Reader};
 use overhead_model::{Account, Outcome, PayloadAmounts, Protocol, RowKey, Side, Tally, Trace};
 
 /// A [`Reader`] that sums the fields of one operation in one frame before it enters them in the books.
 #[derive(Debug)]
-pub struct Ledger<'a, T: Tally> {
-    book: &'a mut Book,
+pub struct LedgerReader<'a, T: Tally> {
+    book: &'a mut ConnectionLedger,
     protocol: Protocol,
     tally: &'a mut T,
     sums: PendingSums,
@@ -22,7 +22,7 @@ struct PendingSums {
     side: Side,
     /// [`NOBODY`] if there are none.
     op: OpId,
-    whose: Whose,
+    whose: ByteOwner,
     amounts: PayloadAmounts,
     /// The limit of bytes to sum, and how many are left. At 0, the frame ends or a deferred charge is due, and the sums must be entered.
     most: u64,
@@ -39,7 +39,7 @@ impl PendingSums {
 
 /// The owner of bytes in the books.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Whose {
+pub(super) enum ByteOwner {
     /// An operation: its index among the open ones.
     Open(u32),
     /// The connection, because their operation is not open.
@@ -51,11 +51,11 @@ pub(super) enum Whose {
 /// Marks the absence of an operation: no operation has this number.
 const NOBODY: OpId = OpId(u64::MAX);
 
-impl<'a, T: Tally> Ledger<'a, T> {
+impl<'a, T: Tally> LedgerReader<'a, T> {
     /// Returns a reader that posts bytes of `protocol` to `book` and closed operations to `tally`.
     #[inline]
-    pub fn new(book: &'a mut Book, protocol: Protocol, tally: &'a mut T) -> Self {
-        let (side, whose) = (Side::Request, Whose::Nobodys);
+    pub fn new(book: &'a mut ConnectionLedger, protocol: Protocol, tally: &'a mut T) -> Self {
+        let (side, whose) = (Side::Request, ByteOwner::Nobodys);
         let sums = PendingSums { side, op: NOBODY, whose, amounts: PayloadAmounts::ZERO, most: 0, room: 0 };
         Self { book, protocol, tally, sums }
     }
@@ -118,14 +118,14 @@ impl<'a, T: Tally> Ledger<'a, T> {
     }
 }
 
-impl<T: Tally> Drop for Ledger<'_, T> {
+impl<T: Tally> Drop for LedgerReader<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.enter_sums();
     }
 }
 
-impl<T: Tally> Reader for Ledger<'_, T> {
+impl<T: Tally> Reader for LedgerReader<'_, T> {
     fn open(&mut self) -> OpId {
         self.book.open(self.tally)
     }

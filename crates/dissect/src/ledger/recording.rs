@@ -1,8 +1,8 @@
 //! Records the result of a turn on the general path, so that it can be repeated.
 
-use super::Book;
-use super::direction::Direction;
-use super::ops::Closed;
+use super::ConnectionLedger;
+use super::direction::LedgerDirection;
+use super::ops::ClosedOperations;
 use overhead_decode::{Free, OpId};
 use overhead_model::{Operation, RowId, Side};
 
@@ -18,7 +18,7 @@ pub struct FreeBytes {
 }
 
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct RecordedOperation {
     op: OpId,
     pub row: RowId,
     pub operation: Operation,
@@ -27,9 +27,9 @@ pub struct Recorded {
 }
 
 #[derive(Debug, Default)]
-pub struct Recording {
+pub struct TurnRecording {
     pub free: Vec<FreeBytes>,
-    pub operations: Vec<Recorded>,
+    pub operations: Vec<RecordedOperation>,
     /// Start and owner of each run of bytes, in order.
     runs: [Vec<(u64, OpId)>; 2],
     /// Start and end of the turn in each direction.
@@ -44,14 +44,14 @@ pub struct Recording {
 
 /// Entries that the books repeat with a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repeat {
+pub struct RepeatedEntries {
     /// Runs of bytes in each direction: length, the row of the operations that own them, and the number of those operations.
     runs: [Box<[(u64, RowId, u32)]>; 2],
     counted: u64,
     latest: Option<RowId>,
 }
 
-impl Recording {
+impl TurnRecording {
     /// Records a closed operation, with the times of its first and last payload.
     pub(super) fn closed(
         &mut self,
@@ -60,11 +60,11 @@ impl Recording {
         operation: &Operation,
         (first_ns, last_ns): (Option<u64>, Option<u64>),
     ) {
-        self.operations.push(Recorded { op, row, operation: *operation, first_ns, last_ns });
+        self.operations.push(RecordedOperation { op, row, operation: *operation, first_ns, last_ns });
     }
 
     /// Returns the entries to repeat; `None` if the turn cannot be repeated.
-    pub fn repeat(&self) -> Option<Repeat> {
+    pub fn repeat(&self) -> Option<RepeatedEntries> {
         if self.is_spoilt {
             return None;
         }
@@ -90,21 +90,25 @@ impl Recording {
             [before, after] if before == after => None,
             [_, after] => Some(row(after?)?),
         };
-        Some(Repeat { runs: [of_side(Side::Request)?, of_side(Side::Response)?], counted: self.counted, latest })
+        Some(RepeatedEntries {
+            runs: [of_side(Side::Request)?, of_side(Side::Response)?],
+            counted: self.counted,
+            latest,
+        })
     }
 }
 
-impl Book {
+impl ConnectionLedger {
     /// Returns whether nothing is open, announced or waited for.
     pub fn is_quiet(&self) -> bool {
-        self.ops.outstanding() == 0 && self.directions.iter().all(Direction::is_quiet)
+        self.ops.outstanding() == 0 && self.directions.iter().all(LedgerDirection::is_quiet)
     }
 
     /// Starts recording the turn that begins.
     pub fn record(&mut self) {
         let begun = self.directions.each_ref().map(|direction| direction.posted);
         let (counted, latest) = (self.operations, [self.latest; 2]);
-        self.recording = Some(Box::new(Recording { begun, counted, latest, ..Recording::default() }));
+        self.recording = Some(Box::new(TurnRecording { begun, counted, latest, ..TurnRecording::default() }));
     }
 
     #[inline]
@@ -113,7 +117,7 @@ impl Book {
     }
 
     /// Stops recording and returns the recording.
-    pub fn recorded(&mut self) -> Option<Box<Recording>> {
+    pub fn recorded(&mut self) -> Option<Box<TurnRecording>> {
         let mut recording = self.recording.take()?;
         recording.ended = self.directions.each_ref().map(|direction| direction.posted);
         recording.counted = self.operations - recording.counted;
@@ -146,7 +150,7 @@ impl Book {
     }
 
     /// Adds the bytes of a turn's repetitions in one direction to their owners.
-    pub fn repeat(&mut self, side: Side, repeat: &Repeat, times: u64) {
+    pub fn repeat(&mut self, side: Side, repeat: &RepeatedEntries, times: u64) {
         match *repeat.runs[side as usize] {
             [] => {}
             [(len, row, count)] => {
@@ -165,10 +169,10 @@ impl Book {
     }
 
     /// Adds the operations of the repetitions.
-    pub fn repeat_counts(&mut self, repeat: &Repeat, times: u64) {
+    pub fn repeat_counts(&mut self, repeat: &RepeatedEntries, times: u64) {
         self.operations += repeat.counted * times;
         if let Some(row) = repeat.latest
-            && let Some(before) = self.latest.replace(Closed { row, count: 1 }.op())
+            && let Some(before) = self.latest.replace(ClosedOperations { row, count: 1 }.op())
         {
             self.ops.forget(before);
         }

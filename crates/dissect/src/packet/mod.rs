@@ -14,10 +14,10 @@ mod tunnel;
 mod walk;
 
 use overhead_model::{Account, Frame, StreamPiece, TcpFlags};
-pub(crate) use plain::{Plain, PlainHeader, segment as of_plain_header};
+pub(crate) use plain::{PlainFrame, PlainHeader, segment as of_plain_header};
 use std::net::{IpAddr, SocketAddr};
 pub(crate) use stream::segment as of_piece;
-use walk::Walk;
+use walk::HeaderWalk;
 
 /// The content of a frame.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ pub struct Segment<'a> {
 /// A segment that matters only for its numbers, payload and header lengths: fully captured in one frame, with an open window and no
 /// flag except ACK.
 #[derive(Clone, Copy, Debug)]
-pub struct Bare<'a> {
+pub struct PlainSegment<'a> {
     /// Capture time, Unix nanoseconds.
     pub time_ns: u64,
     /// Length of the whole frame on the wire.
@@ -106,13 +106,13 @@ pub struct Bare<'a> {
 impl<'a> Segment<'a> {
     /// Returns the bare segment; `None` if its flags, window, fragmentation or missing bytes matter.
     #[inline]
-    pub fn bare(&self) -> Option<Bare<'a>> {
+    pub fn bare(&self) -> Option<PlainSegment<'a>> {
         let Self { time_ns, wire_len, frames, headers, seq, ack, flags, window, payload_len, payload, .. } = *self;
         let is_bare = !(flags.syn || flags.fin || flags.rst)
             && (flags.ack && window > 0 || self.stream.is_some())
             && frames == 1
             && payload.len() == payload_len as usize;
-        is_bare.then_some(Bare { time_ns, wire_len, headers, seq, ack, payload })
+        is_bare.then_some(PlainSegment { time_ns, wire_len, headers, seq, ack, payload })
     }
 }
 
@@ -178,13 +178,13 @@ pub struct Datagram {
 /// Reads the headers of a frame.
 #[inline]
 pub fn parse<'a>(frame: &Frame<'a>) -> Packet<'a> {
-    Plain::of(frame).map_or_else(|| parse_any(frame), |plain| Packet::Tcp(plain.segment()))
+    PlainFrame::of(frame).map_or_else(|| parse_any(frame), |plain| Packet::Tcp(plain.segment()))
 }
 
-/// Reads the headers of any frame; [`Plain::of`] is faster for most.
+/// Reads the headers of any frame; [`PlainFrame::of`] is faster for most.
 pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
     match link::header(frame.link, frame.bytes) {
-        Some((at, layer)) => Walk::of_frame(frame, at).run(layer),
+        Some((at, layer)) => HeaderWalk::of_frame(frame, at).run(layer),
         None if frame.link.name().is_some() => walk::without_link_header(frame),
         None => Packet::Other,
     }
@@ -192,7 +192,7 @@ pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
 
 /// Reads the headers within a reassembled packet.
 pub fn parse_datagram(datagram: &Datagram) -> Packet<'_> {
-    Walk::of_datagram(datagram).run(walk::Layer::Protocol(datagram.protocol))
+    HeaderWalk::of_datagram(datagram).run(walk::HeaderLayer::Protocol(datagram.protocol))
 }
 
 /// Returns whether SYN options add a subflow to a Multipath TCP connection: `MP_JOIN` (RFC 8684 section 3.2).

@@ -1,7 +1,7 @@
 //! Reads the most common frames: Ethernet, IPv4 without options or fragments, TCP. The [walk](super::walk) gives the same result for
 //! these, and handles everything else.
 
-use super::{Bare, Headers, Segment};
+use super::{Headers, PlainSegment, Segment};
 use overhead_model::{Frame, LinkType, TcpFlags};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -20,7 +20,7 @@ pub type PlainHeader = [u8; IP + TCP];
 
 /// A plain frame, with only its lengths checked so far.
 #[derive(Clone, Copy, Debug)]
-pub struct Plain<'a> {
+pub struct PlainFrame<'a> {
     /// The headers after Ethernet's.
     pub header: &'a PlainHeader,
     time_ns: u64,
@@ -32,7 +32,7 @@ pub struct Plain<'a> {
     payload_len: usize,
 }
 
-impl<'a> Plain<'a> {
+impl<'a> PlainFrame<'a> {
     /// Returns the plain frame; `None` for any other frame.
     #[inline]
     pub fn of(frame: &Frame<'a>) -> Option<Self> {
@@ -73,13 +73,13 @@ impl<'a> Plain<'a> {
         Headers { link: self.wire_len - self.ip_len, ip: IP as u32, tcp: (TCP + self.options.len()) as u32 }
     }
 
-    /// Returns the bare segment; `None` if it has more to say: see [`Bare`].
+    /// Returns the bare segment; `None` if it has more to say: see [`PlainSegment`].
     #[inline]
-    pub fn bare(&self) -> Option<Bare<'a>> {
+    pub fn bare(&self) -> Option<PlainSegment<'a>> {
         let is_bare = self.header[IP + 13] & (FIN | SYN | RST | ACK) == ACK
             && two(self.header, IP + 14) > 0
             && self.payload.len() == self.payload_len;
-        is_bare.then(|| Bare {
+        is_bare.then(|| PlainSegment {
             time_ns: self.time_ns,
             wire_len: self.wire_len,
             headers: self.headers(),
@@ -147,7 +147,7 @@ fn four(header: &PlainHeader, at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Packet, link, walk::Walk};
+    use crate::packet::{Packet, link, walk::HeaderWalk};
     use proptest::prelude::*;
 
     /// 4 bytes of payload, then 2 of padding.
@@ -160,13 +160,13 @@ mod tests {
 
     fn by_walk<'a>(frame: &Frame<'a>) -> Option<Segment<'a>> {
         let (at, layer) = link::header(frame.link, frame.bytes)?;
-        if let Packet::Tcp(segment) = Walk::of_frame(frame, at).run(layer) { Some(segment) } else { None }
+        if let Packet::Tcp(segment) = HeaderWalk::of_frame(frame, at).run(layer) { Some(segment) } else { None }
     }
 
     #[test]
     fn the_usual_frame_is_read() {
         let frame = Frame { time_ns: 1, link: LinkType::ETHERNET, original_len: 72, interface: 0, bytes: &FRAME };
-        let found = Plain::of(&frame).unwrap().segment();
+        let found = PlainFrame::of(&frame).unwrap().segment();
         assert_eq!((found.headers, found.payload), (Headers { link: 16, ip: 20, tcp: 32 }, &b"PING"[..]));
     }
 
@@ -185,7 +185,7 @@ mod tests {
             let bytes = &bytes[..len];
             let frame =
                 Frame { time_ns: 1, link: LinkType::ETHERNET, original_len: len as u32 + more, interface: 0, bytes };
-            if let Some(found) = Plain::of(&frame).map(|plain| plain.segment()) {
+            if let Some(found) = PlainFrame::of(&frame).map(|plain| plain.segment()) {
                 prop_assert_eq!(format!("{:?}", Some(found)), format!("{:?}", by_walk(&frame)));
             }
         }

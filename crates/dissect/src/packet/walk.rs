@@ -11,7 +11,7 @@ const SHORTEST_HEADER: usize = 20;
 const LONGEST_HEADER: usize = 60;
 
 #[derive(Clone, Copy, Debug)]
-pub enum Layer {
+pub enum HeaderLayer {
     Ethernet,
     /// The layer named by an Ethernet type field.
     EtherType(u16),
@@ -22,7 +22,7 @@ pub enum Layer {
 
 /// Why a walk ends without a packet.
 #[derive(Clone, Copy, Debug)]
-pub enum Stop {
+pub enum WalkStop {
     /// Unsupported content.
     Other,
     /// UDP: source and destination port.
@@ -37,7 +37,7 @@ pub enum Stop {
 
 /// A position within a frame or a reassembled packet.
 #[derive(Debug)]
-pub struct Walk<'a> {
+pub struct HeaderWalk<'a> {
     bytes: &'a [u8],
     /// Offset of the next header.
     pub at: usize,
@@ -68,7 +68,7 @@ pub fn without_link_header<'a>(frame: &Frame<'a>) -> Packet<'a> {
     if is_snapped { Packet::Snapped { need: headers as u32 } } else { Packet::Malformed }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> HeaderWalk<'a> {
     pub fn of_frame(frame: &Frame<'a>, at: usize) -> Self {
         Self {
             bytes: frame.bytes,
@@ -108,26 +108,26 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub fn run(mut self, mut layer: Layer) -> Packet<'a> {
+    pub fn run(mut self, mut layer: HeaderLayer) -> Packet<'a> {
         while self.passed < limits::HEADERS {
             self.passed += 1;
             let next = match layer {
-                Layer::Protocol(net::TCP) => return self.tcp(),
-                Layer::Ethernet => link::ethernet(&mut self),
-                Layer::EtherType(ether_type) => link::carried(&mut self, ether_type),
-                Layer::Mpls => link::mpls(&mut self),
-                Layer::Protocol(protocol) if self.v6 && net::is_extension(protocol) => {
+                HeaderLayer::Protocol(net::TCP) => return self.tcp(),
+                HeaderLayer::Ethernet => link::ethernet(&mut self),
+                HeaderLayer::EtherType(ether_type) => link::carried(&mut self, ether_type),
+                HeaderLayer::Mpls => link::mpls(&mut self),
+                HeaderLayer::Protocol(protocol) if self.v6 && net::is_extension(protocol) => {
                     net::extension(&mut self, protocol)
                 }
-                Layer::Protocol(protocol) => tunnel::carried(&mut self, protocol),
+                HeaderLayer::Protocol(protocol) => tunnel::carried(&mut self, protocol),
             };
             layer = match next {
                 Ok(next) => next,
-                Err(Stop::Other) => return Packet::Other,
-                Err(Stop::Udp(ports)) => return Packet::Udp(ports),
-                Err(Stop::Malformed) => return Packet::Malformed,
-                Err(Stop::Snapped(end)) => return Packet::Snapped { need: (end + LONGEST_HEADER) as u32 },
-                Err(Stop::Fragment { id, offset, more, protocol }) => {
+                Err(WalkStop::Other) => return Packet::Other,
+                Err(WalkStop::Udp(ports)) => return Packet::Udp(ports),
+                Err(WalkStop::Malformed) => return Packet::Malformed,
+                Err(WalkStop::Snapped(end)) => return Packet::Snapped { need: (end + LONGEST_HEADER) as u32 },
+                Err(WalkStop::Fragment { id, offset, more, protocol }) => {
                     return self.fragment(id, offset, more, protocol).map_or(Packet::Malformed, Packet::Fragment);
                 }
             };
@@ -140,15 +140,19 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the next `N` bytes without moving on.
-    pub fn peek<const N: usize>(&self) -> Result<[u8; N], Stop> {
+    pub fn peek<const N: usize>(&self) -> Result<[u8; N], WalkStop> {
         self.rest().first_chunk().copied().ok_or_else(|| self.short(N))
     }
 
     /// Returns why a header of `len` bytes here, longer than the captured rest, cannot be read.
-    pub fn short(&self, len: usize) -> Stop {
+    pub fn short(&self, len: usize) -> WalkStop {
         let end = self.at.saturating_add(len);
         // A header is broken if the frame was fully captured, or if the packet ends before it on the wire too.
-        if self.bytes.len() < end.min(self.total) && end <= self.end { Stop::Snapped(end) } else { Stop::Malformed }
+        if self.bytes.len() < end.min(self.total) && end <= self.end {
+            WalkStop::Snapped(end)
+        } else {
+            WalkStop::Malformed
+        }
     }
 
     pub fn enter_ip(&mut self) {
@@ -183,7 +187,7 @@ impl<'a> Walk<'a> {
         let len = rest.get(12).map_or(LONGEST_HEADER, |field| usize::from(field >> 4) * 4);
         let len = len.min(self.end.saturating_sub(at)).max(SHORTEST_HEADER);
         if rest.len() < len
-            && let Stop::Snapped(end) = self.short(len)
+            && let WalkStop::Snapped(end) = self.short(len)
         {
             return Packet::Snapped { need: end as u32 };
         }

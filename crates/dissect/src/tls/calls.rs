@@ -6,7 +6,7 @@
 //! calls: its content is unknown, never guessed.
 
 use super::records::{ALERT, APPLICATION_DATA, HANDSHAKE};
-use super::session::Opened;
+use super::session::RecordLayout;
 use crate::limits;
 use overhead_model::Side;
 use std::collections::VecDeque;
@@ -32,12 +32,12 @@ pub(crate) struct ClearPart {
 
 /// A protected record whose content is not known yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct PendingRecord {
     /// Its end in the TCP stream, and its type on the wire.
     pub end: u64,
     pub kind: u8,
     /// Its layout if it holds application data.
-    pub layout: Opened,
+    pub layout: RecordLayout,
     /// Whether the other end had already sent protected records.
     pub is_late: bool,
     /// Records of both directions so far, including this one.
@@ -46,15 +46,15 @@ pub(super) struct Waiting {
 
 /// Known facts about one record, in stream order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum RecordFacts {
     /// Application data.
-    Data(Opened),
+    Data(RecordLayout),
     /// A TLS record without application data, during the handshake or after it.
     ///
     /// `is_overtaken`: later application data of the other end was reported first.
-    Own { layout: Opened, is_session: bool, is_overtaken: bool },
+    Own { layout: RecordLayout, is_session: bool, is_overtaken: bool },
     /// Content that is not known, with the type on the wire.
-    Sealed(Opened, u8),
+    Sealed(RecordLayout, u8),
 }
 
 const DISAGREEMENT: &str = "what the TLS library was called with is not what lies in the records";
@@ -63,7 +63,7 @@ const TOO_MUCH: &str = "calls of the TLS library whose records were not captured
 
 /// The calls about one connection, and the records that wait for them.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct LibraryCalls {
     parts: VecDeque<ClearPart>,
     part_bytes: usize,
     directions: [CallDirection; 2],
@@ -74,7 +74,7 @@ pub(super) struct Calls {
 
 #[derive(Debug, Default)]
 struct CallDirection {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingRecord>,
     /// Bytes of the TCP stream captured or given up so far.
     heard: u64,
     laid: u64,
@@ -91,9 +91,9 @@ struct CallDirection {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum CallEvent {
     /// Post the next record as this.
-    Record(Told),
+    Record(RecordFacts),
     /// Decode the next content of posted records.
     Content(Vec<u8>),
     /// Skip this many bytes of content, which is unknown.
@@ -102,10 +102,10 @@ pub(super) enum Event {
     GivenUp(&'static str),
 }
 
-impl Calls {
+impl LibraryCalls {
     /// Returns the approximate memory held, in bytes.
     pub fn held(&self) -> usize {
-        let records = self.directions.iter().map(|direction| direction.waiting.capacity() * size_of::<Waiting>());
+        let records = self.directions.iter().map(|direction| direction.waiting.capacity() * size_of::<PendingRecord>());
         self.parts.capacity() * size_of::<ClearPart>() + self.part_bytes + records.sum::<usize>()
     }
 
@@ -140,7 +140,7 @@ impl Calls {
     }
 
     /// Queues a protected record.
-    pub fn lay(&mut self, side: Side, mut record: Waiting) {
+    pub fn lay(&mut self, side: Side, mut record: PendingRecord) {
         record.is_late = !self.directions[side.other() as usize].is_untouched();
         self.records += 1;
         record.number = self.records;
@@ -158,13 +158,13 @@ impl Calls {
     pub fn awaited(&self) -> Option<(Side, u64)> {
         let [request, response] = &self.directions;
         let last = request.waiting.back().map_or(request.last_data, |record| record.number);
-        let is_ticket = |record: &&Waiting| record.number > last && !response.has_data && !record.says_its_type();
+        let is_ticket = |record: &&PendingRecord| record.number > last && !response.has_data && !record.says_its_type();
         let ticket = response.waiting.front().filter(is_ticket).map(|record| (Side::Response, record.end));
         ticket.or_else(|| Some((Side::Request, request.waiting.back()?.end)))
     }
 
     /// Reports everything the parts so far show, in order.
-    pub fn tell(&mut self, out: &mut Vec<(Side, Event)>) {
+    pub fn tell(&mut self, out: &mut Vec<(Side, CallEvent)>) {
         while let Some(part) = self.parts.front() {
             let side = part.side;
             let direction = &mut self.directions[side as usize];
@@ -195,17 +195,17 @@ impl Calls {
     }
 
     /// Stops using calls for a direction.
-    fn give_up(&mut self, side: Side, reason: &'static str, out: &mut Vec<(Side, Event)>) {
+    fn give_up(&mut self, side: Side, reason: &'static str, out: &mut Vec<(Side, CallEvent)>) {
         let direction = &mut self.directions[side as usize];
         if !std::mem::replace(&mut direction.given_up, true) {
             self.seal(side, out);
-            out.push((side, Event::GivenUp(reason)));
+            out.push((side, CallEvent::GivenUp(reason)));
         }
     }
 
     /// Ends the connection: records still waiting stay unknown. A last record of two bytes that no call moved is the alert that ends most
     /// connections.
-    pub fn end(&mut self, out: &mut Vec<(Side, Event)>) {
+    pub fn end(&mut self, out: &mut Vec<(Side, CallEvent)>) {
         self.tell(out);
         for side in Side::BOTH {
             let direction = &mut self.directions[side as usize];
@@ -214,7 +214,7 @@ impl Calls {
                 && direction.has_data
                 && !direction.given_up
             {
-                out.push((side, Event::Record(last.own(true, 0))));
+                out.push((side, CallEvent::Record(last.own(true, 0))));
                 direction.waiting.clear();
             }
             self.seal(side, out);
@@ -222,15 +222,15 @@ impl Calls {
     }
 
     /// Reports waiting records as sealed, and content not handed on as missing.
-    pub fn seal(&mut self, side: Side, out: &mut Vec<(Side, Event)>) {
+    pub fn seal(&mut self, side: Side, out: &mut Vec<(Side, CallEvent)>) {
         let direction = &mut self.directions[side as usize];
         let missing = direction.told - direction.handed;
         direction.handed = direction.told;
         if missing > 0 {
-            out.push((side, Event::Missing(missing)));
+            out.push((side, CallEvent::Missing(missing)));
         }
         let waiting = std::mem::take(&mut direction.waiting);
-        out.extend(waiting.into_iter().map(|record| (side, Event::Record(record.sealed()))));
+        out.extend(waiting.into_iter().map(|record| (side, CallEvent::Record(record.sealed()))));
     }
 
     pub fn is_given_up(&self, side: Side) -> bool {
@@ -238,20 +238,24 @@ impl Calls {
     }
 }
 
-impl Waiting {
-    fn sealed(&self) -> Told {
-        Told::Sealed(self.layout, self.kind)
+impl PendingRecord {
+    fn sealed(&self) -> RecordFacts {
+        RecordFacts::Sealed(self.layout, self.kind)
     }
 
     /// Returns it as a record without application data. `others` is the number of the other end's last record of application data.
-    fn own(&self, is_session: bool, others: u64) -> Told {
+    fn own(&self, is_session: bool, others: u64) -> RecordFacts {
         // An alert has two bytes; no message of a handshake has fewer than four.
         let kind = match (self.kind, self.layout.content) {
             (APPLICATION_DATA, 2) => ALERT,
             (APPLICATION_DATA, _) => HANDSHAKE,
             (kind, _) => kind,
         };
-        Told::Own { layout: Opened { kind, ..self.layout }, is_session, is_overtaken: others > self.number }
+        RecordFacts::Own {
+            layout: RecordLayout { kind, ..self.layout },
+            is_session,
+            is_overtaken: others > self.number,
+        }
     }
 
     fn may_be_data(&self) -> bool {
@@ -283,8 +287,8 @@ impl CallDirection {
         part.call_start + part.call_len > self.told && self.laid + 1 < part.to
     }
 
-    /// Takes in a part; `None` if calls and records disagree. `others` is as in [`Waiting::own`].
-    fn part(&mut self, part: ClearPart, (side, others): (Side, u64), out: &mut Vec<(Side, Event)>) -> Option<()> {
+    /// Takes in a part; `None` if calls and records disagree. `others` is as in [`PendingRecord::own`].
+    fn part(&mut self, part: ClearPart, (side, others): (Side, u64), out: &mut Vec<(Side, CallEvent)>) -> Option<()> {
         let (start, end) = (part.call_start + part.before, part.call_start + part.call_len);
         if end > self.told {
             // Earlier calls may have been lost, but their records are here.
@@ -298,18 +302,18 @@ impl CallDirection {
         }
         let missing = start.checked_sub(self.handed)?;
         if missing > 0 {
-            out.push((side, Event::Missing(missing)));
+            out.push((side, CallEvent::Missing(missing)));
         }
         self.handed = start + part.len;
         let is_there = part.bytes.len() as u64 == part.len;
-        out.push((side, if is_there { Event::Content(part.bytes) } else { Event::Missing(part.len) }));
+        out.push((side, if is_there { CallEvent::Content(part.bytes) } else { CallEvent::Missing(part.len) }));
         Some(())
     }
 
     /// Returns the index, among the first `reached` records, of the first with application data, for a call that moved `wanted` bytes.
     fn first_of_data(&self, wanted: u64, reached: usize, sent: bool) -> Option<usize> {
         let reached = || self.waiting.iter().take(reached);
-        if reached().all(Waiting::says_its_type) {
+        if reached().all(PendingRecord::says_its_type) {
             return Some(0);
         }
         // A call ends with the record that has its last bytes: earlier records that do not fit belong to TLS.
@@ -320,7 +324,7 @@ impl CallDirection {
             sum >= wanted
         })?;
         // A library that reads ahead has received more than it has handed out.
-        let is_ahead = !sent && self.has_data && !reached().take(first).all(Waiting::is_short);
+        let is_ahead = !sent && self.has_data && !reached().take(first).all(PendingRecord::is_short);
         Some(if is_ahead { 0 } else { first })
     }
 
@@ -330,7 +334,7 @@ impl CallDirection {
         (first, reached): (usize, usize),
         wanted: u64,
         (side, others): (Side, u64),
-        out: &mut Vec<(Side, Event)>,
+        out: &mut Vec<(Side, CallEvent)>,
     ) {
         let (goal, had_data) = (self.told + wanted, self.has_data);
         for index in 0..reached {
@@ -341,13 +345,13 @@ impl CallDirection {
             let told = if index >= first && record.may_be_data() {
                 (self.has_data, self.last_data) = (true, record.number);
                 self.told += record.content();
-                Told::Data(record.layout)
+                RecordFacts::Data(record.layout)
             } else {
                 // A TLS 1.3 server sends its tickets after the client finishes the handshake and before any data.
                 let is_ticket = side == Side::Response && record.is_late && !record.says_its_type();
                 record.own(had_data || is_ticket, others)
             };
-            out.push((side, Event::Record(told)));
+            out.push((side, CallEvent::Record(told)));
         }
     }
 }
@@ -356,9 +360,9 @@ impl CallDirection {
 mod tests {
     use super::*;
 
-    fn record(end: u64, content: usize) -> Waiting {
-        let layout = Opened { kind: APPLICATION_DATA, explicit: 0, content, type_bytes: 1, padding: 0, tag: 16 };
-        Waiting { end, kind: APPLICATION_DATA, layout, is_late: false, number: 0 }
+    fn record(end: u64, content: usize) -> PendingRecord {
+        let layout = RecordLayout { kind: APPLICATION_DATA, explicit: 0, content, type_bytes: 1, padding: 0, tag: 16 };
+        PendingRecord { end, kind: APPLICATION_DATA, layout, is_late: false, number: 0 }
     }
 
     fn part(sent: bool, (from, to): (u64, u64), call_start: u64, bytes: &[u8]) -> ClearPart {
@@ -377,8 +381,8 @@ mod tests {
     }
 
     /// Queues consecutive records with these content lengths.
-    fn laid(contents: &[usize]) -> (Calls, Vec<u64>) {
-        let (mut calls, mut ends, mut end) = (Calls::default(), Vec::new(), 0);
+    fn laid(contents: &[usize]) -> (LibraryCalls, Vec<u64>) {
+        let (mut calls, mut ends, mut end) = (LibraryCalls::default(), Vec::new(), 0);
         for content in contents {
             end += *content as u64 + 22;
             calls.lay(Side::Response, record(end, *content));
@@ -388,16 +392,18 @@ mod tests {
         (calls, ends)
     }
 
-    fn told(calls: &mut Calls) -> Vec<String> {
+    fn told(calls: &mut LibraryCalls) -> Vec<String> {
         let mut out = Vec::new();
         calls.tell(&mut out);
-        let word = |(_, event): (Side, Event)| match event {
-            Event::Record(Told::Data(layout)) => format!("data {}", layout.content),
-            Event::Record(Told::Own { layout, .. }) => format!("own {} of type {}", layout.content, layout.kind),
-            Event::Record(Told::Sealed(layout, _)) => format!("sealed {}", layout.content),
-            Event::Content(bytes) => format!("content {}", bytes.len()),
-            Event::Missing(len) => format!("missing {len}"),
-            Event::GivenUp(_) => "given up".to_owned(),
+        let word = |(_, event): (Side, CallEvent)| match event {
+            CallEvent::Record(RecordFacts::Data(layout)) => format!("data {}", layout.content),
+            CallEvent::Record(RecordFacts::Own { layout, .. }) => {
+                format!("own {} of type {}", layout.content, layout.kind)
+            }
+            CallEvent::Record(RecordFacts::Sealed(layout, _)) => format!("sealed {}", layout.content),
+            CallEvent::Content(bytes) => format!("content {}", bytes.len()),
+            CallEvent::Missing(len) => format!("missing {len}"),
+            CallEvent::GivenUp(_) => "given up".to_owned(),
         };
         out.into_iter().map(word).collect()
     }
@@ -437,7 +443,7 @@ mod tests {
 
     #[test]
     fn tickets_that_are_told_after_the_request_behind_them_began_before_it() {
-        let mut calls = Calls::default();
+        let mut calls = LibraryCalls::default();
         calls.lay(Side::Response, record(252, 230));
         calls.lay(Side::Request, record(32, 10));
         assert_eq!(calls.awaited(), Some((Side::Request, 32)), "the request is the last to begin an operation");
@@ -449,7 +455,7 @@ mod tests {
         calls.tell(&mut out);
         assert_eq!(calls.awaited(), None, "nothing waits");
         let overtaken = out.iter().filter_map(|(_, event)| match event {
-            Event::Record(Told::Own { is_overtaken, .. }) => Some(*is_overtaken),
+            CallEvent::Record(RecordFacts::Own { is_overtaken, .. }) => Some(*is_overtaken),
             _ => None,
         });
         assert_eq!(overtaken.collect::<Vec<_>>(), [true]);
@@ -457,7 +463,7 @@ mod tests {
 
     #[test]
     fn what_the_server_sends_first_may_be_a_ticket() {
-        let mut calls = Calls::default();
+        let mut calls = LibraryCalls::default();
         calls.lay(Side::Request, record(32, 10));
         calls.lay(Side::Response, record(252, 230));
         calls.lay(Side::Response, record(279, 5));

@@ -2,8 +2,8 @@
 //!
 //! TLS 1.3: RFC 8446 sections 5.2, 5.3, 7.1 to 7.3. TLS 1.2: RFC 5246 sections 5 and 6.3, RFC 5288, RFC 6655, RFC 7905.
 
-use super::keylog::{Random, Secret};
-use super::suite::{Aead, Hash, Suite};
+use super::keylog::{ClientRandom, TlsSecret};
+use super::suite::{Aead, CipherSuite, SuiteHash};
 use aes_gcm::aead::consts::{U8, U12, U16};
 use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::aead::{AeadInOut, Tag};
@@ -20,12 +20,12 @@ const NONCE: usize = 12;
 /// Length of the largest TLS 1.2 key block: two keys and two parts of the nonce.
 const KEY_BLOCK: usize = 2 * (32 + NONCE);
 
-trait Cipher: Send + Sync {
+trait RecordCipher: Send + Sync {
     /// Decrypts in place. Returns false if the tag is wrong, with `text` unchanged or worthless.
     fn open(&self, nonce: &[u8; NONCE], header: &[u8], text: &mut [u8], tag: &[u8]) -> bool;
 }
 
-impl<C: AeadInOut<NonceSize = U12> + Send + Sync> Cipher for C {
+impl<C: AeadInOut<NonceSize = U12> + Send + Sync> RecordCipher for C {
     fn open(&self, nonce: &[u8; NONCE], header: &[u8], text: &mut [u8], tag: &[u8]) -> bool {
         let Ok(tag) = <&Tag<C>>::try_from(tag) else {
             return false;
@@ -34,9 +34,9 @@ impl<C: AeadInOut<NonceSize = U12> + Send + Sync> Cipher for C {
     }
 }
 
-fn cipher(aead: Aead, key: &[u8]) -> Option<Box<dyn Cipher>> {
-    fn keyed<C: KeyInit + Cipher + 'static>(key: &[u8]) -> Option<Box<dyn Cipher>> {
-        C::new_from_slice(key).ok().map(|cipher| Box::new(cipher) as Box<dyn Cipher>)
+fn cipher(aead: Aead, key: &[u8]) -> Option<Box<dyn RecordCipher>> {
+    fn keyed<C: KeyInit + RecordCipher + 'static>(key: &[u8]) -> Option<Box<dyn RecordCipher>> {
+        C::new_from_slice(key).ok().map(|cipher| Box::new(cipher) as Box<dyn RecordCipher>)
     }
     match aead {
         Aead::Aes128Gcm => keyed::<Aes128Gcm>(key),
@@ -50,23 +50,23 @@ fn cipher(aead: Aead, key: &[u8]) -> Option<Box<dyn Cipher>> {
 }
 
 /// Opens the records of one direction in one epoch.
-pub(super) struct Opener {
-    cipher: Box<dyn Cipher>,
+pub(super) struct RecordOpener {
+    cipher: Box<dyn RecordCipher>,
     iv: [u8; NONCE],
     tag: usize,
     explicit: usize,
     is_tls13: bool,
 }
 
-impl fmt::Debug for Opener {
+impl fmt::Debug for RecordOpener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Opener")
     }
 }
 
-impl Opener {
+impl RecordOpener {
     /// Returns an opener for TLS 1.3, from a traffic secret.
-    pub fn tls13(suite: Suite, secret: &Secret) -> Option<Self> {
+    pub fn tls13(suite: CipherSuite, secret: &TlsSecret) -> Option<Self> {
         let mut key = [0; 32];
         let key = key.get_mut(..suite.aead.key_bytes())?;
         expand_label(suite.hash, secret, "key", key)?;
@@ -77,7 +77,12 @@ impl Opener {
     }
 
     /// Returns the client's and server's openers for TLS 1.2, from the master secret.
-    pub fn tls12(suite: Suite, master: &Secret, client: &Random, server: &Random) -> Option<[Self; 2]> {
+    pub fn tls12(
+        suite: CipherSuite,
+        master: &TlsSecret,
+        client: &ClientRandom,
+        server: &ClientRandom,
+    ) -> Option<[Self; 2]> {
         let (key, explicit) = (suite.aead.key_bytes(), suite.aead.explicit_bytes());
         let fixed = NONCE - explicit;
         let mut block = [0; KEY_BLOCK];
@@ -137,29 +142,29 @@ impl Opener {
 }
 
 /// Returns the traffic secret after a `KeyUpdate` (RFC 8446 section 7.2).
-pub(super) fn next_secret(suite: Suite, secret: &Secret) -> Option<Secret> {
+pub(super) fn next_secret(suite: CipherSuite, secret: &TlsSecret) -> Option<TlsSecret> {
     let mut next = [0; 48];
     let next = next.get_mut(..secret.bytes().len())?;
     expand_label(suite.hash, secret, "traffic upd", next)?;
-    Secret::new(next)
+    TlsSecret::new(next)
 }
 
 /// Computes HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
-fn expand_label(hash: Hash, secret: &Secret, label: &str, into: &mut [u8]) -> Option<()> {
+fn expand_label(hash: SuiteHash, secret: &TlsSecret, label: &str, into: &mut [u8]) -> Option<()> {
     let length = u16::try_from(into.len()).ok()?.to_be_bytes();
     let label_length = [u8::try_from(b"tls13 ".len() + label.len()).ok()?];
     let info: [&[u8]; 5] = [&length, &label_length, b"tls13 ", label.as_bytes(), &[0]];
     match hash {
-        Hash::Sha256 => Hkdf::<Sha256>::from_prk(secret.bytes()).ok()?.expand_multi_info(&info, into).ok(),
-        Hash::Sha384 => Hkdf::<Sha384>::from_prk(secret.bytes()).ok()?.expand_multi_info(&info, into).ok(),
+        SuiteHash::Sha256 => Hkdf::<Sha256>::from_prk(secret.bytes()).ok()?.expand_multi_info(&info, into).ok(),
+        SuiteHash::Sha384 => Hkdf::<Sha384>::from_prk(secret.bytes()).ok()?.expand_multi_info(&info, into).ok(),
     }
 }
 
 /// Computes the TLS 1.2 pseudorandom function; `seed` holds label and seed (RFC 5246 section 5).
-fn prf(hash: Hash, secret: &[u8], seed: &[&[u8]], into: &mut [u8]) -> Option<()> {
+fn prf(hash: SuiteHash, secret: &[u8], seed: &[&[u8]], into: &mut [u8]) -> Option<()> {
     match hash {
-        Hash::Sha256 => p_hash::<Hmac<Sha256>>(secret, seed, into),
-        Hash::Sha384 => p_hash::<Hmac<Sha384>>(secret, seed, into),
+        SuiteHash::Sha256 => p_hash::<Hmac<Sha256>>(secret, seed, into),
+        SuiteHash::Sha384 => p_hash::<Hmac<Sha384>>(secret, seed, into),
     }
 }
 
@@ -187,7 +192,7 @@ pub(super) mod test {
     use super::*;
 
     pub(crate) struct Sealer {
-        suite: Suite,
+        suite: CipherSuite,
         key: Vec<u8>,
         iv: [u8; NONCE],
         is_tls13: bool,
@@ -197,14 +202,19 @@ pub(super) mod test {
     }
 
     impl Sealer {
-        pub fn tls13(suite: Suite, secret: &Secret, padding: usize) -> Self {
+        pub fn tls13(suite: CipherSuite, secret: &TlsSecret, padding: usize) -> Self {
             let (mut key, mut iv) = (vec![0; suite.aead.key_bytes()], [0; NONCE]);
             expand_label(suite.hash, secret, "key", &mut key).unwrap();
             expand_label(suite.hash, secret, "iv", &mut iv).unwrap();
             Self { suite, key, iv, is_tls13: true, sequence: 0, padding }
         }
 
-        pub fn tls12(suite: Suite, master: &Secret, client: &Random, server: &Random) -> [Self; 2] {
+        pub fn tls12(
+            suite: CipherSuite,
+            master: &TlsSecret,
+            client: &ClientRandom,
+            server: &ClientRandom,
+        ) -> [Self; 2] {
             let (key, fixed) = (suite.aead.key_bytes(), NONCE - suite.aead.explicit_bytes());
             let mut block = vec![0; 2 * (key + fixed)];
             prf(suite.hash, master.bytes(), &[b"key expansion", server, client], &mut block).unwrap();

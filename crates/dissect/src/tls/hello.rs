@@ -6,9 +6,9 @@
 //! ServerHello: version u16 | random 32 | session id u8 + n | cipher suite u16 | compression u8 | extensions u16 + n
 //! ```
 
-use super::keylog::Random;
+use super::keylog::ClientRandom;
 use crate::limits;
-use overhead_decode::Boundary;
+use overhead_decode::MessageBoundary;
 
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
@@ -19,20 +19,20 @@ const SUPPORTED_VERSIONS: u16 = 43;
 const TLS13: u16 = 0x0304;
 
 /// The random of a `HelloRetryRequest`, which has the form of a `ServerHello`.
-const RETRY: Random = [
+const RETRY: ClientRandom = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11,
     0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
 /// Returns whether a new connection begins with a record that carries a `ClientHello`. This takes nine bytes: the beginning of a
 /// MongoDB message can look the same up to the length of the handshake message, which is 0 there.
-pub(crate) fn client_hello(bytes: &[u8]) -> Boundary {
+pub(crate) fn client_hello(bytes: &[u8]) -> MessageBoundary {
     match bytes {
         [22, 3, 0..=4, _, _, CLIENT_HELLO, high, middle, low, ..] => {
             if *high == 0 && [*middle, *low] != [0, 0] {
-                Boundary::Yes
+                MessageBoundary::Yes
             } else {
-                Boundary::No
+                MessageBoundary::No
             }
         }
         [22, 3, 0..=4, _, _, CLIENT_HELLO, ..]
@@ -40,21 +40,21 @@ pub(crate) fn client_hello(bytes: &[u8]) -> Boundary {
         | [22, 3, 0..=4, _]
         | [22, 3, 0..=4]
         | [22, 3]
-        | [22] => Boundary::More,
-        _ => Boundary::No,
+        | [22] => MessageBoundary::More,
+        _ => MessageBoundary::No,
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServerHello {
-    pub random: Random,
+    pub random: ClientRandom,
     pub suite: u16,
     pub is_tls13: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HandshakeMessage {
-    ClientHello(Random),
+    ClientHello(ClientRandom),
     ServerHello(ServerHello),
     Finished,
     KeyUpdate,
@@ -63,7 +63,7 @@ pub(super) enum HandshakeMessage {
 
 /// Splits the handshake of one direction into messages, which may span records.
 #[derive(Debug, Default)]
-pub(super) struct Scanner {
+pub(super) struct HandshakeScanner {
     header: [u8; 4],
     /// Bytes of `header` received.
     begun: usize,
@@ -72,7 +72,7 @@ pub(super) struct Scanner {
     body: Vec<u8>,
 }
 
-impl Scanner {
+impl HandshakeScanner {
     /// Consumes `bytes` up to the end of the next message; `None` if that is not reached.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Option<HandshakeMessage> {
         while self.begun < self.header.len() {

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 /// The 32 random bytes of a `ClientHello`, which identify a session.
-pub(super) type Random = [u8; 32];
+pub(super) type ClientRandom = [u8; 32];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Label {
+pub(super) enum SecretLabel {
     /// The master secret of TLS 1.2 and earlier.
     Master,
     ClientHandshake,
@@ -25,7 +25,7 @@ pub(super) enum Label {
     ServerTraffic,
 }
 
-impl Label {
+impl SecretLabel {
     fn named(name: &[u8]) -> Option<Self> {
         match name {
             b"CLIENT_RANDOM" => Some(Self::Master),
@@ -43,12 +43,12 @@ const LONGEST: usize = 48;
 
 /// A secret of 32 or 48 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Secret {
+pub(super) struct TlsSecret {
     bytes: [u8; LONGEST],
     len: u8,
 }
 
-impl Secret {
+impl TlsSecret {
     /// Returns a secret of these bytes; `None` if they are too many.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut secret = Self { bytes: [0; LONGEST], len: bytes.len() as u8 };
@@ -61,7 +61,7 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for TlsSecret {
     /// Keeps secrets out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} secret bytes", self.len)
@@ -71,7 +71,7 @@ impl fmt::Debug for Secret {
 /// The secrets known so far. More may come during a capture; everyone who shares this sees them at once.
 #[derive(Default)]
 pub struct KeyLog {
-    secrets: RwLock<HashMap<(Label, Random), Secret>>,
+    secrets: RwLock<HashMap<(SecretLabel, ClientRandom), TlsSecret>>,
     generation: AtomicU64,
     missed: AtomicBool,
 }
@@ -107,7 +107,7 @@ impl KeyLog {
         self.missed.store(true, Ordering::Release);
     }
 
-    pub(super) fn get(&self, label: Label, random: &Random) -> Option<Secret> {
+    pub(super) fn get(&self, label: SecretLabel, random: &ClientRandom) -> Option<TlsSecret> {
         let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
         let found = secrets.get(&(label, *random)).copied();
         if found.is_none() {
@@ -124,14 +124,14 @@ impl fmt::Debug for KeyLog {
     }
 }
 
-fn line(line: &[u8]) -> Option<((Label, Random), Secret)> {
+fn line(line: &[u8]) -> Option<((SecretLabel, ClientRandom), TlsSecret)> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let label = Label::named(words.next()?)?;
+    let label = SecretLabel::named(words.next()?)?;
     let mut random = [0; 32];
     hex(words.next()?, &mut random).filter(|len| *len == 32)?;
     let mut secret = [0; LONGEST];
     let len = hex(words.next()?, &mut secret).filter(|len| matches!(len, 32 | 48))?;
-    Some(((label, random), Secret::new(secret.get(..len)?)?))
+    Some(((label, random), TlsSecret::new(secret.get(..len)?)?))
 }
 
 /// Decodes hex digits and returns the number of bytes; `None` if `into` is too small or a digit is invalid.
@@ -164,10 +164,10 @@ mod tests {
         );
         assert_eq!(log.add(text.as_bytes()), 2);
         assert_eq!(log.add(text.as_bytes()), 0, "known already");
-        assert_eq!(log.get(Label::Master, &[10; 32]).unwrap().bytes(), [0xab; 48]);
-        assert_eq!(log.get(Label::ClientTraffic, &[10; 32]).unwrap().bytes(), [1; 32]);
+        assert_eq!(log.get(SecretLabel::Master, &[10; 32]).unwrap().bytes(), [0xab; 48]);
+        assert_eq!(log.get(SecretLabel::ClientTraffic, &[10; 32]).unwrap().bytes(), [1; 32]);
         assert!(!log.take_missed());
-        assert_eq!(log.get(Label::ServerTraffic, &[10; 32]), None);
+        assert_eq!(log.get(SecretLabel::ServerTraffic, &[10; 32]), None);
         assert!(log.take_missed());
         assert_eq!(log.add(b"\xff\xfe\0CLIENT_RANDOM"), 0);
     }

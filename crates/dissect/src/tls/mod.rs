@@ -1,6 +1,6 @@
 //! TLS below a protocol: its records and, if the keys are known, the protocol within them.
 //!
-//! [`Layered`] is a decoder around a protocol's decoder. It passes everything on until the connection turns to TLS, and takes records
+//! [`LayeredDecoder`] is a decoder around a protocol's decoder. It passes everything on until the connection turns to TLS, and takes records
 //! from then on. A decrypted record passes its content to a separate engine with the same protocol decoder, and that engine's postings
 //! are woven into the records' postings ([`weave`]). Records that cannot be decrypted are counted ([`records`]). Known calls of the
 //! library that sealed or opened the records give the content in place of keys ([`calls`]).
@@ -22,59 +22,59 @@ pub(crate) use calls::ClearPart;
 pub use keylog::KeyLog;
 
 use crate::proxy;
-use calls::{Calls, Event, Told, Waiting};
-use overhead_decode::engine::{Driver, Streams};
+use calls::{CallEvent, LibraryCalls, PendingRecord, RecordFacts};
+use overhead_decode::engine::{EngineDriver, StreamStates};
 use overhead_decode::limits::OUTSTANDING;
-use overhead_decode::tape::Recorder;
-use overhead_decode::{Boundary, Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
+use overhead_decode::tape::TapeRecorder;
+use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
-use records::{APPLICATION_DATA, RecordHeader, Records};
-use session::{Content, Opened, Record, TlsSession};
+use records::{APPLICATION_DATA, RecordHeader, RecordOperations};
+use session::{RecordContent, RecordLayout, TlsSession, WireRecord};
 use std::collections::VecDeque;
 use std::hash::Hasher;
 use std::sync::Arc;
-use weave::{OwnContent, Weave};
+use weave::{OwnContent, PostingWeave};
 
 /// A protocol's decoder, with or without TLS around it.
 #[derive(Debug)]
-pub(crate) struct Layered<D> {
+pub(crate) struct LayeredDecoder<D> {
     /// Stepped directly if there is no TLS.
     decoder: D,
     keys: Option<Arc<KeyLog>>,
-    secured: Option<Box<Secured>>,
+    secured: Option<Box<SecuredStreams>>,
     /// Calls of a TLS library; absent if none are expected.
-    calls: Option<Box<Calls>>,
+    calls: Option<Box<LibraryCalls>>,
     /// Nothing was decoded yet, so the client may begin with TLS.
     is_fresh: bool,
     is_proxied: bool,
 }
 
 #[derive(Debug)]
-struct Secured {
+struct SecuredStreams {
     tls: TlsLayer,
-    streams: Streams,
+    streams: StreamStates,
 }
 
 /// The records, and their content that is held back.
 #[derive(Debug)]
 struct TlsLayer {
     session: TlsSession,
-    records: Records,
-    weaves: [Weave; 2],
+    records: RecordOperations,
+    weaves: [PostingWeave; 2],
     /// Operations that are over except for postings held back.
-    closing: VecDeque<Closing>,
+    closing: VecDeque<PendingClose>,
     text: Vec<u8>,
 }
 
 /// An operation to close once this many records of each direction are posted.
 #[derive(Clone, Copy, Debug)]
-struct Closing {
+struct PendingClose {
     op: OpId,
     outcome: Outcome,
     after: [u64; 2],
 }
 
-impl<D: Decoder> Layered<D> {
+impl<D: Decoder> LayeredDecoder<D> {
     pub(crate) fn new(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
         Self { decoder, keys, secured: None, calls: None, is_fresh: !mid_stream, is_proxied: false }
     }
@@ -101,15 +101,15 @@ impl<D: Decoder> Layered<D> {
         let Some(calls) = &mut self.calls else { return };
         let side = part.side;
         calls.add(part);
-        if let Some(Secured { tls, streams }) = self.secured.as_deref_mut() {
-            tls.tell(&mut Driver::new(&mut self.decoder, streams), calls, &mut Out::new(reader, side, None));
+        if let Some(SecuredStreams { tls, streams }) = self.secured.as_deref_mut() {
+            tls.tell(&mut EngineDriver::new(&mut self.decoder, streams), calls, &mut Out::new(reader, side, None));
         }
     }
 
     /// Posts everything held back, at the end of the connection.
     pub(crate) fn settle_all<R: Reader>(&mut self, reader: &mut R) {
-        let Some(Secured { tls, streams }) = self.secured.as_deref_mut() else { return };
-        let mut inner = Driver::new(&mut self.decoder, streams);
+        let Some(SecuredStreams { tls, streams }) = self.secured.as_deref_mut() else { return };
+        let mut inner = EngineDriver::new(&mut self.decoder, streams);
         if let Some(calls) = &mut self.calls {
             let mut out = Out::new(reader, Side::Request, None);
             let mut events = Vec::new();
@@ -126,7 +126,7 @@ impl<D: Decoder> Layered<D> {
     }
 
     pub(crate) fn shrink(&mut self) {
-        if let Some(Secured { tls, streams }) = self.secured.as_deref_mut() {
+        if let Some(SecuredStreams { tls, streams }) = self.secured.as_deref_mut() {
             streams.shrink();
             tls.text = Vec::new();
         }
@@ -135,10 +135,10 @@ impl<D: Decoder> Layered<D> {
     /// Takes in a proxy header as an unanswered operation; `None` if there is none.
     #[cold]
     fn proxy<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Option<Step> {
-        let len = match proxy::Header::of(input.bytes) {
-            proxy::Header::Begun if input.opaque == 0 => return Some(Step::More),
-            proxy::Header::Begun | proxy::Header::None => return None,
-            proxy::Header::Len(len) => len as u64,
+        let len = match proxy::ProxyHeader::of(input.bytes) {
+            proxy::ProxyHeader::Begun if input.opaque == 0 => return Some(Step::More),
+            proxy::ProxyHeader::Begun | proxy::ProxyHeader::None => return None,
+            proxy::ProxyHeader::Len(len) => len as u64,
         };
         if input.available() < len {
             return Some(Step::Need(len));
@@ -157,16 +157,16 @@ impl<D: Decoder> Layered<D> {
         out.note(Note::Tls);
         let tls = TlsLayer {
             session: TlsSession::new(self.keys.take(), self.calls.is_some()),
-            records: Records::default(),
-            weaves: [Weave::default(), Weave::default()],
+            records: RecordOperations::default(),
+            weaves: [PostingWeave::default(), PostingWeave::default()],
             closing: VecDeque::new(),
             text: Vec::new(),
         };
-        self.secured = Some(Box::new(Secured { tls, streams: Streams::new(false) }));
+        self.secured = Some(Box::new(SecuredStreams { tls, streams: StreamStates::new(false) }));
     }
 }
 
-impl<D: Decoder> Decoder for Layered<D> {
+impl<D: Decoder> Decoder for LayeredDecoder<D> {
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         if let Some(secured) = &mut self.secured {
             return secured.step((&mut self.decoder, self.calls.as_deref_mut()), side, input, out);
@@ -178,10 +178,10 @@ impl<D: Decoder> Decoder for Layered<D> {
                 return Ok(step);
             }
             match hello::client_hello(input.bytes) {
-                Boundary::No => self.is_fresh = false,
-                Boundary::More if input.opaque == 0 => return Ok(Step::More),
-                Boundary::More => {}
-                Boundary::Yes => self.begin(out),
+                MessageBoundary::No => self.is_fresh = false,
+                MessageBoundary::More if input.opaque == 0 => return Ok(Step::More),
+                MessageBoundary::More => {}
+                MessageBoundary::Yes => self.begin(out),
             }
             if let Some(secured) = &mut self.secured {
                 return secured.step((&mut self.decoder, self.calls.as_deref_mut()), side, input, out);
@@ -197,7 +197,7 @@ impl<D: Decoder> Decoder for Layered<D> {
         step
     }
 
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+    fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         match &self.secured {
             Some(_) => records::boundary(bytes),
             None => self.decoder.boundary(side, bytes),
@@ -210,9 +210,9 @@ impl<D: Decoder> Decoder for Layered<D> {
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         match self.secured.as_deref_mut() {
-            Some(Secured { tls, streams }) => {
+            Some(SecuredStreams { tls, streams }) => {
                 tls.session.lost(side);
-                tls.interrupt(&mut Driver::new(&mut self.decoder, streams), side, out);
+                tls.interrupt(&mut EngineDriver::new(&mut self.decoder, streams), side, out);
             }
             None => self.decoder.lost(side, out),
         }
@@ -220,8 +220,8 @@ impl<D: Decoder> Decoder for Layered<D> {
 
     fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         match self.secured.as_deref_mut() {
-            Some(Secured { tls, streams }) => {
-                let mut inner = Driver::new(&mut self.decoder, streams);
+            Some(SecuredStreams { tls, streams }) => {
+                let mut inner = EngineDriver::new(&mut self.decoder, streams);
                 tls.feed(Side::Response, out, |recorder| inner.abandon(recorder));
             }
             None => self.decoder.abandon(out),
@@ -244,44 +244,44 @@ impl<D: Decoder> Decoder for Layered<D> {
     #[inline]
     fn held(&self) -> usize {
         self.decoder.held()
-            + self.secured.as_deref().map_or(0, Secured::held)
-            + self.calls.as_deref().map_or(0, Calls::held)
+            + self.secured.as_deref().map_or(0, SecuredStreams::held)
+            + self.calls.as_deref().map_or(0, LibraryCalls::held)
     }
 }
 
 /// The start of an operation relative to the open ones.
 #[derive(Clone, Copy, Debug)]
-enum Order {
+enum OpenOrder {
     Latest,
     /// Before some of them, because it became known late.
     Earlier,
 }
 
-impl Secured {
+impl SecuredStreams {
     fn held(&self) -> usize {
         let TlsLayer { weaves, closing, text, .. } = &self.tls;
         size_of::<Self>()
             + self.streams.held()
             + text.capacity()
-            + closing.capacity() * size_of::<Closing>()
-            + weaves.iter().map(Weave::held_bytes).sum::<usize>()
+            + closing.capacity() * size_of::<PendingClose>()
+            + weaves.iter().map(PostingWeave::held_bytes).sum::<usize>()
     }
 
     fn step<D: Decoder, R: Reader>(
         &mut self,
-        (decoder, calls): (&mut D, Option<&mut Calls>),
+        (decoder, calls): (&mut D, Option<&mut LibraryCalls>),
         side: Side,
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
-        self.tls.step((&mut Driver::new(decoder, &mut self.streams), calls), side, input, out)
+        self.tls.step((&mut EngineDriver::new(decoder, &mut self.streams), calls), side, input, out)
     }
 }
 
 impl TlsLayer {
     fn step<D: Decoder, R: Reader>(
         &mut self,
-        (inner, calls): (&mut Driver<'_, D>, Option<&mut Calls>),
+        (inner, calls): (&mut EngineDriver<'_, D>, Option<&mut LibraryCalls>),
         side: Side,
         input: Input<'_>,
         out: &mut Out<'_, R>,
@@ -293,18 +293,18 @@ impl TlsLayer {
         };
         out.note(Note::Tls);
         let mut text = std::mem::take(&mut self.text);
-        let record = Record { header: header.bytes, fragment: header.fragment(input), length: header.length() };
+        let record = WireRecord { header: header.bytes, fragment: header.fragment(input), length: header.length() };
         let content = self.session.record(side, record, &mut text);
         if let Some(calls) = calls {
             let end = calls.position(side, input.available()) + header.total();
-            if let Content::Sealed(layout) = content {
-                calls.lay(side, Waiting { end, kind: header.kind(), layout, is_late: false, number: 0 });
+            if let RecordContent::Sealed(layout) = content {
+                calls.lay(side, PendingRecord { end, kind: header.kind(), layout, is_late: false, number: 0 });
                 self.tell(inner, calls, out);
                 out.pass(header.total());
                 self.text = text;
                 return Ok(Step::Progress);
             }
-            if matches!(content, Content::Opened(_)) {
+            if matches!(content, RecordContent::Opened(_)) {
                 calls.ignore();
             }
             if calls.is_waiting(side) {
@@ -314,27 +314,27 @@ impl TlsLayer {
                 self.apply(inner, events, out);
             }
         }
-        if let Content::Opened(layout) = content {
+        if let RecordContent::Opened(layout) = content {
             out.decrypted(self.weaves[side as usize].ahead(layout), &text);
         }
         match content {
-            Content::Opened(layout) | Content::Unread(layout)
+            RecordContent::Opened(layout) | RecordContent::Unread(layout)
                 if layout.kind != APPLICATION_DATA || layout.content == 0 =>
             {
-                let session = self.records.is_handshake_over().then_some(Order::Latest);
+                let session = self.records.is_handshake_over().then_some(OpenOrder::Latest);
                 self.own(side, layout, session, out);
                 out.pass(header.total());
             }
-            Content::Opened(layout) => {
+            RecordContent::Opened(layout) => {
                 self.data(side, layout, out, |recorder| inner.bytes(side, &text, recorder));
                 out.pass(header.total());
             }
-            Content::Unread(layout) => {
+            RecordContent::Unread(layout) => {
                 self.data(side, layout, out, |recorder| inner.opaque(side, layout.content as u64, recorder));
                 out.pass(header.total());
             }
-            content @ (Content::Closed | Content::Sealed(_) | Content::Failed(_)) => {
-                if let Content::Failed(reason) = content {
+            content @ (RecordContent::Closed | RecordContent::Sealed(_) | RecordContent::Failed(_)) => {
+                if let RecordContent::Failed(reason) = content {
                     out.note(Note::Undecryptable(reason));
                 }
                 if self.is_decrypting(side) {
@@ -348,7 +348,12 @@ impl TlsLayer {
     }
 
     /// Applies everything the calls so far show.
-    fn tell<D: Decoder, R: Reader>(&mut self, inner: &mut Driver<'_, D>, calls: &mut Calls, out: &mut Out<'_, R>) {
+    fn tell<D: Decoder, R: Reader>(
+        &mut self,
+        inner: &mut EngineDriver<'_, D>,
+        calls: &mut LibraryCalls,
+        out: &mut Out<'_, R>,
+    ) {
         let mut events = Vec::new();
         calls.tell(&mut events);
         for side in Side::BOTH {
@@ -361,20 +366,20 @@ impl TlsLayer {
 
     fn apply<D: Decoder, R: Reader>(
         &mut self,
-        inner: &mut Driver<'_, D>,
-        events: Vec<(Side, Event)>,
+        inner: &mut EngineDriver<'_, D>,
+        events: Vec<(Side, CallEvent)>,
         out: &mut Out<'_, R>,
     ) {
         for (side, event) in events {
             out.of_side(side, |out| match event {
-                Event::Record(Told::Data(layout)) => self.begin_data(side, layout, out),
-                Event::Record(Told::Own { layout, is_session, is_overtaken }) => {
-                    let order = if is_overtaken { Order::Earlier } else { Order::Latest };
+                CallEvent::Record(RecordFacts::Data(layout)) => self.begin_data(side, layout, out),
+                CallEvent::Record(RecordFacts::Own { layout, is_session, is_overtaken }) => {
+                    let order = if is_overtaken { OpenOrder::Earlier } else { OpenOrder::Latest };
                     let session = (is_session || self.records.is_handshake_over()).then_some(order);
                     self.own(side, layout, session, out);
                 }
-                Event::Record(Told::Sealed(layout, kind)) => self.sealed(side, layout, kind, out),
-                Event::Content(bytes) => {
+                CallEvent::Record(RecordFacts::Sealed(layout, kind)) => self.sealed(side, layout, kind, out),
+                CallEvent::Content(bytes) => {
                     let mut rest = bytes.as_slice();
                     for (ahead, len) in self.weaves[side as usize].tell(bytes.len() as u64) {
                         let (here, after) = rest.split_at(rest.len().min(usize::try_from(len).unwrap_or(usize::MAX)));
@@ -383,11 +388,11 @@ impl TlsLayer {
                     }
                     self.feed(side, out, |recorder| inner.bytes(side, &bytes, recorder));
                 }
-                Event::Missing(len) => {
+                CallEvent::Missing(len) => {
                     self.weaves[side as usize].tell(len);
                     self.feed(side, out, |recorder| inner.opaque(side, len, recorder));
                 }
-                Event::GivenUp(reason) => {
+                CallEvent::GivenUp(reason) => {
                     out.note(Note::Undecryptable(reason));
                     self.interrupt(inner, side, out);
                 }
@@ -396,7 +401,7 @@ impl TlsLayer {
     }
 
     /// Pushes a record with unknown content.
-    fn sealed<R: Reader>(&mut self, side: Side, layout: Opened, kind: u8, out: &mut Out<'_, R>) {
+    fn sealed<R: Reader>(&mut self, side: Side, layout: RecordLayout, kind: u8, out: &mut Out<'_, R>) {
         if (side, kind) == (Side::Response, APPLICATION_DATA)
             && let Some(op) = self.records.end_handshake()
         {
@@ -417,16 +422,16 @@ impl TlsLayer {
     fn data<R: Reader>(
         &mut self,
         side: Side,
-        layout: Opened,
+        layout: RecordLayout,
         out: &mut Out<'_, R>,
-        decode: impl FnOnce(&mut Recorder<'_, '_, R>),
+        decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>),
     ) {
         self.begin_data(side, layout, out);
         self.feed(side, out, decode);
     }
 
     /// Pushes a record of application data whose content is decoded later.
-    fn begin_data<R: Reader>(&mut self, side: Side, layout: Opened, out: &mut Out<'_, R>) {
+    fn begin_data<R: Reader>(&mut self, side: Side, layout: RecordLayout, out: &mut Out<'_, R>) {
         if side == Side::Response
             && let Some(op) = self.records.end_handshake()
         {
@@ -436,12 +441,12 @@ impl TlsLayer {
     }
 
     /// Pushes a record without application data: part of the handshake or, with a `session`, an operation that does not count.
-    fn own<R: Reader>(&mut self, side: Side, layout: Opened, session: Option<Order>, out: &mut Out<'_, R>) {
+    fn own<R: Reader>(&mut self, side: Side, layout: RecordLayout, session: Option<OpenOrder>, out: &mut Out<'_, R>) {
         let field = records::content_name(layout.kind);
         if let Some(order) = session {
             let op = match order {
-                Order::Latest => out.open(),
-                Order::Earlier => out.open_earlier(),
+                OpenOrder::Latest => out.open(),
+                OpenOrder::Earlier => out.open_earlier(),
             };
             out.label(op, Class::Setup, "TLS", "session");
             self.push_own(side, layout, (op, field), out);
@@ -461,20 +466,26 @@ impl TlsLayer {
         }
     }
 
-    fn push_own<R: Reader>(&mut self, side: Side, layout: Opened, own: (OpId, &'static str), out: &mut Out<'_, R>) {
+    fn push_own<R: Reader>(
+        &mut self,
+        side: Side,
+        layout: RecordLayout,
+        own: (OpId, &'static str),
+        out: &mut Out<'_, R>,
+    ) {
         let weave = &mut self.weaves[side as usize];
         weave.push(layout, Some(OwnContent::of_tls(own)));
         weave.play(out);
     }
 
     /// Lets `decode` put content on the tape of `side`, and posts all complete records.
-    fn feed<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>, decode: impl FnOnce(&mut Recorder<'_, '_, R>)) {
+    fn feed<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>, decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>)) {
         let weave = &mut self.weaves[side as usize];
-        decode(&mut Recorder::append(out, &mut weave.tape));
+        decode(&mut TapeRecorder::append(out, &mut weave.tape));
         weave.play(out);
         let after = [self.weaves[0].end_of_tape(), self.weaves[1].end_of_tape()];
         let closed = self.weaves[side as usize].tape.closed();
-        self.closing.extend(closed.map(|(op, outcome)| Closing { op, outcome, after }));
+        self.closing.extend(closed.map(|(op, outcome)| PendingClose { op, outcome, after }));
         self.settle(OUTSTANDING, out);
     }
 
@@ -482,13 +493,13 @@ impl TlsLayer {
     fn close<R: Reader>(&mut self, side: Side, op: OpId, outcome: Outcome, out: &mut Out<'_, R>) {
         let mut after = [0; 2];
         after[side as usize] = self.weaves[side as usize].end();
-        self.closing.push_back(Closing { op, outcome, after });
+        self.closing.push_back(PendingClose { op, outcome, after });
         self.settle(OUTSTANDING, out);
     }
 
     /// Closes operations that are over and posted, and the earliest of the others if there are more than `limit`.
     fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
-        while let Some(&Closing { op, outcome, after }) = self.closing.front() {
+        while let Some(&PendingClose { op, outcome, after }) = self.closing.front() {
             let is_posted = Side::BOTH.iter().all(|&side| after[side as usize] <= self.weaves[side as usize].posted());
             if !is_posted && self.closing.len() <= limit {
                 return;
@@ -499,7 +510,7 @@ impl TlsLayer {
     }
 
     /// Notes that the next content of `side` does not continue the earlier content.
-    fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut Driver<'_, D>, side: Side, out: &mut Out<'_, R>) {
+    fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, side: Side, out: &mut Out<'_, R>) {
         self.feed(side, out, |recorder| inner.interrupt(side, recorder));
     }
 }

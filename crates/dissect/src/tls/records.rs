@@ -4,7 +4,7 @@
 //! type u8 | legacy version u16 | length u16 | fragment
 //! ```
 
-use overhead_decode::{Boundary, Cursor, Input, Malformed, Note, OpId, Out, Reader, Short};
+use overhead_decode::{Cursor, Input, Malformed, MessageBoundary, Note, OpId, Out, Reader, Short};
 use overhead_model::{Account, Class, Outcome, Side};
 
 const HEADER: u64 = 5;
@@ -70,23 +70,23 @@ fn is_header([kind, major, _, high, low]: [u8; 5]) -> bool {
 }
 
 /// Returns whether a record begins here, judging by its header.
-pub(super) fn boundary(bytes: &[u8]) -> Boundary {
+pub(super) fn boundary(bytes: &[u8]) -> MessageBoundary {
     match bytes.first_chunk::<5>() {
-        Some(&header @ [_, _, 0..=4, ..]) if is_header(header) && !header.ends_with(&[0, 0]) => Boundary::Yes,
-        Some(_) => Boundary::No,
-        None => Boundary::More,
+        Some(&header @ [_, _, 0..=4, ..]) if is_header(header) && !header.ends_with(&[0, 0]) => MessageBoundary::Yes,
+        Some(_) => MessageBoundary::No,
+        None => MessageBoundary::More,
     }
 }
 
 /// The operations of the handshake, and of records that are not decrypted.
 #[derive(Debug, Default)]
-pub(super) struct Records {
+pub(super) struct RecordOperations {
     handshake: Option<OpId>,
     is_handshake_over: bool,
     encrypted: Option<OpId>,
 }
 
-impl Records {
+impl RecordOperations {
     pub fn handshake<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         *self.handshake.get_or_insert_with(|| {
             let op = out.open();

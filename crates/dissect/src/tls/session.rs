@@ -4,31 +4,31 @@
 //! one. A gap may hide records, so the next numbers are tried after it ([`limits::RECORDS_LOST`]). If none of them opens a record,
 //! decryption of its direction ends.
 
-use super::crypt::{Opener, next_secret};
-use super::hello::{HandshakeMessage, Scanner, ServerHello};
-use super::keylog::{KeyLog, Label, Random, Secret};
+use super::crypt::{RecordOpener, next_secret};
+use super::hello::{HandshakeMessage, HandshakeScanner, ServerHello};
+use super::keylog::{ClientRandom, KeyLog, SecretLabel, TlsSecret};
 use super::records::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
-use super::suite::Suite;
+use super::suite::CipherSuite;
 use crate::limits;
 use overhead_model::Side;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum RecordContent {
     /// Unprotected, or not readable.
     Closed,
-    /// As [`Content::Closed`], with this layout if it holds application data.
-    Sealed(Opened),
-    /// As [`Content::Closed`], for a reason that ends decryption of this direction.
+    /// As [`RecordContent::Closed`], with this layout if it holds application data.
+    Sealed(RecordLayout),
+    /// As [`RecordContent::Closed`], for a reason that ends decryption of this direction.
     Failed(&'static str),
-    Opened(Opened),
+    Opened(RecordLayout),
     /// Not captured completely, but with content of known length.
-    Unread(Opened),
+    Unread(RecordLayout),
 }
 
 /// Layout of a protected record; lengths in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Opened {
+pub(super) struct RecordLayout {
     pub kind: u8,
     /// The part of the nonce before the content.
     pub explicit: usize,
@@ -44,15 +44,15 @@ pub(super) struct TlsSession {
     keys: Option<Arc<KeyLog>>,
     /// Library calls may reveal content that is not decrypted.
     has_calls: bool,
-    client_random: Option<Random>,
+    client_random: Option<ClientRandom>,
     server: Option<ServerHello>,
     directions: [CipherDirection; 2],
 }
 
 #[derive(Debug, Default)]
 struct CipherDirection {
-    scanner: Scanner,
-    epoch: Epoch,
+    scanner: HandshakeScanner,
+    epoch: KeyEpoch,
     /// Number of the next record of the epoch.
     sequence: u64,
     /// Records may be missing before the next one.
@@ -62,9 +62,9 @@ struct CipherDirection {
     /// The keys for some of them were not known in time.
     is_late: bool,
     /// Opens TLS 1.2 records, or TLS 1.3 handshake records, once the secret is known.
-    opener: Option<Opener>,
+    opener: Option<RecordOpener>,
     /// Opens TLS 1.3 application data, likewise.
-    traffic: Option<Traffic>,
+    traffic: Option<TrafficKeys>,
     /// Generation of the key log at the last lookup.
     looked: Option<u64>,
     finished: bool,
@@ -72,14 +72,14 @@ struct CipherDirection {
 
 /// Keys for TLS 1.3 application data.
 #[derive(Debug)]
-struct Traffic {
-    suite: Suite,
-    secret: Secret,
-    opener: Opener,
+struct TrafficKeys {
+    suite: CipherSuite,
+    secret: TlsSecret,
+    opener: RecordOpener,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Epoch {
+enum KeyEpoch {
     #[default]
     Clear,
     Protected,
@@ -91,14 +91,14 @@ enum Epoch {
 
 /// A record as on the wire.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record<'a> {
+pub(super) struct WireRecord<'a> {
     pub header: [u8; 5],
     pub fragment: &'a [u8],
     /// Length of the fragment on the wire.
     pub length: usize,
 }
 
-impl Record<'_> {
+impl WireRecord<'_> {
     fn kind(&self) -> u8 {
         self.header[0]
     }
@@ -126,57 +126,63 @@ impl TlsSession {
     }
 
     /// Returns what the next record of `side` holds, and puts the content of an opened one into `text`.
-    pub fn record(&mut self, side: Side, record: Record<'_>, text: &mut Vec<u8>) -> Content {
+    pub fn record(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> RecordContent {
         text.clear();
         if self.keys.is_none() && !self.has_calls {
-            return Content::Closed;
+            return RecordContent::Closed;
         }
         let is_tls13 = self.server.is_some_and(|server| server.is_tls13);
         let direction = &mut self.directions[side as usize];
-        if direction.epoch == Epoch::Clear && record.kind() == APPLICATION_DATA {
+        if direction.epoch == KeyEpoch::Clear && record.kind() == APPLICATION_DATA {
             if is_tls13 {
-                direction.epoch = Epoch::Handshake;
+                direction.epoch = KeyEpoch::Handshake;
             } else if direction.lost {
                 self.change_cipher(side);
             }
         }
         let epoch = self.directions[side as usize].epoch;
         let mut content = match epoch {
-            Epoch::Clear => self.clear(side, record),
-            Epoch::Protected => self.protected(side, record, text),
-            Epoch::Handshake | Epoch::Application if record.kind() == APPLICATION_DATA => {
+            KeyEpoch::Clear => self.clear(side, record),
+            KeyEpoch::Protected => self.protected(side, record, text),
+            KeyEpoch::Handshake | KeyEpoch::Application if record.kind() == APPLICATION_DATA => {
                 self.tls13(side, record, text)
             }
-            Epoch::Handshake | Epoch::Application | Epoch::GivenUp => Content::Closed,
+            KeyEpoch::Handshake | KeyEpoch::Application | KeyEpoch::GivenUp => RecordContent::Closed,
         };
-        if self.has_calls && matches!(content, Content::Closed | Content::Failed(_)) {
+        if self.has_calls && matches!(content, RecordContent::Closed | RecordContent::Failed(_)) {
             content = self.sealed(epoch, record);
         }
-        if let Content::Failed(_) = content {
+        if let RecordContent::Failed(_) = content {
             self.give_up(side);
         }
         content
     }
 
     /// Returns the layout of a protected record that was not opened.
-    fn sealed(&self, epoch: Epoch, record: Record<'_>) -> Content {
-        let is_tls13 = matches!(epoch, Epoch::Handshake | Epoch::Application);
-        if matches!(epoch, Epoch::Clear | Epoch::GivenUp) {
-            return Content::Closed;
+    fn sealed(&self, epoch: KeyEpoch, record: WireRecord<'_>) -> RecordContent {
+        let is_tls13 = matches!(epoch, KeyEpoch::Handshake | KeyEpoch::Application);
+        if matches!(epoch, KeyEpoch::Clear | KeyEpoch::GivenUp) {
+            return RecordContent::Closed;
         }
-        let plain =
-            Opened { kind: record.kind(), explicit: 0, content: record.length, type_bytes: 0, padding: 0, tag: 0 };
+        let plain = RecordLayout {
+            kind: record.kind(),
+            explicit: 0,
+            content: record.length,
+            type_bytes: 0,
+            padding: 0,
+            tag: 0,
+        };
         if is_tls13 && record.kind() != APPLICATION_DATA {
-            return Content::Sealed(plain);
+            return RecordContent::Sealed(plain);
         }
-        let Some(suite) = self.server.and_then(|server| Suite::numbered(server.suite)) else {
-            return Content::Failed("a cipher suite whose records do not tell the length of their content");
+        let Some(suite) = self.server.and_then(|server| CipherSuite::numbered(server.suite)) else {
+            return RecordContent::Failed("a cipher suite whose records do not tell the length of their content");
         };
         let explicit = if is_tls13 { 0 } else { suite.aead.explicit_bytes() };
         let (type_bytes, tag) = (usize::from(is_tls13), suite.aead.tag_bytes());
         match record.length.checked_sub(explicit + type_bytes + tag) {
-            Some(content) => Content::Sealed(Opened { explicit, content, type_bytes, tag, ..plain }),
-            None => Content::Failed("a record shorter than its tag"),
+            Some(content) => RecordContent::Sealed(RecordLayout { explicit, content, type_bytes, tag, ..plain }),
+            None => RecordContent::Failed("a record shorter than its tag"),
         }
     }
 
@@ -190,32 +196,32 @@ impl TlsSession {
     fn give_up(&mut self, side: Side) {
         let direction = &mut self.directions[side as usize];
         *direction =
-            CipherDirection { epoch: Epoch::GivenUp, finished: direction.finished, ..CipherDirection::default() };
+            CipherDirection { epoch: KeyEpoch::GivenUp, finished: direction.finished, ..CipherDirection::default() };
     }
 
-    fn clear(&mut self, side: Side, record: Record<'_>) -> Content {
+    fn clear(&mut self, side: Side, record: WireRecord<'_>) -> RecordContent {
         match record.kind() {
             HANDSHAKE => self.handshake(side, record.fragment),
             CHANGE_CIPHER_SPEC => self.change_cipher(side),
             _ => {}
         }
-        Content::Closed
+        RecordContent::Closed
     }
 
     /// Switches to the keys of the latest hellos. In TLS 1.3 the record means nothing.
     fn change_cipher(&mut self, side: Side) {
         if self.server.is_some_and(|server| !server.is_tls13) {
             let direction = &mut self.directions[side as usize];
-            (direction.epoch, direction.sequence) = (Epoch::Protected, 0);
+            (direction.epoch, direction.sequence) = (KeyEpoch::Protected, 0);
             (direction.opener, direction.looked) = (None, None);
         }
     }
 
     /// Begins a session. Asking for its secrets now signals that they are wanted.
-    fn begin(&mut self, random: Random) {
+    fn begin(&mut self, random: ClientRandom) {
         self.client_random = Some(random);
         if let Some(keys) = &self.keys {
-            keys.get(Label::ServerHandshake, &random);
+            keys.get(SecretLabel::ServerHandshake, &random);
         }
     }
 
@@ -231,19 +237,19 @@ impl TlsSession {
         }
         let direction = &mut self.directions[side as usize];
         match (rekeyed, direction.epoch) {
-            (Some(HandshakeMessage::Finished), Epoch::Handshake) => {
+            (Some(HandshakeMessage::Finished), KeyEpoch::Handshake) => {
                 direction.finished = true;
                 direction.enter_application();
             }
             (Some(HandshakeMessage::Finished), _) => direction.finished = true,
-            (Some(HandshakeMessage::KeyUpdate), Epoch::Application) => direction.update(),
+            (Some(HandshakeMessage::KeyUpdate), KeyEpoch::Application) => direction.update(),
             _ => {}
         }
     }
 
-    fn suite(&self) -> Option<(Suite, ServerHello, Random)> {
+    fn suite(&self) -> Option<(CipherSuite, ServerHello, ClientRandom)> {
         let server = self.server?;
-        Some((Suite::numbered(server.suite)?, server, self.client_random?))
+        Some((CipherSuite::numbered(server.suite)?, server, self.client_random?))
     }
 
     /// Looks up the secrets that `side` needs, once per generation of the log.
@@ -252,8 +258,8 @@ impl TlsSession {
             return;
         };
         let direction = &mut self.directions[side as usize];
-        let wants_opener = direction.opener.is_none() && direction.epoch != Epoch::Application;
-        let wants_traffic = direction.traffic.is_none() && direction.epoch != Epoch::Protected;
+        let wants_opener = direction.opener.is_none() && direction.epoch != KeyEpoch::Application;
+        let wants_traffic = direction.traffic.is_none() && direction.epoch != KeyEpoch::Protected;
         if !(wants_opener || wants_traffic) {
             return;
         }
@@ -263,51 +269,55 @@ impl TlsSession {
         }
         direction.looked = Some(generation);
         let (handshake, traffic) = match side {
-            Side::Request => (Label::ClientHandshake, Label::ClientTraffic),
-            Side::Response => (Label::ServerHandshake, Label::ServerTraffic),
+            Side::Request => (SecretLabel::ClientHandshake, SecretLabel::ClientTraffic),
+            Side::Response => (SecretLabel::ServerHandshake, SecretLabel::ServerTraffic),
         };
-        if wants_opener && direction.epoch == Epoch::Protected {
-            let master = keys.get(Label::Master, &random);
-            let openers = master.and_then(|master| Opener::tls12(suite, &master, &random, &server.random));
+        if wants_opener && direction.epoch == KeyEpoch::Protected {
+            let master = keys.get(SecretLabel::Master, &random);
+            let openers = master.and_then(|master| RecordOpener::tls12(suite, &master, &random, &server.random));
             direction.opener = openers.map(|[client, server]| if side == Side::Request { client } else { server });
         } else if wants_opener {
-            direction.opener = keys.get(handshake, &random).and_then(|secret| Opener::tls13(suite, &secret));
+            direction.opener = keys.get(handshake, &random).and_then(|secret| RecordOpener::tls13(suite, &secret));
         }
         if wants_traffic {
-            direction.traffic = keys.get(traffic, &random).and_then(|secret| Traffic::new(suite, secret));
+            direction.traffic = keys.get(traffic, &random).and_then(|secret| TrafficKeys::new(suite, secret));
         }
     }
 
     /// Opens a TLS 1.2 record after `ChangeCipherSpec`.
-    fn protected(&mut self, side: Side, record: Record<'_>, text: &mut Vec<u8>) -> Content {
+    fn protected(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> RecordContent {
         self.look(side);
         let direction = &mut self.directions[side as usize];
         let Some(opener) = &direction.opener else {
             direction.sequence += 1;
-            return Content::Closed;
+            return RecordContent::Closed;
         };
         let Some(content) = opener.content(record.length) else {
-            return Content::Failed("a record shorter than its tag");
+            return RecordContent::Failed("a record shorter than its tag");
         };
         let (explicit, tag) = (opener.explicit(), opener.tag());
-        let opened = Opened { kind: record.kind(), explicit, content, type_bytes: 0, padding: 0, tag };
+        let opened = RecordLayout { kind: record.kind(), explicit, content, type_bytes: 0, padding: 0, tag };
         if !record.is_whole() {
             direction.sequence += 1;
-            return if record.kind() == APPLICATION_DATA { Content::Unread(opened) } else { Content::Closed };
+            return if record.kind() == APPLICATION_DATA {
+                RecordContent::Unread(opened)
+            } else {
+                RecordContent::Closed
+            };
         }
         if !direction.open(record, text) {
-            return Content::Failed(WRONG);
+            return RecordContent::Failed(WRONG);
         }
         match record.kind() {
             HANDSHAKE => self.handshake(side, text),
             CHANGE_CIPHER_SPEC => self.change_cipher(side),
             _ => {}
         }
-        Content::Opened(opened)
+        RecordContent::Opened(opened)
     }
 
     /// Opens a protected TLS 1.3 record.
-    fn tls13(&mut self, side: Side, record: Record<'_>, text: &mut Vec<u8>) -> Content {
+    fn tls13(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> RecordContent {
         self.look(side);
         let direction = &mut self.directions[side as usize];
         if !record.is_whole() {
@@ -316,7 +326,7 @@ impl TlsSession {
         if !direction.open(record, text) && !direction.open_early(record, text) {
             return direction.skip_sealed();
         }
-        let tag = direction.current().map_or(0, Opener::tag);
+        let tag = direction.current().map_or(0, RecordOpener::tag);
         let inner = text.len();
         // RFC 8446 section 5.4: the type is the last nonzero byte.
         let end = text.iter().rposition(|byte| *byte != 0);
@@ -328,21 +338,21 @@ impl TlsSession {
         if kind == HANDSHAKE {
             self.handshake(side, text);
         }
-        Content::Opened(Opened { kind, explicit: 0, content, type_bytes, padding, tag })
+        RecordContent::Opened(RecordLayout { kind, explicit: 0, content, type_bytes, padding, tag })
     }
 }
 
 const WRONG: &str = "a record that the logged keys do not open";
 
-impl Traffic {
-    fn new(suite: Suite, secret: Secret) -> Option<Self> {
-        Some(Self { suite, secret, opener: Opener::tls13(suite, &secret)? })
+impl TrafficKeys {
+    fn new(suite: CipherSuite, secret: TlsSecret) -> Option<Self> {
+        Some(Self { suite, secret, opener: RecordOpener::tls13(suite, &secret)? })
     }
 }
 
 impl CipherDirection {
     /// Opens a record with the epoch's keys: the next one or, after a gap, one of several.
-    fn open(&mut self, record: Record<'_>, text: &mut Vec<u8>) -> bool {
+    fn open(&mut self, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
         let Some(opener) = self.current() else {
             return false;
         };
@@ -355,17 +365,17 @@ impl CipherDirection {
         found.is_some()
     }
 
-    fn current(&self) -> Option<&Opener> {
+    fn current(&self) -> Option<&RecordOpener> {
         match self.epoch {
-            Epoch::Application => self.traffic.as_ref().map(|traffic| &traffic.opener),
+            KeyEpoch::Application => self.traffic.as_ref().map(|traffic| &traffic.opener),
             _ => self.opener.as_ref(),
         }
     }
 
     /// Opens a TLS 1.3 record as application data before the end of the handshake was seen: its keys came too late, or it is in a gap.
-    fn open_early(&mut self, record: Record<'_>, text: &mut Vec<u8>) -> bool {
+    fn open_early(&mut self, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
         let is_possible = self.opener.is_none() || self.lost || self.is_late;
-        if self.epoch != Epoch::Handshake || !is_possible {
+        if self.epoch != KeyEpoch::Handshake || !is_possible {
             return false;
         }
         // Some of the unread records belong to the handshake; a gap may hold more.
@@ -385,7 +395,7 @@ impl CipherDirection {
 
     /// Ends the TLS 1.3 handshake: its keys give way to those for application data.
     fn enter_application(&mut self) {
-        (self.epoch, self.sequence) = (Epoch::Application, 0);
+        (self.epoch, self.sequence) = (KeyEpoch::Application, 0);
         (self.opener, self.unread, self.is_late) = (None, 0, false);
     }
 
@@ -393,28 +403,28 @@ impl CipherDirection {
     fn update(&mut self) {
         let next = self.traffic.as_ref().and_then(|traffic| {
             let secret = next_secret(traffic.suite, &traffic.secret)?;
-            Traffic::new(traffic.suite, secret)
+            TrafficKeys::new(traffic.suite, secret)
         });
         self.traffic = next;
         self.enter_application();
     }
 
     /// Skips a TLS 1.3 record that was not captured completely. Its type is encrypted, so its content is unknown.
-    fn skip_unread(&mut self) -> Content {
+    fn skip_unread(&mut self) -> RecordContent {
         self.sequence += 1;
         // It may have ended the handshake.
-        self.lost |= self.epoch == Epoch::Handshake;
+        self.lost |= self.epoch == KeyEpoch::Handshake;
         self.unread += 1;
-        Content::Closed
+        RecordContent::Closed
     }
 
     /// Skips a TLS 1.3 record that the known keys do not open. During the handshake it may be early data, or its keys were logged too late.
-    fn skip_sealed(&mut self) -> Content {
+    fn skip_sealed(&mut self) -> RecordContent {
         self.unread += 1;
         let waiting = self.opener.is_none() && self.traffic.is_none();
         self.sequence += u64::from(waiting);
         self.is_late |= waiting;
-        let patient = self.epoch == Epoch::Handshake && !self.lost && self.unread < limits::RECORDS_LOST;
-        if waiting || patient { Content::Closed } else { Content::Failed(WRONG) }
+        let patient = self.epoch == KeyEpoch::Handshake && !self.lost && self.unread < limits::RECORDS_LOST;
+        if waiting || patient { RecordContent::Closed } else { RecordContent::Failed(WRONG) }
     }
 }

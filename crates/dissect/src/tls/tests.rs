@@ -1,10 +1,10 @@
 //! Sessions sealed here, record by record, and the vectors of RFC 8448.
 
-use super::crypt::{Opener, next_secret, test::Sealer};
-use super::keylog::{Label, Secret};
-use super::suite::Suite;
+use super::crypt::{RecordOpener, next_secret, test::Sealer};
+use super::keylog::{SecretLabel, TlsSecret};
+use super::suite::CipherSuite;
 use super::*;
-use crate::engine::Engine;
+use crate::engine::ConnectionEngine;
 use overhead_decode::Note;
 use overhead_model::Account;
 use overhead_protocols::mongo::Mongo;
@@ -28,15 +28,15 @@ fn the_record_of_rfc_8448_opens() {
     let record = hex(
         "1703030043a23f7054b62c94d0affafe8228ba55cbefacea42f914aa66bcab3f2b9819a8a5b46b395bd54a9a20441e2b62974e1f5a6292a2977014bd1e3deae63aeebb21694915e4",
     );
-    let suite = Suite::numbered(0x1301).unwrap();
-    let opener = Opener::tls13(suite, &Secret::new(&secret).unwrap()).unwrap();
+    let suite = CipherSuite::numbered(0x1301).unwrap();
+    let opener = RecordOpener::tls13(suite, &TlsSecret::new(&secret).unwrap()).unwrap();
     let (header, fragment) = record.split_first_chunk::<5>().unwrap();
     let mut text = Vec::new();
     assert!(opener.open(0, *header, fragment, &mut text));
     let sent: Vec<u8> = (0..50).chain([23]).collect();
     assert_eq!(text, sent);
     assert!(!opener.open(1, *header, fragment, &mut text), "the number is part of the nonce");
-    assert_ne!(next_secret(suite, &Secret::new(&secret).unwrap()).unwrap().bytes(), secret);
+    assert_ne!(next_secret(suite, &TlsSecret::new(&secret).unwrap()).unwrap().bytes(), secret);
 }
 
 /// A session under construction: the bytes each side sends, and the keys.
@@ -47,7 +47,7 @@ struct Lab {
     log: String,
     wire: Vec<(Side, Vec<u8>)>,
     sealers: [Sealer; 2],
-    secrets: [Secret; 2],
+    secrets: [TlsSecret; 2],
 }
 
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -70,9 +70,9 @@ impl Lab {
 
     /// Returns such a session with this much zero padding after each TLS 1.3 content.
     fn padded(suite: u16, is_tls13: bool, padding: usize) -> Self {
-        let known = Suite::numbered(suite).unwrap();
-        let long = if known.hash == suite::Hash::Sha384 { 48 } else { 32 };
-        let secret = |seed: u8| Secret::new(&vec![seed; long]).unwrap();
+        let known = CipherSuite::numbered(suite).unwrap();
+        let long = if known.hash == suite::SuiteHash::Sha384 { 48 } else { 32 };
+        let secret = |seed: u8| TlsSecret::new(&vec![seed; long]).unwrap();
         let mut lab = Self {
             suite,
             is_tls13,
@@ -82,7 +82,7 @@ impl Lab {
             sealers: if is_tls13 {
                 [secret(10), secret(11)].map(|secret| Sealer::tls13(known, &secret, padding))
             } else {
-                Sealer::tls12(known, &Secret::new(&[9; 48]).unwrap(), &CLIENT, &SERVER)
+                Sealer::tls12(known, &TlsSecret::new(&[9; 48]).unwrap(), &CLIENT, &SERVER)
             },
             secrets: [secret(12), secret(13)],
         };
@@ -95,7 +95,7 @@ impl Lab {
         lab
     }
 
-    fn log(&mut self, label: &str, secret: &Secret) {
+    fn log(&mut self, label: &str, secret: &TlsSecret) {
         let line = [label, &digits(&CLIENT), &digits(secret.bytes())].join(" ");
         self.log = [self.log.as_str(), &line, "\n"].concat();
     }
@@ -108,10 +108,10 @@ impl Lab {
         self.wire.push((Side::Response, record(22, &server)));
     }
 
-    fn finish13(&mut self, suite: Suite) {
+    fn finish13(&mut self, suite: CipherSuite) {
         for (label, seed) in [("CLIENT_HANDSHAKE_TRAFFIC_SECRET", 10), ("SERVER_HANDSHAKE_TRAFFIC_SECRET", 11)] {
             let len = self.secrets[0].bytes().len();
-            self.log(label, &Secret::new(&vec![seed; len]).unwrap());
+            self.log(label, &TlsSecret::new(&vec![seed; len]).unwrap());
         }
         self.log("CLIENT_TRAFFIC_SECRET_0", &self.secrets[0].clone());
         self.log("SERVER_TRAFFIC_SECRET_0", &self.secrets[1].clone());
@@ -124,7 +124,7 @@ impl Lab {
     }
 
     fn finish12(&mut self) {
-        self.log("CLIENT_RANDOM", &Secret::new(&[9; 48]).unwrap());
+        self.log("CLIENT_RANDOM", &TlsSecret::new(&[9; 48]).unwrap());
         self.wire.push((Side::Response, record(22, &message(11, &[7; 300]))));
         for side in Side::BOTH {
             self.wire.push((side, record(20, &[1])));
@@ -139,7 +139,7 @@ impl Lab {
 
     fn update(&mut self, side: Side) {
         self.seal(side, 22, &message(24, &[0]));
-        let suite = Suite::numbered(self.suite).unwrap();
+        let suite = CipherSuite::numbered(self.suite).unwrap();
         let next = next_secret(suite, &self.secrets[side as usize]).unwrap();
         self.secrets[side as usize] = next;
         self.sealers[side as usize] = Sealer::tls13(suite, &next, self.padding);
@@ -155,10 +155,10 @@ impl Lab {
         transcript
     }
 
-    fn engine(log: &str) -> Engine<Resp> {
+    fn engine(log: &str) -> ConnectionEngine<Resp> {
         let keys = KeyLog::default();
         keys.add(log.as_bytes());
-        Engine::with_keys(Resp::new(false), false, Some(Arc::new(keys)))
+        ConnectionEngine::with_keys(Resp::new(false), false, Some(Arc::new(keys)))
     }
 
     fn sent(&self, side: Side) -> u64 {
@@ -356,7 +356,7 @@ fn keys_that_come_late_are_used_from_then_on() {
             lab.seal(Side::Response, 23, VALUE);
         }
         let keys = Arc::new(KeyLog::default());
-        let mut engine = Engine::with_keys(Resp::new(false), false, Some(Arc::clone(&keys)));
+        let mut engine = ConnectionEngine::with_keys(Resp::new(false), false, Some(Arc::clone(&keys)));
         let mut transcript = Transcript::default();
         for (at, (side, bytes)) in lab.wire.iter().enumerate() {
             if at == begin + 2 {
@@ -402,7 +402,7 @@ fn labels_tell_directions_apart() {
     let keys = KeyLog::default();
     let lab = Lab::new(0x1301, true);
     keys.add(lab.log.as_bytes());
-    assert_ne!(keys.get(Label::ClientTraffic, &CLIENT), keys.get(Label::ServerTraffic, &CLIENT));
+    assert_ne!(keys.get(SecretLabel::ClientTraffic, &CLIENT), keys.get(SecretLabel::ServerTraffic, &CLIENT));
 }
 
 proptest! {
@@ -475,8 +475,8 @@ proptest! {
 }
 
 /// Returns a new connection of this protocol, with TLS but without keys.
-fn layered<D: Decoder>(decoder: D) -> Layered<D> {
-    Layered::new(decoder, false, None)
+fn layered<D: Decoder>(decoder: D) -> LayeredDecoder<D> {
+    LayeredDecoder::new(decoder, false, None)
 }
 
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
@@ -566,7 +566,7 @@ impl CalledLab {
     /// Returns the transcript with each call reported `late` records after its return; `None` reports all calls before the first record.
     fn transcript(&self, late: Option<usize>) -> Transcript {
         let mut transcript = Transcript::default();
-        let mut engine = Engine::new(Resp::new(false), false);
+        let mut engine = ConnectionEngine::new(Resp::new(false), false);
         engine.expect_calls();
         let mut calls = self.calls.iter().peekable();
         for (at, (side, bytes)) in self.lab.wire.iter().enumerate() {

@@ -5,15 +5,15 @@
 //! posted in wire order. The operations in a record share the bytes around the content, as they share frame headers.
 
 use super::records::{APPLICATION_DATA, content_name};
-use super::session::Opened;
-use overhead_decode::tape::{Tape, post_shares};
-use overhead_decode::{OpId, Out, Reader, Shares};
+use super::session::RecordLayout;
+use overhead_decode::tape::{PostingTape, post_shares};
+use overhead_decode::{OpId, OperationShares, Out, Reader};
 use overhead_model::Account;
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug)]
-struct Laid {
-    layout: Opened,
+struct LaidRecord {
+    layout: RecordLayout,
     /// Content that is not on the tape.
     own: Option<OwnContent>,
 }
@@ -43,9 +43,9 @@ impl OwnContent {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Weave {
-    pub tape: Tape,
-    records: VecDeque<Laid>,
+pub(super) struct PostingWeave {
+    pub tape: PostingTape,
+    records: VecDeque<LaidRecord>,
     held: u64,
     posted: u64,
     /// Bytes of the tape posted.
@@ -56,26 +56,26 @@ pub(super) struct Weave {
     current: Option<OpId>,
     depth: u32,
     owners: Vec<(OpId, u64)>,
-    shares: Shares,
+    shares: OperationShares,
 }
 
-impl Weave {
+impl PostingWeave {
     pub fn is_idle(&self) -> bool {
         self.records.is_empty()
     }
 
     pub fn held_bytes(&self) -> usize {
-        self.tape.held_bytes() + self.records.capacity() * size_of::<Laid>()
+        self.tape.held_bytes() + self.records.capacity() * size_of::<LaidRecord>()
     }
 
     /// Adds the next record. Its content goes on the tape now or later, or is posted to one operation, `own`.
-    pub fn push(&mut self, layout: Opened, own: Option<OwnContent>) {
+    pub fn push(&mut self, layout: RecordLayout, own: Option<OwnContent>) {
         self.held += layout.total();
-        self.records.push_back(Laid { layout, own });
+        self.records.push_back(LaidRecord { layout, own });
     }
 
     /// Returns the distance from the next byte to post to the content of a record pushed next.
-    pub fn ahead(&self, layout: Opened) -> u64 {
+    pub fn ahead(&self, layout: RecordLayout) -> u64 {
         let (before, _) = surroundings(layout);
         self.held + before.iter().map(|(_, len)| len).sum::<u64>()
     }
@@ -85,7 +85,7 @@ impl Weave {
         let (from, to) = (self.told, self.told + len);
         self.told = to;
         let (mut spans, mut ahead, mut content) = (Vec::new(), 0, self.played);
-        for Laid { layout, own } in &self.records {
+        for LaidRecord { layout, own } in &self.records {
             if content >= to {
                 break;
             }
@@ -135,7 +135,7 @@ impl Weave {
     }
 
     /// Posts a record with its content from the tape.
-    fn post_shared<R: Reader>(&mut self, layout: Opened, out: &mut Out<'_, R>) {
+    fn post_shared<R: Reader>(&mut self, layout: RecordLayout, out: &mut Out<'_, R>) {
         let mut player = self.tape.play();
         let content = layout.content as u64;
         player.owners(content, &mut self.owners);
@@ -155,7 +155,7 @@ impl Weave {
     }
 }
 
-impl Opened {
+impl RecordLayout {
     /// Returns the layout of a record whose fragment cannot be divided.
     pub fn closed(self) -> Self {
         let content = self.explicit + self.content + self.type_bytes + self.padding + self.tag;
@@ -169,7 +169,7 @@ impl Opened {
     }
 }
 
-fn post_own<R: Reader>(own: OwnContent, layout: Opened, out: &mut Out<'_, R>) {
+fn post_own<R: Reader>(own: OwnContent, layout: RecordLayout, out: &mut Out<'_, R>) {
     let (before, after) = surroundings(layout);
     let tls = |(field, len)| (Account::Tls, field, len);
     out.charge(own.op);
@@ -180,9 +180,9 @@ fn post_own<R: Reader>(own: OwnContent, layout: Opened, out: &mut Out<'_, R>) {
     out.release();
 }
 
-type Fields<const N: usize> = [(&'static str, u64); N];
+type RecordFields<const N: usize> = [(&'static str, u64); N];
 
-fn surroundings(layout: Opened) -> (Fields<4>, Fields<3>) {
+fn surroundings(layout: RecordLayout) -> (RecordFields<4>, RecordFields<3>) {
     let before =
         [("record type", 1), ("record version", 2), ("record length", 2), ("explicit nonce", layout.explicit as u64)];
     let after = [

@@ -1,6 +1,9 @@
 //! Invariants for the explanation of every operation of a capture.
 
-use overhead_dissect::explain::{Explained, FieldPiece, Finder, FoundOperation, Item, OperationRecorder, Seen, Wanted};
+use overhead_dissect::explain::{
+    ByteVisibility, ExplainedOperation, FieldPiece, Finder, FoundOperation, FrameItem, OperationQuery,
+    OperationRecorder,
+};
 use overhead_dissect::{Dissector, KeyLog, Selection};
 use overhead_model::{
     Amounts, Class, ConnectionSummary, Frame, LinkType, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally,
@@ -110,11 +113,11 @@ impl Listener for Recorders {
 }
 
 /// The fields and pieces of fields of an operation on one side.
-pub fn pieces(explained: &Explained, side: Side) -> impl Iterator<Item = &FieldPiece> {
+pub fn pieces(explained: &ExplainedOperation, side: Side) -> impl Iterator<Item = &FieldPiece> {
     let parts = explained.parts.iter().filter(move |part| part.side == side);
     parts.flat_map(|part| &part.items).filter_map(|item| match item {
-        Item::Piece(piece) => Some(piece),
-        Item::Others(_) => None,
+        FrameItem::Piece(piece) => Some(piece),
+        FrameItem::Others(_) => None,
     })
 }
 
@@ -124,20 +127,24 @@ pub fn pieces(explained: &Explained, side: Side) -> impl Iterator<Item = &FieldP
 /// - what is listed adds up to these amounts;
 /// - every byte of every stream is in one field of one operation, in order, and is the byte that was captured, in clear
 ///   if it was decrypted.
-pub fn check(frames: &[Stored], selection: &Selection, keys: &Arc<KeyLog>) -> Vec<(FoundOperation, Explained)> {
+pub fn check(
+    frames: &[Stored],
+    selection: &Selection,
+    keys: &Arc<KeyLog>,
+) -> Vec<(FoundOperation, ExplainedOperation)> {
     let books = run(frames, selection, keys, Books::default());
     let finder = run(
         frames,
         selection,
         keys,
-        Finder::new(Wanted::Fitting { name: None, statement: None, kind: None, nth: u64::MAX }),
+        Finder::new(OperationQuery::Fitting { name: None, statement: None, kind: None, nth: u64::MAX }),
     );
     let found: Vec<FoundOperation> = finder.fitting().collect();
     assert!(found.iter().map(|found| found.number).eq(1..=finder.count()), "numbers have no holes");
     let recorders = found.iter().map(|found| OperationRecorder::new(found.connection, found.op)).collect();
     let recorded =
         run(frames, selection, keys, Recorders(recorders)).0.into_iter().map(OperationRecorder::into_explained);
-    let all: Vec<(FoundOperation, Explained)> = found.into_iter().zip(recorded).collect();
+    let all: Vec<(FoundOperation, ExplainedOperation)> = found.into_iter().zip(recorded).collect();
     for (_, explained) in &all {
         check_one(explained);
     }
@@ -159,21 +166,21 @@ fn sums_of(rows: impl IntoIterator<Item = (Key, [Amounts; 2])>) -> BTreeMap<Stri
     sums
 }
 
-fn sums_explained(all: &[(FoundOperation, Explained)]) -> BTreeMap<String, [Amounts; 2]> {
+fn sums_explained(all: &[(FoundOperation, ExplainedOperation)]) -> BTreeMap<String, [Amounts; 2]> {
     sums_of(
         all.iter()
             .map(|(_, explained)| (explained.label.clone().expect("every operation is labelled"), explained.amounts)),
     )
 }
 
-fn check_one(explained: &Explained) {
+fn check_one(explained: &ExplainedOperation) {
     assert!(explained.is_balanced(), "{explained:#?}");
     let mut listed = explained.unlisted;
     for view in explained.views() {
         let sum = &mut listed[view.side as usize];
         *sum += view.charges;
         for item in view.items {
-            if let (Item::Piece(piece), Some(_)) = (item, view.frame) {
+            if let (FrameItem::Piece(piece), Some(_)) = (item, view.frame) {
                 sum[piece.account] += piece.len;
             }
         }
@@ -181,7 +188,7 @@ fn check_one(explained: &Explained) {
     assert_eq!(listed, explained.amounts, "what is listed and what is summed up");
 }
 
-fn check_streams(all: &[(FoundOperation, Explained)], streams: &BTreeMap<(u64, Side), Vec<Option<u8>>>) {
+fn check_streams(all: &[(FoundOperation, ExplainedOperation)], streams: &BTreeMap<(u64, Side), Vec<Option<u8>>>) {
     for (&(connection, side), stream) in streams {
         let mine = all.iter().filter(|(found, _)| found.connection == connection);
         let mut tiles: BTreeMap<u64, &FieldPiece> = BTreeMap::new();
@@ -199,7 +206,7 @@ fn check_streams(all: &[(FoundOperation, Explained)], streams: &BTreeMap<(u64, S
             end += piece.len;
             let sent = &stream[offset as usize..end as usize];
             let shown: Vec<Option<u8>> = match piece.seen {
-                Seen::Captured | Seen::Decrypted => piece.bytes.iter().copied().map(Some).collect(),
+                ByteVisibility::Captured | ByteVisibility::Decrypted => piece.bytes.iter().copied().map(Some).collect(),
                 _ => vec![None; piece.len as usize],
             };
             assert_eq!(shown, sent, "{}", piece.path);

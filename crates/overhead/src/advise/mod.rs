@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use overhead_advise::{
     Advice, AdviceFinding, AdviceObserver, Certainty, Compressor, SeenTraffic, WhatIf, WhatIfOptions, all,
 };
-use overhead_dissect::explain::Reading;
+use overhead_dissect::explain::CaptureReading;
 use overhead_model::outside::to_json;
 use overhead_model::{Class, ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally};
 use overhead_report::RunSeries;
@@ -152,7 +152,7 @@ struct OverTime<'a> {
     workload: BTreeSet<RowId>,
 }
 
-impl Reading for OverTime<'_> {}
+impl CaptureReading for OverTime<'_> {}
 
 impl Tally for OverTime<'_> {
     fn row(&mut self, key: RowKey<'_>) -> RowId {

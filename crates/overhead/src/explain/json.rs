@@ -3,7 +3,7 @@
 use super::Explanation;
 use super::text::outcome_name;
 use anyhow::Result;
-use overhead_dissect::explain::{FieldPiece, FrameView, Item, Seen};
+use overhead_dissect::explain::{ByteVisibility, FieldPiece, FrameItem, FrameView};
 use overhead_model::outside::to_json;
 use overhead_model::{Amounts, Class, Side};
 use serde::Serialize;
@@ -168,10 +168,10 @@ fn frame<'a>(explanation: &Explanation, view: &FrameView<'a>) -> JsonFrame<'a> {
     JsonFrame { number: view.frame, side, facts, shares: view.charges, payload: view.items.iter().map(entry).collect() }
 }
 
-fn entry(item: &Item) -> JsonEntry<'_> {
+fn entry(item: &FrameItem) -> JsonEntry<'_> {
     match item {
-        Item::Others(len) => JsonEntry::Others { other_operations: *len },
-        Item::Piece(piece) => JsonEntry::Field(field(piece)),
+        FrameItem::Others(len) => JsonEntry::Others { other_operations: *len },
+        FrameItem::Piece(piece) => JsonEntry::Field(field(piece)),
     }
 }
 
@@ -188,12 +188,12 @@ fn field(piece: &FieldPiece) -> JsonField<'_> {
         whole: piece.field_len,
         at: piece.field_at,
         hex: piece.seen.is_at_hand().then_some(hex),
-        decrypted: piece.seen == Seen::Decrypted,
+        decrypted: piece.seen == ByteVisibility::Decrypted,
         absent: match piece.seen {
-            Seen::Captured | Seen::Decrypted => None,
-            Seen::Snapped => Some("snapped"),
-            Seen::Gap => Some("gap"),
-            Seen::NotKept => Some("not kept"),
+            ByteVisibility::Captured | ByteVisibility::Decrypted => None,
+            ByteVisibility::Snapped => Some("snapped"),
+            ByteVisibility::Gap => Some("gap"),
+            ByteVisibility::NotKept => Some("not kept"),
         },
     }
 }

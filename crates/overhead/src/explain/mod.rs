@@ -12,7 +12,9 @@ use crate::print;
 use crate::warnings::Warnings;
 use anyhow::{Error, Result, anyhow};
 use clap::{Args, ValueEnum};
-use overhead_dissect::explain::{Explained, Finder, FoundOperation, FrameFinder, Kind, OperationRecorder, Wanted};
+use overhead_dissect::explain::{
+    ExplainedOperation, Finder, FoundOperation, FrameFinder, OperationQuery, OperationRecorder, QueryKind,
+};
 use overhead_model::{Class, FrameFacts};
 use overhead_report::PageExample;
 use overhead_report::text::{counted, grouped};
@@ -96,7 +98,7 @@ enum ExplanationForm {
 struct Explanation {
     found: FoundOperation,
     count: u64,
-    explained: Explained,
+    explained: ExplainedOperation,
     frames: BTreeMap<u64, FrameFacts>,
 }
 
@@ -124,17 +126,17 @@ impl ExplainArgs {
         Ok(status(&explanation.explained, warnings))
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> OperationQuery {
         if let Some(number) = self.op {
-            return Wanted::Number(number);
+            return OperationQuery::Number(number);
         }
         let kind = self.first.map(OperationFilter::kind);
         let kind = if self.name.is_none() && self.statement.is_none() {
-            kind.or(Some(Kind::Class(Class::Workload)))
+            kind.or(Some(QueryKind::Class(Class::Workload)))
         } else {
             kind
         };
-        Wanted::Fitting { name: self.name.clone(), statement: self.statement.clone(), kind, nth: self.nth }
+        OperationQuery::Fitting { name: self.name.clone(), statement: self.statement.clone(), kind, nth: self.nth }
     }
 
     /// Returns an error that lists what the capture has instead.
@@ -166,8 +168,9 @@ impl ExplainArgs {
 
 /// Returns the first operation of a name, for a page.
 pub fn example(input: &InputPlan, keys: &KeyReader, name: &str) -> Result<Option<PageExample>> {
-    let kind = Some(Kind::Class(Class::Workload));
-    let mut finder = Finder::new(Wanted::Fitting { name: Some(name.to_owned()), statement: None, kind, nth: 1 });
+    let kind = Some(QueryKind::Class(Class::Workload));
+    let mut finder =
+        Finder::new(OperationQuery::Fitting { name: Some(name.to_owned()), statement: None, kind, nth: 1 });
     input.explore(&mut finder, keys, &mut Warnings::default())?;
     let Some(found) = finder.found() else { return Ok(None) };
     Ok(Some(page::example(&explain(input, keys, found, finder.count())?)))
@@ -186,7 +189,7 @@ fn explain(input: &InputPlan, keys: &KeyReader, found: FoundOperation, count: u6
 }
 
 /// Reports missing parts, and returns the exit status.
-fn status(explained: &Explained, mut warnings: Warnings) -> u8 {
+fn status(explained: &ExplainedOperation, mut warnings: Warnings) -> u8 {
     let missing = explained.missing();
     if missing > 0 {
         warnings.partial(format!("{} of the operation were not captured", counted(missing, "byte")));
@@ -215,14 +218,14 @@ impl OperationFilter {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    fn kind(self) -> Kind {
+    fn kind(self) -> QueryKind {
         match self {
-            Self::Error => Kind::Error,
-            Self::Unanswered => Kind::Unanswered,
-            Self::Workload => Kind::Class(Class::Workload),
-            Self::Setup => Kind::Class(Class::Setup),
-            Self::Background => Kind::Class(Class::Background),
-            Self::Unmatched => Kind::Class(Class::Unmatched),
+            Self::Error => QueryKind::Error,
+            Self::Unanswered => QueryKind::Unanswered,
+            Self::Workload => QueryKind::Class(Class::Workload),
+            Self::Setup => QueryKind::Class(Class::Setup),
+            Self::Background => QueryKind::Class(Class::Background),
+            Self::Unmatched => QueryKind::Class(Class::Unmatched),
         }
     }
 }

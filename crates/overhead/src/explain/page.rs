@@ -2,7 +2,7 @@
 
 use super::Explanation;
 use super::text::{absence, extent, outcome_name, parts, printable};
-use overhead_dissect::explain::{FieldPiece, FrameView, Item};
+use overhead_dissect::explain::{FieldPiece, FrameItem, FrameView};
 use overhead_model::{Class, Side};
 use overhead_report::text::number::duration;
 use overhead_report::text::{counted, grouped};
@@ -36,15 +36,15 @@ fn frame(explanation: &Explanation, view: &FrameView<'_>) -> ExampleFrame {
     ExampleFrame { title, pieces: view.items.iter().map(item).collect() }
 }
 
-fn item(item: &Item) -> ExamplePiece {
+fn item(item: &FrameItem) -> ExamplePiece {
     match item {
-        Item::Others(length) => ExamplePiece {
+        FrameItem::Others(length) => ExamplePiece {
             field: "of other operations".to_owned(),
             length: *length,
             note: format!("({})", counted(*length, "byte")),
             ..ExamplePiece::default()
         },
-        Item::Piece(piece) => field(piece),
+        FrameItem::Piece(piece) => field(piece),
     }
 }
 

@@ -1,7 +1,7 @@
 //! An explanation for people: every frame, every field, the sums.
 
 use super::Explanation;
-use overhead_dissect::explain::{FieldPiece, FrameView, Item, Seen};
+use overhead_dissect::explain::{ByteVisibility, FieldPiece, FrameItem, FrameView};
 use overhead_model::{Account, Amounts, Class, FrameFacts, Outcome, Side};
 use overhead_report::text::{clean, counted, grouped};
 use std::fmt::Write as _;
@@ -123,12 +123,12 @@ impl TextPage<'_> {
         }
         for item in view.items {
             match item {
-                Item::Others(len) => {
+                FrameItem::Others(len) => {
                     let text = format!("        ({} of other operations)", counted(*len, "byte"));
                     let text = self.paint(&text, GREY);
                     self.line(&text);
                 }
-                Item::Piece(piece) => self.piece(view.side, piece),
+                FrameItem::Piece(piece) => self.piece(view.side, piece),
             }
         }
     }
@@ -197,7 +197,7 @@ impl TextPage<'_> {
 /// Returns the parts of a frame, and this operation's share if it is not the whole frame.
 pub fn parts(facts: &FrameFacts, view: &FrameView<'_>) -> Vec<String> {
     let wire = format!("{} B", grouped(u64::from(facts.wire_len)));
-    let mine: u64 = view.items.iter().map(|item| if let Item::Piece(piece) = item { piece.len } else { 0 }).sum();
+    let mine: u64 = view.items.iter().map(|item| if let FrameItem::Piece(piece) = item { piece.len } else { 0 }).sum();
     let charges = view.charges;
     if facts.payload_len == 0 || mine == 0 {
         let accounts: Vec<String> = nonzero(&charges).map(|(account, bytes)| amount(account, bytes)).collect();
@@ -238,16 +238,16 @@ fn flags(facts: &FrameFacts) -> String {
 pub fn extent(piece: &FieldPiece) -> String {
     let part = (piece.len != piece.field_len)
         .then(|| format!("from byte {} of {}", grouped(piece.field_at), grouped(piece.field_len)));
-    let decrypted = (piece.seen == Seen::Decrypted).then(|| "decrypted".to_owned());
+    let decrypted = (piece.seen == ByteVisibility::Decrypted).then(|| "decrypted".to_owned());
     let words: Vec<String> = part.into_iter().chain(decrypted).collect();
     if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
-pub fn absence(seen: Seen) -> &'static str {
+pub fn absence(seen: ByteVisibility) -> &'static str {
     match seen {
-        Seen::Captured | Seen::Decrypted | Seen::NotKept => "(captured, not shown)",
-        Seen::Snapped => "(not captured: snapped)",
-        Seen::Gap => "(in no captured frame, and in no sum)",
+        ByteVisibility::Captured | ByteVisibility::Decrypted | ByteVisibility::NotKept => "(captured, not shown)",
+        ByteVisibility::Snapped => "(not captured: snapped)",
+        ByteVisibility::Gap => "(in no captured frame, and in no sum)",
     }
 }
 

@@ -7,7 +7,7 @@ use crate::runs::KeptRun;
 use crate::time::TimeWindow;
 use crate::warnings::Warnings;
 use anyhow::Result;
-use overhead_dissect::explain::Reading;
+use overhead_dissect::explain::CaptureReading;
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::Frame;
 use overhead_model::record::Input;
@@ -108,14 +108,19 @@ impl InputPlan {
     }
 
     /// Dissects the frames for `reading` until it has enough. Returns the totals.
-    pub fn explore(&self, reading: &mut dyn Reading, keys: &KeyReader, warnings: &mut Warnings) -> Result<Totals> {
+    pub fn explore(
+        &self,
+        reading: &mut dyn CaptureReading,
+        keys: &KeyReader,
+        warnings: &mut Warnings,
+    ) -> Result<Totals> {
         let mut exploring = Exploring(Dissector::new(self.selection.clone(), reading).with_keys(keys.log()));
         self.read(&mut exploring, keys, warnings)?;
         Ok(exploring.0.finish().1)
     }
 }
 
-struct Exploring<'a>(Dissector<&'a mut dyn Reading>);
+struct Exploring<'a>(Dissector<&'a mut dyn CaptureReading>);
 
 impl Dissect for Exploring<'_> {
     fn frame(&mut self, frame: &Frame<'_>) {

@@ -3,8 +3,8 @@
 use super::pair::{CqlExchange, Session};
 use super::wire::{CqlHeaderError, Header, flag, opcode};
 use super::{Cql, compression, request, response};
-use overhead_decode::tape::Tape;
-use overhead_decode::{Cursor, Input, Label, Malformed, OpId, Out, Reader, Shares, Short, Step, Weigher};
+use overhead_decode::tape::PostingTape;
+use overhead_decode::{Cursor, Input, Label, Malformed, OpId, OperationShares, Out, Reader, Short, Step, Weigher};
 use overhead_model::{Account, Outcome, Side};
 
 /// Bytes of each buffer kept for the next message.
@@ -38,10 +38,10 @@ pub(super) struct CqlBuffers {
     pub payload: Vec<u8>,
     /// A decompressed segment.
     pub block: Vec<u8>,
-    pub tape: Tape,
+    pub tape: PostingTape,
     pub owners: Vec<(OpId, u64)>,
-    pub overhead: Shares,
-    pub shares: Shares,
+    pub overhead: OperationShares,
+    pub shares: OperationShares,
 }
 
 impl CqlBuffers {

@@ -36,7 +36,7 @@ mod wire;
 
 use super::{ProtocolFacts, SharedContext, Sniff};
 pub use known::SharedStatements;
-use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Out, Reader, Step};
 
 use decode::{CqlBuffers, CqlFraming, CqlRemainder};
 use overhead_model::{Outcome, Side};
@@ -88,9 +88,9 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
     let asked = message_begins(bytes, Side::Request);
     let answered = message_begins(bytes, Side::Response);
     match (asked, answered) {
-        (Boundary::Yes, _) => Sniff::Request,
-        (_, Boundary::Yes) => Sniff::Response,
-        (Boundary::No, Boundary::No) => Sniff::No,
+        (MessageBoundary::Yes, _) => Sniff::Request,
+        (_, MessageBoundary::Yes) => Sniff::Response,
+        (MessageBoundary::No, MessageBoundary::No) => Sniff::No,
         _ => Sniff::More,
     }
 }
@@ -110,14 +110,14 @@ impl Decoder for Cql {
         }
     }
 
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+    fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         let framing = self.framing[side as usize];
         if framing != CqlFraming::Messages {
             match self.segment(bytes) {
-                Ok(Some(_)) => return Boundary::Yes,
-                Ok(None) if framing == CqlFraming::Segments => return Boundary::No,
+                Ok(Some(_)) => return MessageBoundary::Yes,
+                Ok(None) if framing == CqlFraming::Segments => return MessageBoundary::No,
                 Ok(None) => {}
-                Err(_) => return Boundary::More,
+                Err(_) => return MessageBoundary::More,
             }
         }
         message_begins(bytes, side)

@@ -1,29 +1,29 @@
 //! Finds message boundaries, to resynchronise after a loss and to recognise the protocol.
 
 use super::wire::{CqlHeaderError, Header, flag, opcode};
-use overhead_decode::Boundary;
+use overhead_decode::MessageBoundary;
 use overhead_model::Side;
 
 /// Returns whether `bytes` begin a message of `side`: a valid header, then a body whose start fits its opcode.
-pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
+pub(super) fn message_begins(bytes: &[u8], side: Side) -> MessageBoundary {
     let header = match Header::read(bytes, side) {
         Ok(header) => header,
-        Err(CqlHeaderError::Short) => return Boundary::More,
-        Err(CqlHeaderError::Bad(_)) => return Boundary::No,
+        Err(CqlHeaderError::Short) => return MessageBoundary::More,
+        Err(CqlHeaderError::Bad(_)) => return MessageBoundary::No,
     };
     let event = header.opcode == opcode::EVENT;
     if header.flags >= 0x20 || header.version < 3 || (header.stream < 0) != event {
-        return Boundary::No;
+        return MessageBoundary::No;
     }
     // These bodies cannot be checked within a few bytes.
     if header.has(flag::COMPRESSED | flag::CUSTOM_PAYLOAD | flag::WARNING) {
-        return Boundary::Yes;
+        return MessageBoundary::Yes;
     }
     let tracing = side == Side::Response && header.has(flag::TRACING);
     let prelude = if tracing { 16 } else { 0 };
     let at = (header.size() + prelude) as usize;
     let Some(length) = u64::from(header.length).checked_sub(prelude) else {
-        return Boundary::No;
+        return MessageBoundary::No;
     };
     let behind = bytes.get(at..).unwrap_or_default();
     let bytes_of_body = usize::try_from(length).ok().and_then(|length| behind.get(..length)).unwrap_or(behind);
@@ -33,11 +33,11 @@ pub(super) fn message_begins(bytes: &[u8], side: Side) -> Boundary {
         Side::Response => body.is_response(header.opcode),
     };
     match fits {
-        Some(true) => Boundary::Yes,
-        Some(false) => Boundary::No,
+        Some(true) => MessageBoundary::Yes,
+        Some(false) => MessageBoundary::No,
         // The body ends too early for its opcode.
-        None if header.total() <= bytes.len() as u64 => Boundary::No,
-        None => Boundary::More,
+        None if header.total() <= bytes.len() as u64 => MessageBoundary::No,
+        None => MessageBoundary::More,
     }
 }
 

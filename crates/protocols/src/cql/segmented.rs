@@ -6,7 +6,7 @@ use super::wire::Header;
 use super::{Cql, compression};
 use crate::limits::MESSAGE_BUFFER;
 use overhead_decode::Expansion;
-use overhead_decode::tape::{Recorder, Tape, post_shares};
+use overhead_decode::tape::{PostingTape, TapeRecorder, post_shares};
 use overhead_decode::{Codec, Input, Malformed, Note, Out, Reader, Short, Step};
 use overhead_model::{Account, Outcome, Side};
 
@@ -171,7 +171,7 @@ impl Cql {
         let length: u64 = segments.iter().map(|segment| segment.length).sum();
         let inside = Input { bytes: &payload, opaque: length - payload.len() as u64 };
         let done = {
-            let mut recorder = Recorder::new(out, &mut tape);
+            let mut recorder = TapeRecorder::new(out, &mut tape);
             let mut inner = Out::new(&mut recorder, side, None);
             self.messages(side, inside, &mut inner)
         };
@@ -207,7 +207,7 @@ impl Cql {
     }
 
     /// Posts a recording, with segment headers and checksums in between.
-    fn post_segments<R: Reader>(&mut self, segments: &[CqlSegment], tape: &Tape, out: &mut Out<'_, R>) {
+    fn post_segments<R: Reader>(&mut self, segments: &[CqlSegment], tape: &PostingTape, out: &mut Out<'_, R>) {
         let mut player = tape.play();
         let CqlBuffers { owners, overhead, shares, .. } = &mut self.buffers;
         for segment in segments {

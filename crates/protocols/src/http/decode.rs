@@ -6,7 +6,7 @@ use super::head::{self, HeadFields, HeadOptions, HttpMethod};
 use super::pair::HttpPending;
 use super::wire::{self, MAX_EMPTY, MAX_HEAD};
 use overhead_decode::near;
-use overhead_decode::{Boundary, Input, Label, Malformed, OpId, Out, Reader, Step};
+use overhead_decode::{Input, Label, Malformed, MessageBoundary, OpId, Out, Reader, Step};
 use overhead_model::{Class, Outcome};
 use std::borrow::Cow;
 
@@ -153,8 +153,8 @@ impl Http {
         if self.request.waits && self.request.early.is_some() {
             // The request was refused; its body may follow, or the next request.
             match wire::begins_request(input.bytes) {
-                Boundary::More if input.opaque == 0 => return Ok(Step::More),
-                Boundary::Yes => self.end_request(out),
+                MessageBoundary::More if input.opaque == 0 => return Ok(Step::More),
+                MessageBoundary::Yes => self.end_request(out),
                 _ => {}
             }
         }
@@ -245,11 +245,11 @@ impl Http {
     fn response_head<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         let empty = empty_lines(input.bytes);
         let begun = input.bytes.get(empty..).unwrap_or_default();
-        if wire::begins_response(begun) == Boundary::No {
+        if wire::begins_response(begun) == MessageBoundary::No {
             match wire::begins_http2(begun) {
-                Boundary::No => return Err(Malformed("not a status line")),
-                Boundary::More => return Ok(Step::More),
-                Boundary::Yes => self.pairing.switch("HTTP/2"),
+                MessageBoundary::No => return Err(Malformed("not a status line")),
+                MessageBoundary::More => return Ok(Step::More),
+                MessageBoundary::Yes => self.pairing.switch("HTTP/2"),
             }
             return Ok(self.pairing.foreign(input.available(), out));
         }

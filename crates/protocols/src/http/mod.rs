@@ -28,7 +28,7 @@ mod wire;
 use super::{ProtocolFacts, Sniff};
 use crate::limits::BOUNDARY_WINDOW;
 use decode::{HttpRequest, HttpResponse};
-use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Out, Reader, Step};
 use overhead_model::Side;
 use pair::HttpPairing;
 use std::hash::{Hash, Hasher};
@@ -57,9 +57,9 @@ impl Http {
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match (wire::begins_request(bytes), wire::begins_response(bytes)) {
-        (Boundary::Yes, _) => Sniff::Request,
-        (_, Boundary::Yes) => Sniff::Response,
-        (Boundary::No, Boundary::No) => Sniff::No,
+        (MessageBoundary::Yes, _) => Sniff::Request,
+        (_, MessageBoundary::Yes) => Sniff::Response,
+        (MessageBoundary::No, MessageBoundary::No) => Sniff::No,
         _ => Sniff::More,
     }
 }
@@ -75,7 +75,7 @@ impl Decoder for Http {
         }
     }
 
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+    fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
         match side {
             Side::Request => wire::begins_request(bytes),

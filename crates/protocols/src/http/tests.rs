@@ -2,7 +2,7 @@
 
 use super::{Http, sniff};
 use crate::Sniff;
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 use overhead_model::Side;
 use overhead_testing::transcript::{Transcript, check};
 

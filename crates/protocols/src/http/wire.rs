@@ -1,7 +1,7 @@
 //! Primitives: first lines, targets, and values that give the length of a body.
 
 use crate::limits::SNIFF;
-use overhead_decode::Boundary;
+use overhead_decode::MessageBoundary;
 
 /// Longest head. Most servers accept 8 to 64 KiB, Go 1 MiB; a request for thousands of keys carries them in its target.
 pub(super) const MAX_HEAD: usize = 1 << 20;
@@ -24,15 +24,15 @@ const METHODS: [&[u8]; 9] = [b"GET", b"POST", b"PUT", b"HEAD", b"DELETE", b"OPTI
 const VERSION: &[u8] = b"HTTP/1.";
 
 /// Returns whether `bytes` begin a request (section 3); only a limited window is inspected.
-pub(super) fn begins_request(bytes: &[u8]) -> Boundary {
+pub(super) fn begins_request(bytes: &[u8]) -> MessageBoundary {
     let len = bytes.iter().take(MAX_METHOD + 1).take_while(|byte| is_method(**byte)).count();
     let (method, rest) = bytes.split_at(len);
     let Some((&space, target)) = rest.split_first() else {
-        return if len <= MAX_METHOD { Boundary::More } else { Boundary::No };
+        return if len <= MAX_METHOD { MessageBoundary::More } else { MessageBoundary::No };
     };
     let is_word = (3..=MAX_METHOD).contains(&len) && method.first().is_some_and(u8::is_ascii_uppercase);
     if space != b' ' || !is_word {
-        return Boundary::No;
+        return MessageBoundary::No;
     }
     match target.iter().position(|byte| *byte == b'\n') {
         Some(end) => yes_or_no(target.get(..end).is_some_and(is_target_and_version)),
@@ -42,10 +42,10 @@ pub(super) fn begins_request(bytes: &[u8]) -> Boundary {
             let [target, version] = [words.next(), words.next()].map(Option::unwrap_or_default);
             let is_version = version.starts_with(VERSION) || VERSION.starts_with(version);
             let is_target = !target.is_empty() && target.iter().all(|byte| is_of_target(*byte));
-            if is_version && is_target { Boundary::More } else { Boundary::No }
+            if is_version && is_target { MessageBoundary::More } else { MessageBoundary::No }
         }
-        None if !target.iter().all(|byte| is_of_target(*byte)) => Boundary::No,
-        None if bytes.len() < SNIFF => Boundary::More,
+        None if !target.iter().all(|byte| is_of_target(*byte)) => MessageBoundary::No,
+        None if bytes.len() < SNIFF => MessageBoundary::More,
         None => yes_or_no(METHODS.contains(&method) && (target.starts_with(b"/") || target.starts_with(b"http://"))),
     }
 }
@@ -63,10 +63,10 @@ fn is_of_target(byte: u8) -> bool {
 }
 
 /// Returns whether `bytes` begin a response (section 4).
-pub(super) fn begins_response(bytes: &[u8]) -> Boundary {
+pub(super) fn begins_response(bytes: &[u8]) -> MessageBoundary {
     let prefix = bytes.get(..VERSION.len()).unwrap_or(bytes);
     if !VERSION.starts_with(prefix) {
-        return Boundary::No;
+        return MessageBoundary::No;
     }
     let is_due = |at: usize, byte: u8| match at {
         0 | 2..=4 => byte.is_ascii_digit(),
@@ -75,9 +75,9 @@ pub(super) fn begins_response(bytes: &[u8]) -> Boundary {
     };
     let rest = bytes.get(prefix.len()..).unwrap_or_default();
     match rest.iter().take(6).enumerate().all(|(at, byte)| is_due(at, *byte)) {
-        false => Boundary::No,
-        true if rest.len() >= 6 => Boundary::Yes,
-        true => Boundary::More,
+        false => MessageBoundary::No,
+        true if rest.len() >= 6 => MessageBoundary::Yes,
+        true => MessageBoundary::More,
     }
 }
 
@@ -87,8 +87,8 @@ pub(super) fn status(head: &[u8]) -> u16 {
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-fn yes_or_no(is: bool) -> Boundary {
-    if is { Boundary::Yes } else { Boundary::No }
+fn yes_or_no(is: bool) -> MessageBoundary {
+    if is { MessageBoundary::Yes } else { MessageBoundary::No }
 }
 
 fn is_method(byte: u8) -> bool {
@@ -118,11 +118,11 @@ pub(super) fn is_http2_preface(line: &[u8]) -> bool {
 
 /// Returns whether `bytes` begin the HTTP/2 connection of a server: a SETTINGS frame of stream 0 (RFC 9113 section
 /// 6.5), with a header of nine bytes.
-pub(super) fn begins_http2(bytes: &[u8]) -> Boundary {
+pub(super) fn begins_http2(bytes: &[u8]) -> MessageBoundary {
     match bytes.first_chunk() {
         Some(&[0, 0, len, 4, 0, 0, 0, 0, 0]) => yes_or_no(len.is_multiple_of(6)),
-        None if bytes.starts_with(&[0, 0]) || bytes == [0] => Boundary::More,
-        _ => Boundary::No,
+        None if bytes.starts_with(&[0, 0]) || bytes == [0] => MessageBoundary::More,
+        _ => MessageBoundary::No,
     }
 }
 

@@ -28,7 +28,7 @@ mod wire;
 
 use super::ProtocolFacts;
 use crate::keys::KeyPatterns;
-use overhead_decode::{Boundary, Decoder, Free, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_decode::{Decoder, Free, Input, Malformed, MessageBoundary, OpId, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
 use pair::{MemcachePairing, MemcacheReplyTarget};
 use std::hash::{Hash, Hasher};
@@ -229,7 +229,7 @@ impl Decoder for Memcache {
         input.each(|left| self.element(side, left, out))
     }
 
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+    fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         probe::boundary(side, bytes)
     }
 

@@ -3,7 +3,7 @@
 use super::wire::{self, Command};
 use crate::Sniff;
 use crate::limits::SNIFF;
-use overhead_decode::Boundary;
+use overhead_decode::MessageBoundary;
 use overhead_model::Side;
 
 /// Commands shared with Redis and words used by other servers are certain only with both directions.
@@ -128,15 +128,15 @@ fn line(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns whether bytes within a stream begin a message.
-pub(super) fn boundary(side: Side, bytes: &[u8]) -> Boundary {
+pub(super) fn boundary(side: Side, bytes: &[u8]) -> MessageBoundary {
     // Asked at every byte once there are enough: bytes further ahead must not change the result.
     let bytes = bytes.get(..SNIFF).unwrap_or(bytes);
     let begins = match (side, sniff(bytes)) {
-        (_, Sniff::More) => return Boundary::More,
+        (_, Sniff::More) => return MessageBoundary::More,
         (Side::Request, Sniff::Request | Sniff::Perhaps(Side::Request)) | (Side::Response, Sniff::Response) => true,
         // Any value may contain a number.
         (Side::Response, Sniff::Perhaps(Side::Response)) => !bytes.first().is_some_and(u8::is_ascii_digit),
         _ => false,
     };
-    if begins { Boundary::Yes } else { Boundary::No }
+    if begins { MessageBoundary::Yes } else { MessageBoundary::No }
 }

@@ -2,7 +2,7 @@
 
 use super::{Memcache, sniff};
 use crate::Sniff;
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 use overhead_model::{Class, Outcome, Side};
 use overhead_testing::transcript::{Entry, Transcript, check};
 use proptest::prelude::*;
@@ -283,7 +283,7 @@ fn a_request_cut_off_is_never_labelled() {
 
 #[test]
 fn a_snapped_value_keeps_its_length() {
-    let mut engine = Engine::new(Memcache::new(), false);
+    let mut engine = DecoderEngine::new(Memcache::new(), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, b"get k\r\n", &mut transcript);
     engine.bytes(S, b"VALUE k 0 1000\r\nabc", &mut transcript);
@@ -292,7 +292,7 @@ fn a_snapped_value_keeps_its_length() {
     engine.bytes(S, b"END\r\n", &mut transcript);
     engine.finish(&mut transcript);
     assert!(transcript.notes.contains(&Note::LostBoundary));
-    let mut engine = Engine::new(Memcache::new(), false);
+    let mut engine = DecoderEngine::new(Memcache::new(), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, b"set k 0 0 1000\r\nabc", &mut transcript);
     engine.opaque(C, 999, &mut transcript);
@@ -312,7 +312,7 @@ fn a_snapped_value_keeps_its_length() {
 #[test]
 fn after_a_gap_decoding_resumes_at_the_next_command() {
     for (start, name) in [("get a", "get"), ("set k 0 0 500\r\nabc", "set"), ("delete", "get")] {
-        let mut engine = Engine::new(Memcache::new(), false);
+        let mut engine = DecoderEngine::new(Memcache::new(), false);
         let mut transcript = Transcript::default();
         engine.bytes(C, start.as_bytes(), &mut transcript);
         engine.opaque(C, 600, &mut transcript);
@@ -327,7 +327,7 @@ fn after_a_gap_decoding_resumes_at_the_next_command() {
 
 #[test]
 fn answers_lost_close_what_waited() {
-    let mut engine = Engine::new(Memcache::new(), false);
+    let mut engine = DecoderEngine::new(Memcache::new(), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, b"get a\r\nget b\r\n", &mut transcript);
     engine.bytes(S, b"VALUE a 0 ", &mut transcript);

@@ -3,16 +3,16 @@
 use super::wire::{EMPTY_DOCUMENT, HEADER, Header, KNOWN_FLAGS, MongoOpcode, i32_at, u32_at};
 use crate::Sniff;
 use crate::limits;
-use overhead_decode::Boundary;
+use overhead_decode::MessageBoundary;
 use overhead_model::Side;
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
     let [request, response] = Side::BOTH.map(|side| begins(side, bytes));
     match (request, response) {
-        (Boundary::More, _) | (_, Boundary::More) => Sniff::More,
-        (Boundary::Yes, Boundary::Yes) if is_reply(bytes) => Sniff::Response,
-        (Boundary::Yes, _) => Sniff::Request,
-        (_, Boundary::Yes) => Sniff::Response,
+        (MessageBoundary::More, _) | (_, MessageBoundary::More) => Sniff::More,
+        (MessageBoundary::Yes, MessageBoundary::Yes) if is_reply(bytes) => Sniff::Response,
+        (MessageBoundary::Yes, _) => Sniff::Request,
+        (_, MessageBoundary::Yes) => Sniff::Response,
         _ => Sniff::No,
     }
 }
@@ -27,17 +27,17 @@ fn is_reply(message: &[u8]) -> bool {
 }
 
 /// Returns whether a message of `side` begins here: the lengths in it must agree.
-pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
+pub(super) fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
     if (bytes.len() as u64) < HEADER {
-        return Boundary::More;
+        return MessageBoundary::More;
     }
     let Some(header) = Header::read(side, bytes) else {
-        return Boundary::No;
+        return MessageBoundary::No;
     };
     match holds(&header, bytes) {
-        None => Boundary::More,
-        Some(true) => Boundary::Yes,
-        Some(false) => Boundary::No,
+        None => MessageBoundary::More,
+        Some(true) => MessageBoundary::Yes,
+        Some(false) => MessageBoundary::No,
     }
 }
 

@@ -6,7 +6,7 @@ use super::walk::BodyWalk;
 use super::wire::{HEADER, Header, MORE_TO_COME, MongoOpcode, i32_at, u32_at};
 use crate::limits;
 use overhead_decode::Expansion;
-use overhead_decode::{Cursor, Free, Input, Malformed, OpId, Out, Reader, Shares, Short, Step, Weigher};
+use overhead_decode::{Cursor, Free, Input, Malformed, OpId, OperationShares, Out, Reader, Short, Step, Weigher};
 use overhead_model::Account::{self, Framing, Metadata};
 use overhead_model::{Class, Outcome, Side};
 use std::hash::Hasher;
@@ -235,7 +235,7 @@ impl MongoDecoder {
             self.directions[side as usize].walk.run(&mut cursor);
             cursor.finish();
             let amounts = weigher.amounts();
-            Shares::default().post(&amounts, len, "compressed body", out);
+            OperationShares::default().post(&amounts, len, "compressed body", out);
         });
     }
 }

@@ -50,7 +50,7 @@ mod walk;
 mod wire;
 
 use super::{ProtocolFacts, SharedContext};
-use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Out, Reader, Step};
 use overhead_model::Side;
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Decoder for Mongo {
         self.connection.step(side, input, out)
     }
 
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+    fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         boundary::begins(side, bytes)
     }
 

@@ -12,7 +12,7 @@ use super::{Mongo, sniff};
 use crate::Sniff;
 use build::*;
 use compressed::squeezed;
-use overhead_decode::{Codec, Engine, Note};
+use overhead_decode::{Codec, DecoderEngine, Note};
 use overhead_model::Account::{Data, Framing, Metadata, Query, Schema, Status, Unknown};
 use overhead_model::Side::{Request, Response};
 use overhead_model::{Account, Outcome, Side};
@@ -348,7 +348,7 @@ fn the_field_of_distinct_is_schema_and_its_values_are_data() {
 fn decoding_begins_within_a_connection() {
     let tail = [&[1, 2, 3, 0, 255, 16, 0, 0, 0], command(5, &[text("find", "c")]).as_slice()].concat();
     let mut transcript = Transcript::default();
-    let mut engine = Engine::new(Mongo::new(true), true);
+    let mut engine = DecoderEngine::new(Mongo::new(true), true);
     engine.bytes(Request, &tail, &mut transcript);
     engine.bytes(Response, &reply(5, &[ok()]), &mut transcript);
     engine.finish(&mut transcript);

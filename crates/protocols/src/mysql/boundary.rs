@@ -7,7 +7,7 @@ use super::pair::ExpectedResponse;
 use super::wire::{self, FULL, HEADER, capability, header, lenenc_at, u16_at};
 use crate::Sniff;
 use crate::limits::{BOUNDARY_WINDOW, SNIFF};
-use overhead_decode::Boundary;
+use overhead_decode::MessageBoundary;
 use overhead_model::Side;
 
 /// Longest payload accepted as a greeting.
@@ -20,14 +20,14 @@ const LOGGED_IN: u64 = 5120;
 const TEXT: usize = 24;
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    if is_greeting(bytes) || of_response(bytes, None) == Boundary::Yes {
+    if is_greeting(bytes) || of_response(bytes, None) == MessageBoundary::Yes {
         return Sniff::Response;
     }
     match of_request(bytes) {
         // Proves nothing about the bytes before it: clients of MySQL's X Protocol also begin this way.
-        Boundary::Yes if bytes.starts_with(&[1, 0, 0, 0, command::QUIT]) => Sniff::Perhaps(Side::Request),
-        Boundary::Yes => Sniff::Request,
-        Boundary::No if of_response(bytes, None) == Boundary::No => Sniff::No,
+        MessageBoundary::Yes if bytes.starts_with(&[1, 0, 0, 0, command::QUIT]) => Sniff::Perhaps(Side::Request),
+        MessageBoundary::Yes => Sniff::Request,
+        MessageBoundary::No if of_response(bytes, None) == MessageBoundary::No => Sniff::No,
         _ if bytes.len() >= SNIFF => Sniff::No,
         _ => Sniff::More,
     }
@@ -40,16 +40,16 @@ pub(super) fn is_greeting_of(first: Option<u8>, len: u64) -> bool {
 
 /// Returns whether a server begins with these bytes: its greeting, or an error instead.
 pub fn is_greeting(bytes: &[u8]) -> bool {
-    greets(bytes) == Boundary::Yes
+    greets(bytes) == MessageBoundary::Yes
 }
 
 /// Checks a packet against the layout of a greeting.
-fn greets(bytes: &[u8]) -> Boundary {
+fn greets(bytes: &[u8]) -> MessageBoundary {
     // Bytes further ahead must not change an earlier result.
     let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
-    let Some((len, sequence)) = header(bytes) else { return Boundary::More };
+    let Some((len, sequence)) = header(bytes) else { return MessageBoundary::More };
     if sequence != 0 {
-        return Boundary::No;
+        return MessageBoundary::No;
     }
     match bytes.get(HEADER as usize..).unwrap_or_default() {
         [] => more_if((10..512).contains(&len)),
@@ -58,21 +58,21 @@ fn greets(bytes: &[u8]) -> Boundary {
             let text = version.get(..end.unwrap_or(version.len())).unwrap_or_default();
             let is_text = text.iter().all(|byte| (b' '..0x7f).contains(byte));
             match (is_text && text.first().is_none_or(u8::is_ascii_digit), end) {
-                (true, Some(5..)) => Boundary::Yes,
+                (true, Some(5..)) => MessageBoundary::Yes,
                 (true, None) => more_if(bytes.len() < BOUNDARY_WINDOW),
-                _ => Boundary::No,
+                _ => MessageBoundary::No,
             }
         }
         // Too many connections, host blocked, host not allowed.
         [wire::ERR, inside @ ..] if (10..512).contains(&len) => match inside.split_first_chunk() {
-            None => Boundary::More,
+            None => MessageBoundary::More,
             Some((code, text)) if matches!(u16::from_le_bytes(*code), 1040 | 1129 | 1130) => {
                 let is_text = text.iter().take(7).all(u8::is_ascii);
-                if is_text && text.len() < 7 { Boundary::More } else { yes_if(is_text) }
+                if is_text && text.len() < 7 { MessageBoundary::More } else { yes_if(is_text) }
             }
-            Some(_) => Boundary::No,
+            Some(_) => MessageBoundary::No,
         },
-        _ => Boundary::No,
+        _ => MessageBoundary::No,
     }
 }
 
@@ -85,9 +85,9 @@ pub(super) fn is_login(bytes: &[u8]) -> bool {
 }
 
 /// Returns whether `bytes` begin a packet of a client.
-pub(super) fn of_request(bytes: &[u8]) -> Boundary {
+pub(super) fn of_request(bytes: &[u8]) -> MessageBoundary {
     if is_login(bytes) {
-        return Boundary::Yes;
+        return MessageBoundary::Yes;
     }
     let Some((len, sequence)) = header(bytes) else { return more_if(true) };
     let payload = bytes.get(HEADER as usize..).unwrap_or_default();
@@ -95,12 +95,12 @@ pub(super) fn of_request(bytes: &[u8]) -> Boundary {
         (1 | 2, _) => more_if(bytes.len() < 32 && len >= super::handshake::LOGIN),
         (0, []) => more_if(len > 0),
         (0, [code, inside @ ..]) if command::fits(*code, len) => inside_of(*code, len, inside),
-        _ => Boundary::No,
+        _ => MessageBoundary::No,
     }
 }
 
 /// Checks a command by the bytes after its code.
-fn inside_of(code: u8, len: u64, inside: &[u8]) -> Boundary {
+fn inside_of(code: u8, len: u64, inside: &[u8]) -> MessageBoundary {
     match code {
         // The attribute count is 0.
         command::QUERY if inside.first() == Some(&0) => match inside {
@@ -119,21 +119,21 @@ fn inside_of(code: u8, len: u64, inside: &[u8]) -> Boundary {
         }
         command::STMT_EXECUTE => match inside.get(4..9) {
             Some([flags, 1, 0, 0, 0]) => yes_if(*flags < 16),
-            None => Boundary::More,
-            _ => Boundary::No,
+            None => MessageBoundary::More,
+            _ => MessageBoundary::No,
         },
         // A small row count, and a small statement id.
         command::STMT_FETCH => match inside {
-            [_, _, _, 0, _, _, _, 0, ..] => Boundary::Yes,
+            [_, _, _, 0, _, _, _, 0, ..] => MessageBoundary::Yes,
             _ => more_if(inside.len() < 8),
         },
         // A small statement id.
         command::STMT_CLOSE | command::STMT_RESET => match inside {
-            [_, _, _, 0, ..] => Boundary::Yes,
+            [_, _, _, 0, ..] => MessageBoundary::Yes,
             _ => more_if(inside.len() < 4),
         },
         27 => match inside {
-            [0 | 1, 0, ..] => Boundary::Yes,
+            [0 | 1, 0, ..] => MessageBoundary::Yes,
             _ => more_if(inside.len() < 2),
         },
         command::STMT_SEND_LONG_DATA | command::STMT_BULK_EXECUTE => match inside {
@@ -145,17 +145,17 @@ fn inside_of(code: u8, len: u64, inside: &[u8]) -> Boundary {
 }
 
 /// Returns whether `len` bytes are text, judging by the available ones.
-fn text(len: u64, bytes: &[u8]) -> Boundary {
+fn text(len: u64, bytes: &[u8]) -> MessageBoundary {
     let enough = usize::try_from(len).unwrap_or(TEXT).min(TEXT);
     let seen = bytes.get(..enough.min(bytes.len())).unwrap_or_default();
     if len == 0 || !seen.iter().all(|&byte| byte >= b' ' || byte.is_ascii_whitespace()) {
-        return Boundary::No;
+        return MessageBoundary::No;
     }
-    if seen.len() == enough { Boundary::Yes } else { Boundary::More }
+    if seen.len() == enough { MessageBoundary::Yes } else { MessageBoundary::More }
 }
 
 /// Returns whether `bytes` begin a reply of a server; `awaited` is the kind of reply that is due.
-pub(super) fn of_response(bytes: &[u8], awaited: Option<ExpectedResponse>) -> Boundary {
+pub(super) fn of_response(bytes: &[u8], awaited: Option<ExpectedResponse>) -> MessageBoundary {
     let Some((len, sequence)) = header(bytes) else { return more_if(true) };
     let payload = bytes.get(HEADER as usize..).unwrap_or_default();
     let is_login = matches!(awaited, Some(ExpectedResponse::Login | ExpectedResponse::ChangeUser));
@@ -166,11 +166,11 @@ pub(super) fn of_response(bytes: &[u8], awaited: Option<ExpectedResponse>) -> Bo
         (2..=8, None) if is_login => more_if((1..LOGGED_IN).contains(&len)),
         (2..=8, Some(&wire::OK)) if is_login && len < LOGGED_IN => of_ok(len, payload, true),
         (2..=8, Some(&(wire::ERR | wire::EOF | 1))) if is_login => yes_if((1..1024).contains(&len)),
-        _ => Boundary::No,
+        _ => MessageBoundary::No,
     }
 }
 
-fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) -> Boundary {
+fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) -> MessageBoundary {
     match payload {
         // A single row proves nothing; the next packet's header does.
         [wire::OK, ..] if awaited == Some(ExpectedResponse::Fetch) => {
@@ -180,12 +180,12 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) ->
             }
         }
         [wire::OK, ..] if awaited == Some(ExpectedResponse::Prepare) => match payload.get(9) {
-            _ if !matches!(len, 12 | 13) => Boundary::No,
-            None => Boundary::More,
+            _ if !matches!(len, 12 | 13) => MessageBoundary::No,
+            None => MessageBoundary::More,
             Some(byte) => yes_if(*byte == 0),
         },
         // May also be a reply to `COM_STMT_PREPARE`.
-        [wire::OK, ..] if awaited.is_none() && matches!(len, 12 | 13) => Boundary::No,
+        [wire::OK, ..] if awaited.is_none() && matches!(len, 12 | 13) => MessageBoundary::No,
         [wire::OK, ..] => of_ok(len, payload, awaited.is_some()),
         [wire::ERR, low, high, behind @ ..] => {
             let inside = usize::try_from(len.saturating_sub(3)).unwrap_or(usize::MAX);
@@ -199,20 +199,20 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) ->
             let is_code = is_known && (4..4096).contains(&len);
             let is_sound = is_code && state.iter().all(u8::is_ascii_alphanumeric) && is_text;
             let is_enough = behind.len() as u64 >= len.saturating_sub(3).min(14);
-            if is_sound && !is_enough { Boundary::More } else { yes_if(is_sound) }
+            if is_sound && !is_enough { MessageBoundary::More } else { yes_if(is_sound) }
         }
-        [wire::ERR, ..] => Boundary::More,
+        [wire::ERR, ..] => MessageBoundary::More,
         [wire::EOF, ..] => yes_if(len == 5 || len == 1),
         _ if awaited == Some(ExpectedResponse::Text) => text(len, payload),
         [1..=250 | 0xfc, ..] => of_column_count(len, payload),
         [wire::LOCAL_INFILE, name @ ..] => text(len - 1, name),
-        _ => Boundary::No,
+        _ => MessageBoundary::No,
     }
 }
 
 /// Checks an `OK` packet: rows, id, status, warnings and a text with or without its length. Unless one is awaited,
 /// zeros are not enough.
-fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> Boundary {
+fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> MessageBoundary {
     let behind = |from: usize| {
         let (_, used) = lenenc_at(payload.get(from..)?)?;
         Some(from + used)
@@ -230,19 +230,19 @@ fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> Boundary {
         Some(0) => yes_if(is_awaited || flags & (wire::status::IN_TRANSACTION | wire::status::AUTOCOMMIT) != 0),
         Some(left @ 1..4096) if flags & wire::status::SESSION_STATE_CHANGED != 0 => {
             if is_awaited {
-                Boundary::Yes
+                MessageBoundary::Yes
             } else {
                 tracks(left, info)
             }
         }
-        Some(left @ 1..1024) if is_text && (info.len() as u64) < left.min(9) => Boundary::More,
+        Some(left @ 1..1024) if is_text && (info.len() as u64) < left.min(9) => MessageBoundary::More,
         Some(1..1024) => yes_if(is_text),
-        _ => Boundary::No,
+        _ => MessageBoundary::No,
     }
 }
 
 /// Checks a text and session state changes, each with its length, that take `len` bytes together.
-fn tracks(len: u64, info: &[u8]) -> Boundary {
+fn tracks(len: u64, info: &[u8]) -> MessageBoundary {
     let end = |from: u64| {
         let (text, used) = lenenc_at(info.get(usize::try_from(from).ok()?..)?)?;
         from.checked_add(used as u64)?.checked_add(text)
@@ -255,27 +255,27 @@ fn tracks(len: u64, info: &[u8]) -> Boundary {
 }
 
 /// Checks a column count followed by the first definition, or a row.
-fn of_column_count(len: u64, payload: &[u8]) -> Boundary {
-    let Some((count, used)) = lenenc_at(payload) else { return Boundary::More };
+fn of_column_count(len: u64, payload: &[u8]) -> MessageBoundary {
+    let Some((count, used)) = lenenc_at(payload) else { return MessageBoundary::More };
     let extra = len.checked_sub(used as u64);
     if !matches!(extra, Some(0 | 1)) || count == 0 {
-        return Boundary::No;
+        return MessageBoundary::No;
     }
     let next = usize::try_from(len).ok().and_then(|len| payload.get(len..)).unwrap_or_default();
     let is_undefined = extra == Some(1) && payload.get(used) == Some(&0);
     match (header(next), next.get(HEADER as usize..).unwrap_or_default()) {
-        (None, _) => Boundary::More,
-        (Some((1.., 2)), _) if is_undefined => Boundary::Yes,
-        (Some((4.., 2)), [3, b'd', b'e', b'f', ..]) => Boundary::Yes,
+        (None, _) => MessageBoundary::More,
+        (Some((1.., 2)), _) if is_undefined => MessageBoundary::Yes,
+        (Some((4.., 2)), [3, b'd', b'e', b'f', ..]) => MessageBoundary::Yes,
         (Some((4.., 2)), inside) => more_if(inside.len() < 4 && b"\x03def".starts_with(inside)),
-        _ => Boundary::No,
+        _ => MessageBoundary::No,
     }
 }
 
-fn yes_if(is_so: bool) -> Boundary {
-    if is_so { Boundary::Yes } else { Boundary::No }
+fn yes_if(is_so: bool) -> MessageBoundary {
+    if is_so { MessageBoundary::Yes } else { MessageBoundary::No }
 }
 
-fn more_if(is_so: bool) -> Boundary {
-    if is_so { Boundary::More } else { Boundary::No }
+fn more_if(is_so: bool) -> MessageBoundary {
+    if is_so { MessageBoundary::More } else { MessageBoundary::No }
 }

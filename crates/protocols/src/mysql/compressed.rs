@@ -10,8 +10,10 @@ use super::boundary;
 use super::decode::PlainDecoder;
 use super::wire::header;
 use overhead_decode::limits::{EXPANSION_ZLIB, MESSAGE_BUFFER, OUTSTANDING};
-use overhead_decode::tape::{Position, Recorder, Tape, post_shares};
-use overhead_decode::{Boundary, Codec, Expansion, Input, Malformed, Note, OpId, Out, Reader, Shares, Step};
+use overhead_decode::tape::{PostingTape, TapePosition, TapeRecorder, post_shares};
+use overhead_decode::{
+    Codec, Expansion, Input, Malformed, MessageBoundary, Note, OpId, OperationShares, Out, Reader, Step,
+};
 use overhead_model::{Account, Outcome, Side};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -75,7 +77,7 @@ struct CompressedDirection {
     read: u64,
     /// Content not decoded yet.
     content: Vec<u8>,
-    tape: Tape,
+    tape: PostingTape,
     /// Bytes of the tape already posted.
     played: u64,
     /// Bytes on the tape whose content has yet to arrive.
@@ -89,8 +91,8 @@ struct CompressedDirection {
     /// The operation charged by the current plain packet.
     current: Option<OpId>,
     owners: Vec<(OpId, u64)>,
-    around: Shares,
-    parts: Shares,
+    around: OperationShares,
+    parts: OperationShares,
 }
 
 impl CompressedLayer {
@@ -202,9 +204,9 @@ impl CompressedDirection {
             };
             if self.packets.is_empty() {
                 match is_plausible(packet, next) {
-                    Boundary::No => return Err(Malformed("not a compressed packet of MySQL")),
-                    Boundary::More if input.opaque == 0 => return Ok(Step::More),
-                    Boundary::More | Boundary::Yes => {}
+                    MessageBoundary::No => return Err(Malformed("not a compressed packet of MySQL")),
+                    MessageBoundary::More if input.opaque == 0 => return Ok(Step::More),
+                    MessageBoundary::More | MessageBoundary::Yes => {}
                 }
             }
             if input.available() < self.read + packet.total() {
@@ -340,7 +342,7 @@ impl CompressedDirection {
         (here, opaque): (&[u8], u64),
         out: &mut Out<'_, R>,
     ) -> Result<u64, Malformed> {
-        let is_found = self.begins && plain.boundary(side, here) == Boundary::Yes;
+        let is_found = self.begins && plain.boundary(side, here) == MessageBoundary::Yes;
         if !is_found {
             let passed = here.len() as u64 + opaque;
             self.lose(side, passed, out);
@@ -376,9 +378,9 @@ impl CompressedDirection {
         &mut self,
         side: Side,
         out: &mut Out<'_, R>,
-        decode: impl FnOnce(&mut Out<'_, Recorder<'_, '_, R>>) -> Result<Step, Malformed>,
+        decode: impl FnOnce(&mut Out<'_, TapeRecorder<'_, '_, R>>) -> Result<Step, Malformed>,
     ) -> Result<(Step, u64), Malformed> {
-        let mut recorder = Recorder::append(out, &mut self.tape);
+        let mut recorder = TapeRecorder::append(out, &mut self.tape);
         let mut inner = Out::new(&mut recorder, side, self.current);
         let step = decode(&mut inner);
         inner.leave_all();
@@ -409,7 +411,7 @@ impl CompressedDirection {
         }
         out.leave_all();
         out.release();
-        let position: Position = player.position();
+        let position: TapePosition = player.position();
         self.tape.forget(position);
         self.played += packet.content;
     }
@@ -417,27 +419,27 @@ impl CompressedDirection {
 
 /// Returns whether a compressed packet of `side` begins here: its content has a compression header, or is stored and
 /// begins with a plain packet.
-pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
+pub(super) fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
     // Begins a request or reply, and has room for a plain packet.
     let first = u8::from(side == Side::Response);
     if header(bytes).is_some_and(|(wire, sequence)| wire <= super::wire::HEADER || sequence != first) {
-        return Boundary::No;
+        return MessageBoundary::No;
     }
-    let Some(packet) = CompressedPacket::read(bytes) else { return Boundary::More };
+    let Some(packet) = CompressedPacket::read(bytes) else { return MessageBoundary::More };
     let inside = bytes.get(HEADER as usize..).unwrap_or_default();
     if packet.is_packed {
         if packet.wire < PACKED {
-            return Boundary::No;
+            return MessageBoundary::No;
         }
         let is_longer =
             packet.content > packet.wire && packet.content <= packet.wire.saturating_mul(EXPANSION_ZLIB as u64);
         // One of four levels, with the usual window.
         let is_odd = !matches!(inside, [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]);
         return match codec(inside) {
-            Some(Codec::Zlib) if is_odd => Boundary::No,
-            Some(_) if is_longer => Boundary::Yes,
-            None if is_longer && inside.len() < 4 => Boundary::More,
-            _ => Boundary::No,
+            Some(Codec::Zlib) if is_odd => MessageBoundary::No,
+            Some(_) if is_longer => MessageBoundary::Yes,
+            None if is_longer && inside.len() < 4 => MessageBoundary::More,
+            _ => MessageBoundary::No,
         };
     }
     let fits = header(inside).is_none_or(|(len, _)| len + 4 <= packet.wire);
@@ -445,18 +447,18 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> Boundary {
         Side::Request => boundary::of_request(inside),
         Side::Response => boundary::of_response(inside, None),
     };
-    if fits { inner } else { Boundary::No }
+    if fits { inner } else { MessageBoundary::No }
 }
 
 /// Returns whether this may be a packet. Within a compressed stream, less proof is needed.
-fn is_plausible(packet: CompressedPacket, bytes: &[u8]) -> Boundary {
+fn is_plausible(packet: CompressedPacket, bytes: &[u8]) -> MessageBoundary {
     let inside = bytes.get(HEADER as usize..).unwrap_or_default();
     // Bytes after the packet do not count.
     let inside = usize::try_from(packet.wire).ok().and_then(|len| inside.get(..len)).unwrap_or(inside);
     match codec(inside) {
-        None if packet.is_packed && inside.len() as u64 >= packet.wire.min(4) => Boundary::No,
-        None if packet.is_packed => Boundary::More,
-        _ => Boundary::Yes,
+        None if packet.is_packed && inside.len() as u64 >= packet.wire.min(4) => MessageBoundary::No,
+        None if packet.is_packed => MessageBoundary::More,
+        _ => MessageBoundary::Yes,
     }
 }
 

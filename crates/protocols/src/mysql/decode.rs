@@ -8,7 +8,7 @@ use super::response::{ResponsePacket, ResponseProgress, ResponseStage};
 use super::session::Session;
 use super::values::{BulkRows, ValueLayout};
 use super::wire::{self, FULL, HEADER, capability};
-use overhead_decode::{Boundary, Cursor, Input, Malformed, OpId, Out, Reader, Short, Step, Versioned};
+use overhead_decode::{Cursor, Input, Malformed, MessageBoundary, OpId, Out, Reader, Short, Step, Versioned};
 use overhead_model::{Account, Class, Outcome, Side};
 
 /// Bytes of a packet decoded at once: enough for the types of the most parameters a statement can have. The rest is
@@ -128,8 +128,10 @@ impl PlainDecoder {
             Side::Response => {
                 if self.is_unsure && !self.goes_on(sequence) {
                     match self.boundary(side, input.bytes) {
-                        Boundary::Yes => {}
-                        Boundary::More if input.opaque == 0 && input.bytes.len() < crate::limits::BOUNDARY_WINDOW => {
+                        MessageBoundary::Yes => {}
+                        MessageBoundary::More
+                            if input.opaque == 0 && input.bytes.len() < crate::limits::BOUNDARY_WINDOW =>
+                        {
                             return Ok(Step::More);
                         }
                         _ => return Err(Malformed("not what MySQL answers with")),
@@ -275,7 +277,7 @@ impl PlainDecoder {
             Some(ExpectedResponse::Login | ExpectedResponse::ChangeUser) => ClientPacket::Authentication,
             Some(_) if self.stage == ResponseStage::Infile => ClientPacket::File,
             _ if boundary::is_login(input.bytes) => ClientPacket::Opening,
-            _ if self.is_unsure && boundary::of_request(input.bytes) != Boundary::More => {
+            _ if self.is_unsure && boundary::of_request(input.bytes) != MessageBoundary::More => {
                 return Err(Malformed("not what a MySQL client begins with"));
             }
             _ => ClientPacket::Stray,
@@ -564,7 +566,7 @@ impl PlainDecoder {
         }
     }
 
-    pub fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+    pub fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         match side {
             Side::Request => boundary::of_request(bytes),
             Side::Response => boundary::of_response(bytes, self.pairing.kind()),

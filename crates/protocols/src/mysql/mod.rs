@@ -42,7 +42,7 @@ mod wire;
 use super::{ProtocolFacts, SharedContext};
 use compressed::CompressedLayer;
 use decode::PlainDecoder;
-use overhead_decode::{Boundary, Decoder, Expansion, Input, Malformed, Out, Reader, Step};
+use overhead_decode::{Decoder, Expansion, Input, Malformed, MessageBoundary, Out, Reader, Step};
 use overhead_model::Side;
 use std::sync::Arc;
 
@@ -99,9 +99,9 @@ impl Decoder for Mysql {
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         if matches!(self.layer, PacketLayer::Unknown) {
             match compressed::begins(side, input.bytes) {
-                Boundary::Yes => self.compress(),
+                MessageBoundary::Yes => self.compress(),
                 // Waits even if it may be a plain packet: a compressed one shows before that is complete.
-                Boundary::More if input.opaque == 0 && input.bytes.len() < crate::limits::BOUNDARY_WINDOW => {
+                MessageBoundary::More if input.opaque == 0 && input.bytes.len() < crate::limits::BOUNDARY_WINDOW => {
                     return Ok(Step::More);
                 }
                 _ => self.layer = PacketLayer::Plain,
@@ -117,14 +117,14 @@ impl Decoder for Mysql {
         step
     }
 
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+    fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         match self.layer {
             PacketLayer::Plain => self.plain.boundary(side, bytes),
             PacketLayer::Compressed(_) => compressed::begins(side, bytes),
             PacketLayer::Unknown => match (self.plain.boundary(side, bytes), compressed::begins(side, bytes)) {
-                (Boundary::Yes, _) | (_, Boundary::Yes) => Boundary::Yes,
-                (Boundary::No, Boundary::No) => Boundary::No,
-                _ => Boundary::More,
+                (MessageBoundary::Yes, _) | (_, MessageBoundary::Yes) => MessageBoundary::Yes,
+                (MessageBoundary::No, MessageBoundary::No) => MessageBoundary::No,
+                _ => MessageBoundary::More,
             },
         }
     }

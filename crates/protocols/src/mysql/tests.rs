@@ -1,7 +1,7 @@
 //! Conversations, each named after its situation.
 
 use super::*;
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 use overhead_testing::transcript::{Transcript, check};
 use wire::capability;
 
@@ -30,7 +30,7 @@ fn said(capabilities: u64, talk: &[(Side, &[u8])]) -> Transcript {
 
 /// Returns the transcript of a conversation whose handshake was not captured.
 fn mid_stream(talk: &[(Side, &[u8])]) -> Transcript {
-    let mut engine = Engine::new(Mysql::new(true), true);
+    let mut engine = DecoderEngine::new(Mysql::new(true), true);
     let mut transcript = Transcript::default();
     for (side, bytes) in talk {
         engine.bytes(*side, bytes, &mut transcript);

@@ -5,40 +5,42 @@
 
 use super::wire::{self, HEADER};
 use crate::limits::BOUNDARY_WINDOW;
-use overhead_decode::{Boundary, Malformed};
+use overhead_decode::{Malformed, MessageBoundary};
 
 /// Longer messages are not accepted as a boundary.
 const PLAUSIBLE: u64 = 1 << 20;
 
-pub(super) fn request_boundary(bytes: &[u8]) -> Boundary {
+pub(super) fn request_boundary(bytes: &[u8]) -> MessageBoundary {
     if bytes.first() == Some(&0) {
         return startup(bytes);
     }
     PgMessageProbe::new(bytes, wire::request_header).map_or_else(|known| known, |probe| verdict(request(probe)))
 }
 
-pub(super) fn response_boundary(bytes: &[u8]) -> Boundary {
+pub(super) fn response_boundary(bytes: &[u8]) -> MessageBoundary {
     PgMessageProbe::new(bytes, wire::response_header).map_or_else(|known| known, |probe| verdict(response(probe)))
 }
 
-fn verdict(read: Result<(), Boundary>) -> Boundary {
-    read.err().unwrap_or(Boundary::Yes)
+fn verdict(read: Result<(), MessageBoundary>) -> MessageBoundary {
+    read.err().unwrap_or(MessageBoundary::Yes)
 }
 
-fn startup(bytes: &[u8]) -> Boundary {
+fn startup(bytes: &[u8]) -> MessageBoundary {
     match wire::startup_header(bytes) {
-        Ok(None) => Boundary::More,
-        Ok(Some((wire::SSL_REQUEST | wire::GSSENC_REQUEST, 8) | (wire::CANCEL_REQUEST, 16..=268))) => Boundary::Yes,
+        Ok(None) => MessageBoundary::More,
+        Ok(Some((wire::SSL_REQUEST | wire::GSSENC_REQUEST, 8) | (wire::CANCEL_REQUEST, 16..=268))) => {
+            MessageBoundary::Yes
+        }
         Ok(Some((version, 9..))) if version >> 16 == 3 => match bytes.get(8) {
-            None => Boundary::More,
-            Some(0 | b'a'..=b'z' | b'_') => Boundary::Yes,
-            Some(_) => Boundary::No,
+            None => MessageBoundary::More,
+            Some(0 | b'a'..=b'z' | b'_') => MessageBoundary::Yes,
+            Some(_) => MessageBoundary::No,
         },
-        Ok(Some(_)) | Err(Malformed(_)) => Boundary::No,
+        Ok(Some(_)) | Err(Malformed(_)) => MessageBoundary::No,
     }
 }
 
-fn request(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
+fn request(mut probe: PgMessageProbe<'_>) -> Result<(), MessageBoundary> {
     match probe.kind {
         b'Q' | b'f' => {
             probe.text()?;
@@ -77,11 +79,11 @@ fn request(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
             probe.pass_all()?;
             probe.followed(wire::request_header)
         }
-        _ => Err(Boundary::No),
+        _ => Err(MessageBoundary::No),
     }
 }
 
-fn response(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
+fn response(mut probe: PgMessageProbe<'_>) -> Result<(), MessageBoundary> {
     match probe.kind {
         b'Z' => {
             probe.check(PgMessageProbe::byte, |status| matches!(status, b'I' | b'T' | b'E'))?;
@@ -104,7 +106,7 @@ fn response(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
         b'D' => {
             let count = probe.check(|probe| probe.number(2), |count| count <= 1664)?;
             if probe.total < HEADER + 2 + 4 * u64::from(count) {
-                return Err(Boundary::No);
+                return Err(MessageBoundary::No);
             }
             for _ in 0..count {
                 probe.cell()?;
@@ -131,7 +133,7 @@ fn response(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
     }
 }
 
-fn named_response(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
+fn named_response(mut probe: PgMessageProbe<'_>) -> Result<(), MessageBoundary> {
     match probe.kind {
         b'E' | b'N' => {
             probe.check(PgMessageProbe::byte, |code| code == b'S')?;
@@ -153,7 +155,7 @@ fn named_response(mut probe: PgMessageProbe<'_>) -> Result<(), Boundary> {
             probe.followed_in_sight(wire::response_header)
         }
         b'R' => probe.authentication(),
-        _ => Err(Boundary::No),
+        _ => Err(MessageBoundary::No),
     }
 }
 
@@ -168,33 +170,33 @@ struct PgMessageProbe<'a> {
 type PgHeaderReader = fn(&[u8]) -> Result<Option<(u8, u64)>, Malformed>;
 
 impl<'a> PgMessageProbe<'a> {
-    fn new(bytes: &'a [u8], header: PgHeaderReader) -> Result<Self, Boundary> {
+    fn new(bytes: &'a [u8], header: PgHeaderReader) -> Result<Self, MessageBoundary> {
         match header(bytes) {
-            Err(_) | Ok(Some((_, PLAUSIBLE..))) => Err(Boundary::No),
-            Ok(None) => Err(Boundary::More),
+            Err(_) | Ok(Some((_, PLAUSIBLE..))) => Err(MessageBoundary::No),
+            Ok(None) => Err(MessageBoundary::More),
             Ok(Some((kind, total))) => {
                 Ok(Self { bytes: bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes), kind, total, pos: HEADER })
             }
         }
     }
 
-    fn here(&self) -> Result<u8, Boundary> {
+    fn here(&self) -> Result<u8, MessageBoundary> {
         let at = usize::try_from(self.pos).unwrap_or(usize::MAX);
         match self.bytes.get(at) {
-            _ if self.pos >= self.total => Err(Boundary::No),
+            _ if self.pos >= self.total => Err(MessageBoundary::No),
             Some(byte) => Ok(*byte),
-            None if at >= BOUNDARY_WINDOW => Err(Boundary::Yes),
-            None => Err(Boundary::More),
+            None if at >= BOUNDARY_WINDOW => Err(MessageBoundary::Yes),
+            None => Err(MessageBoundary::More),
         }
     }
 
-    fn byte(&mut self) -> Result<u8, Boundary> {
+    fn byte(&mut self) -> Result<u8, MessageBoundary> {
         let byte = self.here()?;
         self.pos += 1;
         Ok(byte)
     }
 
-    fn number(&mut self, len: usize) -> Result<u32, Boundary> {
+    fn number(&mut self, len: usize) -> Result<u32, MessageBoundary> {
         let mut number = 0;
         for _ in 0..len {
             number = number << 8 | u32::from(self.byte()?);
@@ -204,63 +206,63 @@ impl<'a> PgMessageProbe<'a> {
 
     fn check<T: Copy>(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Boundary>,
+        read: impl FnOnce(&mut Self) -> Result<T, MessageBoundary>,
         is_right: impl FnOnce(T) -> bool,
-    ) -> Result<T, Boundary> {
+    ) -> Result<T, MessageBoundary> {
         let value = read(self)?;
-        if is_right(value) { Ok(value) } else { Err(Boundary::No) }
+        if is_right(value) { Ok(value) } else { Err(MessageBoundary::No) }
     }
 
-    fn peek(&mut self, is_right: impl FnOnce(u8) -> bool) -> Result<(), Boundary> {
-        if is_right(self.here()?) { Ok(()) } else { Err(Boundary::No) }
+    fn peek(&mut self, is_right: impl FnOnce(u8) -> bool) -> Result<(), MessageBoundary> {
+        if is_right(self.here()?) { Ok(()) } else { Err(MessageBoundary::No) }
     }
 
-    fn text(&mut self) -> Result<(), Boundary> {
+    fn text(&mut self) -> Result<(), MessageBoundary> {
         loop {
             match self.byte()? {
                 0 => return Ok(()),
                 b'\t' | b'\n' | b'\r' | 32..=126 | 128.. => {}
-                _ => return Err(Boundary::No),
+                _ => return Err(MessageBoundary::No),
             }
         }
     }
 
-    fn cell(&mut self) -> Result<(), Boundary> {
+    fn cell(&mut self) -> Result<(), MessageBoundary> {
         let len = self.number(4)?;
         if len == u32::MAX {
             return Ok(());
         }
         self.pos += u64::from(len);
         if self.pos > self.total {
-            return Err(Boundary::No);
+            return Err(MessageBoundary::No);
         }
         Ok(())
     }
 
-    fn pass_all(&mut self) -> Result<(), Boundary> {
+    fn pass_all(&mut self) -> Result<(), MessageBoundary> {
         self.pos = self.total;
         let proves = self.total + HEADER <= BOUNDARY_WINDOW as u64;
-        if proves { Ok(()) } else { Err(Boundary::No) }
+        if proves { Ok(()) } else { Err(MessageBoundary::No) }
     }
 
-    fn leaves(&self, n: u64) -> Result<(), Boundary> {
-        if self.total - self.pos == n { Ok(()) } else { Err(Boundary::No) }
+    fn leaves(&self, n: u64) -> Result<(), MessageBoundary> {
+        if self.total - self.pos == n { Ok(()) } else { Err(MessageBoundary::No) }
     }
 
-    fn end(&self) -> Result<(), Boundary> {
+    fn end(&self) -> Result<(), MessageBoundary> {
         self.leaves(0)
     }
 
-    fn authentication(&mut self) -> Result<(), Boundary> {
+    fn authentication(&mut self) -> Result<(), MessageBoundary> {
         match (self.number(4)?, self.total) {
             (0, 9) => self.followed(wire::response_header),
             (2 | 3 | 6 | 7 | 9, 9) | (5, 13) | (8 | 10..=12, 10..) => Ok(()),
-            _ => Err(Boundary::No),
+            _ => Err(MessageBoundary::No),
         }
     }
 
     /// Checks that the message ends here, and the next header if it lies within the window.
-    fn followed_in_sight(&self, header: PgHeaderReader) -> Result<(), Boundary> {
+    fn followed_in_sight(&self, header: PgHeaderReader) -> Result<(), MessageBoundary> {
         self.end()?;
         if self.pos + HEADER > BOUNDARY_WINDOW as u64 {
             return Ok(());
@@ -269,12 +271,12 @@ impl<'a> PgMessageProbe<'a> {
     }
 
     /// Checks that the message ends here and that another header follows.
-    fn followed(&self, header: PgHeaderReader) -> Result<(), Boundary> {
+    fn followed(&self, header: PgHeaderReader) -> Result<(), MessageBoundary> {
         self.end()?;
         let next = usize::try_from(self.pos).ok().and_then(|at| self.bytes.get(at..));
         match header(next.unwrap_or_default()) {
-            Err(_) => Err(Boundary::No),
-            Ok(None) => Err(Boundary::More),
+            Err(_) => Err(MessageBoundary::No),
+            Ok(None) => Err(MessageBoundary::More),
             Ok(Some(_)) => Ok(()),
         }
     }

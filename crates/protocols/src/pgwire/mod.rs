@@ -27,7 +27,7 @@ mod values;
 mod wire;
 
 use super::{ProtocolFacts, Sniff};
-use overhead_decode::{Boundary, Decoder, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, OpId, Out, Reader, Step};
 use overhead_model::Side;
 use pair::{PgPairing, PgRequest};
 
@@ -70,9 +70,9 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 pub fn sniff(bytes: &[u8]) -> Sniff {
     let sides = (boundary::request_boundary(bytes), boundary::response_boundary(bytes));
     match sides {
-        (Boundary::Yes, _) => Sniff::Request,
-        (_, Boundary::Yes) => Sniff::Response,
-        (Boundary::No, Boundary::No) => Sniff::No,
+        (MessageBoundary::Yes, _) => Sniff::Request,
+        (_, MessageBoundary::Yes) => Sniff::Response,
+        (MessageBoundary::No, MessageBoundary::No) => Sniff::No,
         _ => Sniff::More,
     }
 }
@@ -86,13 +86,13 @@ impl Decoder for Pgwire {
         }
     }
 
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+    fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         let negotiates = |front: pair::PgExpectedReply| matches!(front.request, PgRequest::Ssl | PgRequest::Gss);
         match side {
             Side::Request => boundary::request_boundary(bytes),
             Side::Response if self.pairing.front().is_some_and(negotiates) => match bytes.first() {
-                Some(b'S' | b'G' | b'N' | b'E') => Boundary::Yes,
-                _ => Boundary::No,
+                Some(b'S' | b'G' | b'N' | b'E') => MessageBoundary::Yes,
+                _ => MessageBoundary::No,
             },
             Side::Response => boundary::response_boundary(bytes),
         }

@@ -1,7 +1,7 @@
 //! Conversations, each named after its situation.
 
 use super::*;
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 use overhead_testing::transcript::{Transcript, check};
 use proptest::prelude::*;
 
@@ -125,7 +125,7 @@ fn whole(conversation: &[(Side, Vec<u8>)]) -> Transcript {
 }
 
 fn mid_stream(turns: &[(Side, Vec<Vec<u8>>)]) -> Vec<String> {
-    let mut engine = Engine::new(Pgwire::new(true), true);
+    let mut engine = DecoderEngine::new(Pgwire::new(true), true);
     let mut transcript = Transcript::default();
     for (side, messages) in turns {
         engine.bytes(*side, &messages.concat(), &mut transcript);

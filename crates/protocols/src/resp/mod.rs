@@ -27,7 +27,7 @@ mod wire;
 use super::{ProtocolFacts, Sniff};
 use crate::limits::BOUNDARY_WINDOW;
 use decode::{RespRequest, RespStage};
-use overhead_decode::{Boundary, Decoder, Input, Malformed, Out, Reader, Step};
+use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Out, Reader, Step};
 use overhead_model::{Class, Outcome, Side};
 use pair::{RespPairing, RespReplyTarget};
 use replication::ReplicationStream;
@@ -76,8 +76,8 @@ impl Resp {
 /// Inline commands and status lines resemble other protocols.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match (value(bytes), inline_command(bytes)) {
-        (Sniff::No, Boundary::Yes) => Sniff::Perhaps(Side::Request),
-        (Sniff::No, Boundary::More) => Sniff::More,
+        (Sniff::No, MessageBoundary::Yes) => Sniff::Perhaps(Side::Request),
+        (Sniff::No, MessageBoundary::More) => Sniff::More,
         (value, _) => value,
     }
 }
@@ -94,7 +94,7 @@ impl Decoder for Resp {
         Ok(if left.available() < input.available() { Step::Progress } else { step })
     }
 
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+    fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         boundary(side, bytes)
     }
 
@@ -164,28 +164,28 @@ fn value(bytes: &[u8]) -> Sniff {
 }
 
 /// Returns whether bytes within a stream begin a message.
-fn boundary(side: Side, bytes: &[u8]) -> Boundary {
+fn boundary(side: Side, bytes: &[u8]) -> MessageBoundary {
     // Asked at every byte, so only a window is inspected.
     let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
     match (side, value(bytes)) {
-        (_, Sniff::More) => Boundary::More,
+        (_, Sniff::More) => MessageBoundary::More,
         (Side::Request, Sniff::Request)
-        | (Side::Response, Sniff::Response | Sniff::Request | Sniff::Perhaps(Side::Response)) => Boundary::Yes,
+        | (Side::Response, Sniff::Response | Sniff::Request | Sniff::Perhaps(Side::Response)) => MessageBoundary::Yes,
         (Side::Request, _) => inline_command(bytes),
-        _ => Boundary::No,
+        _ => MessageBoundary::No,
     }
 }
 
 /// Returns whether `bytes` begin an inline command in the command table.
-fn inline_command(bytes: &[u8]) -> Boundary {
+fn inline_command(bytes: &[u8]) -> MessageBoundary {
     let word = bytes.split(u8::is_ascii_whitespace).next().unwrap_or_default();
     if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)) {
-        return Boundary::No;
+        return MessageBoundary::No;
     }
     if word.len() == bytes.len() {
-        return Boundary::More;
+        return MessageBoundary::More;
     }
     let known =
         std::str::from_utf8(word).is_ok_and(|word| wire::CommandSpec::named(&word.to_ascii_uppercase()).is_some());
-    if known { Boundary::Yes } else { Boundary::No }
+    if known { MessageBoundary::Yes } else { MessageBoundary::No }
 }

@@ -2,7 +2,7 @@
 
 use super::{Resp, sniff};
 use crate::Sniff;
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 use overhead_model::{Class, Outcome, Side};
 use overhead_testing::transcript::{Transcript, check};
 use proptest::prelude::*;
@@ -256,7 +256,7 @@ fn a_nesting_bomb_is_refused() {
 
 #[test]
 fn a_snapped_value_keeps_its_length() {
-    let mut engine = Engine::new(Resp::new(false), false);
+    let mut engine = DecoderEngine::new(Resp::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, command(&["GET", "k"]).as_bytes(), &mut transcript);
     engine.bytes(S, b"$1000\r\nabc", &mut transcript);
@@ -271,7 +271,7 @@ fn a_snapped_value_keeps_its_length() {
 
 #[test]
 fn after_a_gap_decoding_resumes_at_the_next_command() {
-    let mut engine = Engine::new(Resp::new(false), false);
+    let mut engine = DecoderEngine::new(Resp::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, b"*2\r\n$3\r\nGE", &mut transcript);
     engine.opaque(C, 30, &mut transcript);

@@ -19,7 +19,7 @@ mod wire;
 use super::{ProtocolFacts, Sniff};
 use crate::keys::KeyPatterns;
 use crate::limits::BOUNDARY_WINDOW;
-use overhead_decode::{Boundary, Decoder, Free, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_decode::{Decoder, Free, Input, Malformed, MessageBoundary, OpId, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
 use pair::{SsdbPairing, SsdbReplyTarget, SsdbStatus};
 use std::hash::{Hash, Hasher};
@@ -98,13 +98,13 @@ impl Decoder for Ssdb {
         input.each(|left| self.element(side, left, out))
     }
 
-    fn boundary(&self, side: Side, bytes: &[u8]) -> Boundary {
+    fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         // Asked at every byte, so only a window is inspected.
         match (side, sniff(bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes))) {
-            (_, Sniff::More) => Boundary::More,
+            (_, Sniff::More) => MessageBoundary::More,
             // A block of letters may occur inside a packet; a status rarely does.
-            (Side::Request, Sniff::Request) | (Side::Response, Sniff::Response) => Boundary::Yes,
-            _ => Boundary::No,
+            (Side::Request, Sniff::Request) | (Side::Response, Sniff::Response) => MessageBoundary::Yes,
+            _ => MessageBoundary::No,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Ssdb, sniff};
 use crate::Sniff;
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 use overhead_model::{Outcome, Side};
 use overhead_testing::free;
 use overhead_testing::transcript::{Entry, Transcript, check};
@@ -119,7 +119,7 @@ fn defects_end_the_direction_and_nothing_else() {
 
 #[test]
 fn a_snapped_block_keeps_its_size_and_after_a_gap_decoding_resumes() {
-    let mut engine = Engine::new(Ssdb::new(), false);
+    let mut engine = DecoderEngine::new(Ssdb::new(), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, b"3\nset\n1\nk\n1000\nabc", &mut transcript);
     engine.opaque(C, 997, &mut transcript);

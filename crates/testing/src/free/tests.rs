@@ -1,7 +1,7 @@
 //! A toy protocol that says too much of what is free, in every way that the checks find.
 
 use super::{Checked, check};
-use overhead_decode::{Boundary, Decoder, Free, Input, Malformed, OpId, Out, Reader, Step, Versioned};
+use overhead_decode::{Decoder, Free, Input, Malformed, MessageBoundary, OpId, Out, Reader, Step, Versioned};
 use overhead_model::{Account, Class, Outcome, Side};
 
 /// A protocol of requests `id len body`, each answered by `id flag`. A body that begins with `!` sets the flag that is due.
@@ -79,8 +79,8 @@ impl Decoder for Toy {
         }
     }
 
-    fn boundary(&self, _: Side, _: &[u8]) -> Boundary {
-        Boundary::No
+    fn boundary(&self, _: Side, _: &[u8]) -> MessageBoundary {
+        MessageBoundary::No
     }
 
     fn lost<R: Reader>(&mut self, _: Side, _: &mut Out<'_, R>) {}

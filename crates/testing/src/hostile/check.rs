@@ -5,7 +5,7 @@ use crate::free;
 use crate::hostile::checksum::mix;
 use crate::hostile::conversation::{Conversation, Cut, Segments, Turn};
 use overhead_decode::{Label, Note, OpId, Reader};
-use overhead_dissect::Engine;
+use overhead_dissect::ConnectionEngine;
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, Side};
 use overhead_protocols::{AnyDecoder, SharedContext};
 use std::ops::Range;
@@ -59,7 +59,8 @@ fn wrap(turns: &mut Vec<Turn>, segments: Segments) {
 }
 
 fn read(protocol: Protocol, mid_stream: bool, turns: &[Turn], cut: Cut) -> DecoderOutput {
-    let mut engine = Engine::new(AnyDecoder::new(protocol, mid_stream, &SharedContext::default()), mid_stream);
+    let mut engine =
+        ConnectionEngine::new(AnyDecoder::new(protocol, mid_stream, &SharedContext::default()), mid_stream);
     let mut output = DecoderOutput::default();
     for turn in turns {
         match turn {

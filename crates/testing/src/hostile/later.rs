@@ -3,7 +3,7 @@
 use crate::hostile::conversation::Turn;
 use crate::hostile::seeds;
 use crate::transcript::Transcript;
-use overhead_decode::Engine;
+use overhead_decode::DecoderEngine;
 use overhead_model::{Account, Protocol, Side};
 use overhead_protocols::{AnyDecoder, SharedContext};
 use std::path::Path;
@@ -41,7 +41,7 @@ pub fn begun_later(protocol: Protocol, fixtures: &Path) -> Result<(usize, Vec<St
 /// Returns the account of every byte, by side.
 fn accounts(protocol: Protocol, talk: &[Turn], mid_stream: bool) -> [Vec<Account>; 2] {
     let decoder = AnyDecoder::new(protocol, mid_stream, &SharedContext::default());
-    let mut engine = Engine::new(decoder, mid_stream);
+    let mut engine = DecoderEngine::new(decoder, mid_stream);
     let mut transcript = Transcript::default();
     for turn in talk {
         if let Turn::Bytes(side, bytes) = turn {

@@ -4,7 +4,7 @@ use super::super::super::SharedContext;
 use super::super::wire::opcode;
 use super::build::*;
 use super::*;
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 
 #[test]
 fn query_parameters_are_each_posted() {
@@ -172,7 +172,7 @@ fn metadata_that_changed_on_one_connection_is_that_of_others() {
         [(Request, v5(ask(0, opcode::EXECUTE, &execute))), (Response, v5(answer(0, opcode::RESULT, rows)))]
     };
     let told = |shared: &SharedContext, turns: &[(Side, Vec<u8>)]| {
-        let mut engine = Engine::new(Cql::sharing(false, shared.clone()), false);
+        let mut engine = DecoderEngine::new(Cql::sharing(false, shared.clone()), false);
         let mut transcript = Transcript::default();
         for (side, bytes) in turns {
             engine.bytes(*side, bytes, &mut transcript);

@@ -5,7 +5,7 @@ use super::super::wire::opcode;
 use super::build::*;
 use super::*;
 use crate::Sniff;
-use overhead_decode::{Boundary, Codec, Decoder, Engine, Note};
+use overhead_decode::{Codec, Decoder, DecoderEngine, MessageBoundary, Note};
 use proptest::prelude::*;
 
 #[test]
@@ -65,7 +65,7 @@ fn a_message_in_crumbs_is_gathered_in_linear_time() {
     let (start, rest) = response.split_at(50);
     let mut crumbs = segment(false, start);
     crumbs.extend(rest.chunks(1).flat_map(|crumb| segment(false, crumb)));
-    let mut engine = Engine::new(Cql::new(true), true);
+    let mut engine = DecoderEngine::new(Cql::new(true), true);
     let mut transcript = Transcript::default();
     for bytes in crumbs.chunks(11) {
         engine.bytes(Response, bytes, &mut transcript);
@@ -97,7 +97,7 @@ fn a_body_longer_than_its_contents_is_unknown_at_its_end() {
 
 #[test]
 fn a_snapped_message_keeps_what_its_lengths_say() {
-    let mut engine = Engine::new(Cql::new(false), false);
+    let mut engine = DecoderEngine::new(Cql::new(false), false);
     let mut transcript = Transcript::default();
     let long = query(1, &format!("SELECT a FROM t WHERE b = '{}'", "x".repeat(500)));
     engine.bytes(Request, &long[..60], &mut transcript);
@@ -113,7 +113,7 @@ fn a_snapped_message_keeps_what_its_lengths_say() {
 fn a_statement_is_known_although_its_description_was_snapped_behind_its_markers() {
     let columns = [("ids", list_of(&native(INT)))];
     let response = prepared(1, &[7; 16], "lab", &columns, &columns);
-    let mut engine = Engine::new(Cql::new(false), false);
+    let mut engine = DecoderEngine::new(Cql::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(Request, &prepare(1, "DELETE FROM t WHERE ids = ?"), &mut transcript);
     engine.bytes(Response, &response[..65], &mut transcript);
@@ -127,7 +127,7 @@ fn a_statement_is_known_although_its_description_was_snapped_behind_its_markers(
 
 #[test]
 fn the_next_message_is_found_after_a_gap() {
-    let mut engine = Engine::new(Cql::new(false), false);
+    let mut engine = DecoderEngine::new(Cql::new(false), false);
     let mut transcript = Transcript::default();
     let text = "SELECT a FROM t WHERE b = 'some long text'";
     engine.bytes(Request, &query(1, text), &mut transcript);
@@ -152,8 +152,8 @@ fn every_message_of_these_tests_begins_one() {
         ask(1, opcode::AUTH_RESPONSE, &value(b"token")),
     ];
     for message in requests {
-        assert_eq!(decoder.boundary(Request, &message), Boundary::Yes, "{message:02x?}");
-        assert_eq!(decoder.boundary(Response, &message), Boundary::No, "{message:02x?}");
+        assert_eq!(decoder.boundary(Request, &message), MessageBoundary::Yes, "{message:02x?}");
+        assert_eq!(decoder.boundary(Response, &message), MessageBoundary::No, "{message:02x?}");
         assert_eq!(sniff(&message), Sniff::Request);
     }
     let responses = [
@@ -164,7 +164,7 @@ fn every_message_of_these_tests_begins_one() {
         message(0x84, 2, 1, opcode::RESULT, &[&[0; 16][..], &int(1)].concat()),
     ];
     for message in responses {
-        assert_eq!(decoder.boundary(Response, &message), Boundary::Yes, "{message:02x?}");
+        assert_eq!(decoder.boundary(Response, &message), MessageBoundary::Yes, "{message:02x?}");
         assert_eq!(sniff(&message), Sniff::Response);
         assert_eq!(sniff(&message[..5]), Sniff::More);
     }
@@ -231,7 +231,7 @@ fn a_rich_conversation_is_decoded_without_a_doubt() {
 
 /// Asserts that all bytes are posted, however they are split or lost.
 fn assert_conserved(conversation: &[(Side, Vec<u8>)], mid_stream: bool, cut: usize, lost: Option<(usize, u64)>) {
-    let mut engine = Engine::new(Cql::new(mid_stream), mid_stream);
+    let mut engine = DecoderEngine::new(Cql::new(mid_stream), mid_stream);
     let mut transcript = Transcript::default();
     let mut sent = [0; 2];
     for (turn, (side, bytes)) in conversation.iter().enumerate() {

@@ -4,16 +4,16 @@ use super::super::super::SharedContext;
 use super::build::*;
 use super::*;
 use crate::limits;
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 
 struct Connection {
-    engine: Engine<Cql>,
+    engine: DecoderEngine<Cql>,
     transcript: Transcript,
 }
 
 impl Connection {
     fn of(shared: &SharedContext) -> Self {
-        let engine = Engine::new(Cql::sharing(false, shared.clone()), false);
+        let engine = DecoderEngine::new(Cql::sharing(false, shared.clone()), false);
         Self { engine, transcript: Transcript::default() }
     }
 

@@ -4,7 +4,7 @@ use super::super::wire::opcode;
 use super::build::*;
 use super::*;
 use crate::SharedContext;
-use overhead_decode::Engine;
+use overhead_decode::DecoderEngine;
 use overhead_testing::free;
 
 const ID: [u8; 4] = [7, 7, 7, 7];
@@ -18,11 +18,11 @@ fn free_bytes(turns: &[(Vec<u8>, Vec<u8>)]) -> u64 {
     free::check(|| Cql::new(false), &conversation).free
 }
 
-struct Connection(Engine<Cql>, Transcript);
+struct Connection(DecoderEngine<Cql>, Transcript);
 
 impl Connection {
     fn of(shared: &SharedContext) -> Self {
-        Self(Engine::new(Cql::sharing(false, shared.clone()), false), Transcript::default())
+        Self(DecoderEngine::new(Cql::sharing(false, shared.clone()), false), Transcript::default())
     }
 
     /// Returns the state after a request and its response.

@@ -3,7 +3,7 @@
 use super::super::wire::opcode;
 use super::build::*;
 use super::*;
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 
 const ID: [u8; 16] = [0xA5; 16];
 
@@ -188,7 +188,7 @@ fn an_id_in_use_again_before_its_response_is_answered_in_order() {
 
 #[test]
 fn an_id_in_use_again_after_a_lost_response_is_a_new_exchange() {
-    let mut engine = Engine::new(Cql::new(false), false);
+    let mut engine = DecoderEngine::new(Cql::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(Request, &query(7, "SELECT a FROM t"), &mut transcript);
     engine.opaque(Response, 500, &mut transcript);

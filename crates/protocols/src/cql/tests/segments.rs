@@ -4,7 +4,7 @@ use super::super::segment::{CqlSegment, SegmentFormat};
 use super::super::wire::opcode;
 use super::build::*;
 use super::*;
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 
 fn v5(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes[0] += 1;
@@ -139,7 +139,7 @@ fn a_long_message_may_be_compressed_segment_by_segment() {
 fn a_message_longer_than_what_is_gathered_keeps_the_boundary_of_the_next() {
     let response = text_rows(1, 6 << 20);
     let pieces: Vec<u8> = response.chunks(131_071).flat_map(|piece| segment(false, piece)).collect();
-    let mut engine = Engine::new(Cql::new(false), false);
+    let mut engine = DecoderEngine::new(Cql::new(false), false);
     let mut transcript = Transcript::default();
     for (side, bytes) in handshake(&PLAIN) {
         engine.bytes(side, &bytes, &mut transcript);
@@ -185,7 +185,7 @@ fn a_damaged_header_ends_the_direction() {
 fn segments_are_found_in_the_midst_of_a_connection() {
     let half = &segment(false, &text_rows(9, 400))[100..];
     for wrap in [segment, |whole, payload: &[u8]| packed_segment(whole, 0, payload)] {
-        let mut engine = Engine::new(Cql::new(true), true);
+        let mut engine = DecoderEngine::new(Cql::new(true), true);
         let mut transcript = Transcript::default();
         engine.bytes(Request, &wrap(true, &select(1)), &mut transcript);
         engine.bytes(Response, half, &mut transcript);
@@ -238,7 +238,7 @@ fn a_request_captured_before_the_ready_that_it_follows_changes_nothing() {
 #[test]
 fn a_snapped_segment_is_counted_by_its_lengths() {
     let response = segment(true, &text_rows(1, 300));
-    let mut engine = Engine::new(Cql::new(false), false);
+    let mut engine = DecoderEngine::new(Cql::new(false), false);
     let mut transcript = Transcript::default();
     for (side, bytes) in handshake(&PLAIN) {
         engine.bytes(side, &bytes, &mut transcript);

@@ -1,6 +1,6 @@
 //! Missing bytes, and bytes of other protocols.
 
-use super::{C, Engine, Http, NOTHING, Note, S, Side, Transcript, ok, outcomes, talk};
+use super::{C, DecoderEngine, Http, NOTHING, Note, S, Side, Transcript, ok, outcomes, talk};
 use proptest::prelude::*;
 
 /// Captured bytes, or the number of bytes that were not captured.
@@ -11,7 +11,7 @@ enum StreamPiece<'a> {
 use StreamPiece::{Bytes, Opaque};
 
 fn play(mid_stream: bool, pieces: &[StreamPiece<'_>]) -> Transcript {
-    let mut engine = Engine::new(Http::new(), mid_stream);
+    let mut engine = DecoderEngine::new(Http::new(), mid_stream);
     let mut transcript = Transcript::default();
     for piece in pieces {
         match piece {

@@ -2,7 +2,7 @@
 
 use super::super::Memcache;
 use super::{Answered, C, Error, NoReply, S, answers};
-use overhead_decode::{Engine, Note};
+use overhead_decode::{DecoderEngine, Note};
 use overhead_model::{Outcome, Side};
 use overhead_testing::transcript::{Entry, Transcript, check};
 
@@ -181,7 +181,7 @@ fn defects_end_the_direction_and_nothing_else() {
 
 #[test]
 fn a_snapped_value_keeps_its_length_and_a_snapped_header_does_not() {
-    let mut engine = Engine::new(Memcache::new(), false);
+    let mut engine = DecoderEngine::new(Memcache::new(), false);
     let mut transcript = Transcript::default();
     let set = ask(1, 7, [&[0; 8], b"key", &[b'x'; 64]]);
     engine.bytes(C, &set[..40], &mut transcript);
@@ -191,7 +191,7 @@ fn a_snapped_value_keeps_its_length_and_a_snapped_header_does_not() {
     let names: Vec<_> = transcript.ops.iter().map(Entry::name).collect();
     assert_eq!(names, ["bin set", "bin get"]);
     assert_eq!(transcript.notes, []);
-    let mut engine = Engine::new(Memcache::new(), false);
+    let mut engine = DecoderEngine::new(Memcache::new(), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, &set[..10], &mut transcript);
     engine.opaque(C, set.len() as u64 - 10, &mut transcript);

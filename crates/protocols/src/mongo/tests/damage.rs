@@ -107,7 +107,7 @@ fn a_snapped_body_keeps_the_boundary_of_the_next_message() {
         command(1, &[text("insert", "c"), list("documents", &[doc(&[text("v", &"x".repeat(100))])]), int("x", 1)]);
     for captured in 0..request.len() {
         let mut transcript = Transcript::default();
-        let mut engine = Engine::new(Mongo::new(false), false);
+        let mut engine = DecoderEngine::new(Mongo::new(false), false);
         engine.bytes(Request, &request[..captured], &mut transcript);
         engine.opaque(Request, (request.len() - captured) as u64, &mut transcript);
         engine.bytes(Request, &command(2, &[int("ping", 1)]), &mut transcript);
@@ -127,7 +127,7 @@ fn a_gap_within_a_document_costs_that_document() {
     // Lost: from the name of `v` in the second document to the name of `w`.
     let from = request.len() - documents[2].len() - documents[1].len() + 5;
     let mut transcript = Transcript::default();
-    let mut engine = Engine::new(Mongo::new(false), false);
+    let mut engine = DecoderEngine::new(Mongo::new(false), false);
     engine.bytes(Request, &request[..from], &mut transcript);
     engine.opaque(Request, 50, &mut transcript);
     engine.bytes(Request, &request[from + 50..], &mut transcript);

@@ -33,7 +33,7 @@ proptest! {
         mid_stream: bool,
     ) {
         let mut transcript = Transcript::default();
-        let mut engine = Engine::new(Mongo::new(mid_stream), mid_stream);
+        let mut engine = DecoderEngine::new(Mongo::new(mid_stream), mid_stream);
         engine.bytes(Request, &request, &mut transcript);
         engine.bytes(Response, &response, &mut transcript);
         engine.finish(&mut transcript);
@@ -62,7 +62,7 @@ proptest! {
         turns in prop::collection::vec((any::<bool>(), damaged(), 0u64..80), 1..6),
     ) {
         let mut transcript = Transcript::default();
-        let mut engine = Engine::new(Mongo::new(false), false);
+        let mut engine = DecoderEngine::new(Mongo::new(false), false);
         let mut sent = 0;
         for (is_request, bytes, gap) in &turns {
             let side = if *is_request { Request } else { Response };

@@ -6,7 +6,7 @@ use overhead_model::{Account, Outcome};
 use proptest::prelude::*;
 
 fn with_opaque(pieces: &[(Side, &[u8], u64)]) -> Transcript {
-    let mut engine = Engine::new(Mysql::new(false), false);
+    let mut engine = DecoderEngine::new(Mysql::new(false), false);
     let mut transcript = Transcript::default();
     for (side, bytes) in login(MODERN) {
         engine.bytes(side, &bytes, &mut transcript);
@@ -82,7 +82,7 @@ fn after_a_lost_request_the_next_one_has_its_own_answer() {
 
 /// Plays a conversation without its beginning, in pieces of `size` bytes.
 fn amid(talk: &[(Side, Vec<u8>)], size: usize) -> Transcript {
-    let mut engine = Engine::new(Mysql::new(true), true);
+    let mut engine = DecoderEngine::new(Mysql::new(true), true);
     let mut transcript = Transcript::default();
     for (side, bytes) in talk {
         bytes.chunks(size).for_each(|piece| engine.bytes(*side, piece, &mut transcript));
@@ -139,7 +139,7 @@ fn a_statement_and_a_cell_go_on_in_further_packets() {
         (C, &query("SELECT a, b FROM t")),
         (S, &rows),
     ];
-    let mut engine = Engine::new(Mysql::new(false), false);
+    let mut engine = DecoderEngine::new(Mysql::new(false), false);
     let mut transcript = Transcript::default();
     for (side, bytes) in login(MODERN) {
         engine.bytes(side, &bytes, &mut transcript);
@@ -175,7 +175,7 @@ fn long_rows_and_parameters_flow_by_however_they_are_cut() {
     ];
     let mut expected = None;
     for size in [7, 1000, 4093, 262_141, 262_150, 562_200, usize::MAX] {
-        let mut engine = Engine::new(Mysql::new(false), false);
+        let mut engine = DecoderEngine::new(Mysql::new(false), false);
         let mut transcript = Transcript::default();
         for (side, bytes) in login(MODERN).iter().chain(&talk) {
             bytes.chunks(size).for_each(|piece| engine.bytes(*side, piece, &mut transcript));
@@ -251,11 +251,11 @@ proptest! {
             Side::Request => boundary::of_request(bytes),
             Side::Response => boundary::of_response(bytes, awaited),
         };
-        let (mut told, mut compressed) = (Boundary::More, Boundary::More);
+        let (mut told, mut compressed) = (MessageBoundary::More, MessageBoundary::More);
         for end in 0..=bytes.len() {
             let (now, now_compressed) = (of(&bytes[..end]), compressed::begins(side, &bytes[..end]));
-            prop_assert!(told == Boundary::More || told == now, "{told:?}, then {now:?} of {:?}", &bytes[..end]);
-            prop_assert!(compressed == Boundary::More || compressed == now_compressed, "{:?}", &bytes[..end]);
+            prop_assert!(told == MessageBoundary::More || told == now, "{told:?}, then {now:?} of {:?}", &bytes[..end]);
+            prop_assert!(compressed == MessageBoundary::More || compressed == now_compressed, "{:?}", &bytes[..end]);
             (told, compressed) = (now, now_compressed);
         }
     }
@@ -297,7 +297,7 @@ fn many_rows_of_parameters_flow_by_however_they_are_cut() {
         (S, packet(1, &ok(2, 0, 2))),
     ];
     for size in [7, 1000, 4093, 262_141, 262_150, usize::MAX] {
-        let mut engine = Engine::new(Mysql::new(false), false);
+        let mut engine = DecoderEngine::new(Mysql::new(false), false);
         let mut transcript = Transcript::default();
         for (side, bytes) in login(maria).iter().chain(&talk) {
             bytes.chunks(size).for_each(|piece| engine.bytes(*side, piece, &mut transcript));

@@ -172,7 +172,7 @@ fn a_long_file_of_the_client_has_no_commands() {
             (C, &query("DO 1")),
             (S, &packet(1, &ok(0, 0, 2))),
         ];
-        let mut engine = Engine::new(Mysql::new(false), false);
+        let mut engine = DecoderEngine::new(Mysql::new(false), false);
         let mut transcript = Transcript::default();
         for (side, bytes) in login(MODERN).iter().map(|(side, bytes)| (*side, bytes.as_slice())).chain(talk) {
             engine.bytes(side, bytes, &mut transcript);

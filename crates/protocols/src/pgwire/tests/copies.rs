@@ -115,7 +115,7 @@ type Postings = Vec<(u64, Account, u64)>;
 
 /// Returns outcomes and postings, by side, of turns captured in this order.
 fn read_in_order(sides: [&[Turn]; 2], order: &[Side]) -> (Vec<String>, [Postings; 2]) {
-    let mut engine = Engine::new(Pgwire::new(false), false);
+    let mut engine = DecoderEngine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, &startup(), &mut transcript);
     engine.bytes(S, &welcome(), &mut transcript);
@@ -337,7 +337,7 @@ proptest! {
         let frame = 5 * messages.len() as u64 + 1;
         let text = if csv { 21 } else { 17 };
         let mut transcript = Transcript::default();
-        let mut engine = Engine::new(Pgwire::new(false), false);
+        let mut engine = DecoderEngine::new(Pgwire::new(false), false);
         engine.bytes(C, &[startup(), messages.concat()].concat(), &mut transcript);
         let amounts: &Amounts = &transcript.ops[1].amounts[0];
         prop_assert_eq!(amounts[Account::Data], data);

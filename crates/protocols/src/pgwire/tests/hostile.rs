@@ -76,7 +76,7 @@ fn records_nested_like_a_bomb() {
 
 #[test]
 fn row_that_was_snapped_keeps_its_lengths() {
-    let mut engine = Engine::new(Pgwire::new(false), false);
+    let mut engine = DecoderEngine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     let asked = [startup(), query("SELECT 1")].concat();
     engine.bytes(C, &asked, &mut transcript);
@@ -90,7 +90,7 @@ fn row_that_was_snapped_keeps_its_lengths() {
 
 #[test]
 fn statement_that_was_snapped_is_named_by_its_tag() {
-    let mut engine = Engine::new(Pgwire::new(false), false);
+    let mut engine = DecoderEngine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, &[startup(), query("INSERT INTO t VALUES (1)")[..5].to_vec()].concat(), &mut transcript);
     engine.opaque(C, 25, &mut transcript);
@@ -125,7 +125,7 @@ fn ends_of_copies_without_number() {
 
 #[test]
 fn false_boundary_behind_a_loss_is_not_the_last() {
-    let mut engine = Engine::new(Pgwire::new(false), false);
+    let mut engine = DecoderEngine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, &[startup(), query("SELECT 1")].concat(), &mut transcript);
     engine.bytes(S, &welcome(), &mut transcript);
@@ -157,7 +157,7 @@ fn turn() -> impl Strategy<Value = (Side, Vec<u8>)> {
 }
 
 fn posts_everything(turns: &[(Side, Vec<u8>)], is_mid_stream: bool, gap: u64) {
-    let mut engine = Engine::new(Pgwire::new(is_mid_stream), is_mid_stream);
+    let mut engine = DecoderEngine::new(Pgwire::new(is_mid_stream), is_mid_stream);
     let mut transcript = Transcript::default();
     for (index, (side, bytes)) in turns.iter().enumerate() {
         engine.bytes(*side, bytes, &mut transcript);

@@ -17,7 +17,7 @@ fn free_bytes(turns: &[Exchange]) -> u64 {
 
 /// Returns the state after a first statement and after each turn.
 fn states(turns: &[Exchange]) -> Vec<Option<u64>> {
-    let mut engine = Engine::new(Pgwire::new(false), false);
+    let mut engine = DecoderEngine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, &startup(), &mut transcript);
     engine.bytes(S, &welcome(), &mut transcript);
@@ -115,7 +115,7 @@ fn a_state_has_another_number_where_the_same_bytes_would_be_read_otherwise() {
 
 #[test]
 fn a_connection_is_quiet_when_nothing_is_under_way() {
-    let mut engine = Engine::new(Pgwire::new(false), false);
+    let mut engine = DecoderEngine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     let mut step = |side: Side, bytes: &[u8]| {
         engine.bytes(side, bytes, &mut transcript);

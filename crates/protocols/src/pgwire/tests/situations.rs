@@ -572,7 +572,7 @@ fn capture_that_starts_within_an_answer() {
 
 #[test]
 fn answers_lost_in_a_gap_do_not_shift_the_next() {
-    let mut engine = Engine::new(Pgwire::new(false), false);
+    let mut engine = DecoderEngine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, &startup(), &mut transcript);
     engine.bytes(S, &welcome(), &mut transcript);

@@ -70,7 +70,7 @@ fn an_execution_is_told_by_what_was_prepared_under_its_name_or_without_one() {
 #[test]
 fn a_text_of_which_the_end_was_not_captured_is_told_by_its_beginning() {
     let message = query("SELECT a FROM t WHERE b = 'hunter2' AND c = 5");
-    let mut engine = Engine::new(Pgwire::new(false), false);
+    let mut engine = DecoderEngine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, &startup(), &mut transcript);
     engine.bytes(S, &welcome(), &mut transcript);
