@@ -68,7 +68,7 @@ pub fn write_sweep_as(
 ) -> Result<Vec<PathBuf>, ReportError> {
     let figures = figures(sweep);
     let tables = page(sweep, figures.iter().map(|(name, figure)| (*name, &*figure.y_title)));
-    let plots = figures.iter().map(|(name, figure)| (*name, Plot::Lines(figure.clone())));
+    let plots = figures.into_iter().map(|(name, figure)| (name, Plot::Lines(figure)));
     let (inline, images) = report_folder::drawn(plots, options.look())?;
     let page = web_page(sweep, inline, options)?.render()?;
     let mut files = vec![(TABLES_FILE.to_owned(), tables.into_bytes()), (PAGE_FILE.to_owned(), page.into_bytes())];
