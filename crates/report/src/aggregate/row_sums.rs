@@ -1,4 +1,4 @@
-//! What operations come to; the difference of two snapshots covers the time between them.
+//! Totals of operations; the difference of two snapshots covers the time between them.
 
 use super::distribution::Values;
 use overhead_model::record::{Latency, StatementRow};
