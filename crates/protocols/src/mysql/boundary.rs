@@ -45,9 +45,10 @@ pub fn is_greeting(bytes: &[u8]) -> bool {
 
 /// Checks a packet against the layout of a greeting.
 fn greets(bytes: &[u8]) -> MessageBoundary {
-    // Bytes further ahead must not change an earlier result.
-    let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
     let Some((len, sequence)) = header(bytes) else { return MessageBoundary::More };
+    // Bytes after the packet, or further ahead, must not change an earlier result.
+    let looked_at = BOUNDARY_WINDOW.min(usize::try_from(HEADER + len).unwrap_or(BOUNDARY_WINDOW));
+    let bytes = bytes.get(..looked_at).unwrap_or(bytes);
     if sequence != 0 {
         return MessageBoundary::No;
     }
@@ -59,7 +60,7 @@ fn greets(bytes: &[u8]) -> MessageBoundary {
             let is_text = text.iter().all(|byte| (b' '..0x7f).contains(byte));
             match (is_text && text.first().is_none_or(u8::is_ascii_digit), end) {
                 (true, Some(5..)) => MessageBoundary::Yes,
-                (true, None) => more_if(bytes.len() < BOUNDARY_WINDOW),
+                (true, None) => more_if(bytes.len() < looked_at),
                 _ => MessageBoundary::No,
             }
         }
@@ -68,7 +69,8 @@ fn greets(bytes: &[u8]) -> MessageBoundary {
             None => MessageBoundary::More,
             Some((code, text)) if matches!(u16::from_le_bytes(*code), 1040 | 1129 | 1130) => {
                 let is_text = text.iter().take(7).all(u8::is_ascii);
-                if is_text && text.len() < 7 { MessageBoundary::More } else { yes_if(is_text) }
+                let is_short = text.len() < 7 && bytes.len() < looked_at;
+                if is_text && is_short { MessageBoundary::More } else { yes_if(is_text) }
             }
             Some(_) => MessageBoundary::No,
         },
