@@ -651,17 +651,23 @@ proptest! {
 
 /// The exchange with this option in its first frame, a SYN.
 fn opened_with(option: &[u8; 12]) -> Talk {
+    begun_with(0, option)
+}
+
+/// An exchange from frame `first` on, which has this TCP option.
+fn begun_with(first: usize, option: &[u8; 12]) -> Talk {
     let mut talk = exchange();
+    talk.frames.drain(..first);
     let frame = &mut talk.frames[0].bytes;
     frame.splice(54..54, *option);
     frame[17] += 12;
-    frame[46] = 0x80;
+    frame[46] += 0x30;
     talk.frames[0] = Captured::ethernet(talk.frames[0].time_ns, talk.frames[0].bytes.clone());
     talk
 }
 
 #[test]
-fn further_subflows_of_multipath_tcp_are_named_and_not_decoded() {
+fn subflows_of_multipath_tcp_are_named() {
     let joins = opened_with(&[1, 1, 30, 10, 0x10, 0, 1, 2, 3, 4, 5, 6]);
     let any = Selection { ports: vec![(6379, vec![Protocol::Resp, Protocol::Memcache])] };
     for (selection, expected) in [(Selection::default(), Some(Protocol::Resp)), (any, None)] {
@@ -670,6 +676,10 @@ fn further_subflows_of_multipath_tcp_are_named_and_not_decoded() {
         assert_eq!(book.totals.notes.get(&note), Some(&1), "{:?}", book.totals.notes);
         assert!(book.find("GET").is_none(), "{:?}", book.names());
     }
+    // A connection that begins before the capture may have no other subflow.
+    let book = of_redis(&begun_with(3, &[1, 1, 30, 10, 0x20, 0x01, 1, 2, 3, 4, 0, 0]).frames);
+    let note = Note::Foreign(ForeignTraffic { port: 6379, look: ApparentProtocol::Subflow, expected: None });
+    assert_eq!((book.row("GET").operations.len(), book.totals.notes.get(&note)), (1, Some(&1)));
     // The first subflow, and other options, say nothing of the kind.
     for option in [
         [1, 1, 30, 10, 0x01, 0, 1, 2, 3, 4, 5, 6],

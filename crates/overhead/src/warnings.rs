@@ -203,8 +203,8 @@ impl Warnings {
         let place = if port == 0 { "on other ports".to_owned() } else { format!("on port {port}") };
         if look == ApparentProtocol::Subflow {
             return self.partial(format!(
-                "{} {place} {} of Multipath TCP, which spreads the payload of a connection: rows are incomplete, and this payload is in `unknown` or `other`; measure without it (`sysctl net.mptcp.enabled=0`)",
-                counted(count, "further subflow"),
+                "{} {place} {} of Multipath TCP, which can spread one payload over several: rows may be incomplete, and the payload of further subflows is in `unknown` or `other`; measure without it (`sysctl net.mptcp.enabled=0`)",
+                counted(count, "connection"),
                 if count == 1 { "is" } else { "are" }
             ));
         }

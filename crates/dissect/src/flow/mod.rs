@@ -21,7 +21,7 @@ use crate::tls::{ClearPart, KeyLog};
 use counts::FlowCounts;
 use half::{AckedData, EarlySegment, ORIGIN, StreamPlace, StreamReassembly};
 use midst::MidStreamPairing;
-use overhead_decode::Note;
+use overhead_decode::{ApparentProtocol, Note};
 use overhead_model::record::TcpTotals;
 use overhead_model::{
     Account, ConnectionSummary, DecidedBy, Ends, Protocol, RowId, Side, StreamPiece, Tally, Trace, Transport,
@@ -148,8 +148,11 @@ impl ConnectionFlow {
             is_settled: false,
             stream: segment.stream.map(|piece| Box::new(StreamIdentity::of(piece))),
         };
-        if segment.flags.syn && packet::joins_connection(segment.options) {
+        if segment.flags.syn && packet::has_multipath_option(segment.options, packet::MP_JOIN) {
             flow.leave_subflow();
+        } else if mid_stream && packet::has_multipath_option(segment.options, packet::MP_DSS) {
+            // Decoded all the same: the connection may have no other subflow.
+            flow.note_foreign(ApparentProtocol::Subflow, None);
         }
         flow
     }

@@ -100,6 +100,10 @@ impl ConnectionFlow {
         };
         decoding.engine.refuse();
         let expected = Some(decoding.protocol);
+        self.note_foreign(look, expected);
+    }
+
+    pub(super) fn note_foreign(&mut self, look: ApparentProtocol, expected: Option<Protocol>) {
         let port = self.ends[Side::Response as usize].port();
         self.book.note(Note::Foreign(ForeignTraffic { port, look, expected }));
     }
@@ -111,8 +115,7 @@ impl ConnectionFlow {
             return self.refuse(ApparentProtocol::Subflow);
         }
         if let FlowStage::Sniffing(_) = std::mem::replace(&mut self.stage, FlowStage::Other) {
-            let port = self.ends[Side::Response as usize].port();
-            self.book.note(Note::Foreign(ForeignTraffic { port, look: ApparentProtocol::Subflow, expected: None }));
+            self.note_foreign(ApparentProtocol::Subflow, None);
         }
     }
 

@@ -195,18 +195,22 @@ pub fn parse_datagram(datagram: &Datagram) -> Packet<'_> {
     HeaderWalk::of_datagram(datagram).run(walk::HeaderLayer::Protocol(datagram.protocol))
 }
 
-/// Returns whether SYN options add a subflow to a Multipath TCP connection: `MP_JOIN` (RFC 8684 section 3.2).
-pub(crate) fn joins_connection(options: &[u8]) -> bool {
+/// Multipath TCP option subtypes (RFC 8684 section 3): one that adds a subflow to a connection, in a SYN, and one that
+/// maps the payload of a subflow to that of its connection.
+pub(crate) const MP_JOIN: u8 = 1;
+pub(crate) const MP_DSS: u8 = 2;
+
+/// Returns whether TCP options contain a Multipath TCP option of this subtype.
+pub(crate) fn has_multipath_option(options: &[u8], wanted: u8) -> bool {
     const END: u8 = 0;
     const PADDING: u8 = 1;
     const MULTIPATH: u8 = 30;
-    const JOIN: u8 = 1;
     let mut left = options;
     loop {
         match *left {
             [PADDING, ref rest @ ..] => left = rest,
             [END, ..] | [] | [_] => return false,
-            [MULTIPATH, _, subtype, ..] if subtype >> 4 == JOIN => return true,
+            [MULTIPATH, _, subtype, ..] if subtype >> 4 == wanted => return true,
             [_, len, ..] => left = left.get(usize::from(len).max(2)..).unwrap_or_default(),
         }
     }
