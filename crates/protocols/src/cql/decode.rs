@@ -135,7 +135,7 @@ impl Cql {
                 _ => Outcome::Ok,
             });
         } else {
-            self.session.enqueue(header.stream, exchange)?;
+            self.session.enqueue(header.pairing_id(), exchange)?;
         }
         Ok(CqlRemainder { op, left: header.total() - available, outcome, answered: false })
     }
@@ -150,7 +150,7 @@ impl Cql {
         let answered = if header.stream < 0 || header.opcode == opcode::EVENT {
             None
         } else {
-            self.session.take_answered(header.stream)
+            self.session.take_answered(header.pairing_id())
         };
         answered.unwrap_or_else(|| {
             if header.stream >= 0 {

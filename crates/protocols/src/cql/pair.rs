@@ -123,7 +123,7 @@ pub(super) struct CqlExtensions {
 
 #[derive(Debug)]
 pub(super) struct Session {
-    waiting: FastMap<i16, CqlStreamQueue>,
+    waiting: FastMap<u32, CqlStreamQueue>,
     outstanding: usize,
     losses: u32,
     pub shared: SharedContext,
@@ -241,11 +241,11 @@ impl Session {
         }
     }
 
-    pub fn enqueue(&mut self, stream: i16, exchange: CqlExchange) -> Result<(), Malformed> {
+    pub fn enqueue(&mut self, id: u32, exchange: CqlExchange) -> Result<(), Malformed> {
         if self.outstanding >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than any client sends"));
         }
-        let waiting = self.waiting.entry(stream).or_default();
+        let waiting = self.waiting.entry(id).or_default();
         // A client reuses an id only after the response, so that response was lost.
         if waiting.first.as_ref().is_some_and(|first| first.losses != self.losses) {
             self.outstanding -= 1 + waiting.more.len();
@@ -261,8 +261,8 @@ impl Session {
         Ok(())
     }
 
-    pub fn take_answered(&mut self, stream: i16) -> Option<CqlExchange> {
-        let waiting = self.waiting.get_mut(&stream)?;
+    pub fn take_answered(&mut self, id: u32) -> Option<CqlExchange> {
+        let waiting = self.waiting.get_mut(&id)?;
         let exchange = waiting.first.take()?;
         waiting.first = waiting.more.pop_front();
         self.outstanding -= 1;

@@ -114,6 +114,11 @@ impl Header {
         }
     }
 
+    /// Returns what links a response to its request: the stream id, and its length, which differs between versions.
+    pub fn pairing_id(&self) -> u32 {
+        u32::from(self.stream.cast_unsigned()) | u32::from(self.version > 2) << 16
+    }
+
     /// Bytes of the header.
     pub const fn size(&self) -> u64 {
         if self.version > 2 { 9 } else { 8 }
