@@ -75,11 +75,10 @@ acceptance: build ## the live figures against bpftrace and the process's own clo
 	lab/install acceptance redis
 	lab/test/acceptance target/release/overhead
 
-bench-peers: build bench ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md; UNIX sockets, for docs/unix.md
+bench-peers: build bench ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md
 	lab/install peers memcached redis postgres mariadb cassandra ferretdb
 	cargo build --release --locked -p overhead-kernel --example empty_programs
 	lab/measure/bench-peers target/release/overhead --write docs/performance.md
-	lab/measure/bench-unix target/release/overhead
 
 soak: build ## a capture at full rate for ten minutes: memory flat, no descriptor or map left; draws the curve
 	lab/install soak redis
