@@ -1,12 +1,14 @@
-"""Driver programs: where they lie, what makes them runnable, how they are run.
+#!/usr/bin/env python3
+"""Driver programs: what makes them runnable, and how they are run. `programs.py PROTOCOL/DRIVER` prints the folder of one.
 
-A program is a folder lab/test/drivers/PROTOCOL/DRIVER with one source file and the manifest of its package manager, by which
-its kind is known. What the manifest names is installed once, into a folder of the lab's cache that carries the sum of
-the program's files in its name, so that a change to one installs anew.
+A program is a file PROTOCOL/DRIVER.EXTENSION. Its first line names the packages that it needs (`needs: …`), each with its version.
+They are installed once, into a folder of the lab's cache whose name ends with a digest of the program: a changed one is installed
+again.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,7 +40,7 @@ def tool(name):
     return found
 
 
-def install(command, **options):
+def install(*command, **options):
     """Runs one step of an installation; its last words are the reason where it fails."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=INSTALL_SECONDS, **options)
     if done.returncode != 0:
@@ -46,64 +48,68 @@ def install(command, **options):
         raise Missing(f"{Path(command[0]).name}: {' / '.join(words[-2:])[:200] or 'failed without a word'}")
 
 
-def python(source, target):
-    install([sys.executable, "-m", "venv", target / "venv"])
-    install([target / "venv/bin/pip", "install", "-q", "--disable-pip-version-check", "-r", source / "requirements.txt"])
+def python(folder, needs):
+    install(sys.executable, "-m", "venv", folder / "venv")
+    install(folder / "venv/bin/pip", "install", "-q", "--disable-pip-version-check", *needs)
 
 
-def node(source, target):
+def node(folder, needs):
+    (folder / "package.json").write_text('{"private": true}')
     options = ["--no-audit", "--no-fund", "--no-package-lock", "--engine-strict", "--ignore-scripts"]
-    install([tool("npm"), "install", *options], cwd=target)
+    install(tool("npm"), "install", *options, *needs, cwd=folder)
 
 
-def go(source, target):
+def go(folder, needs):
+    """The version of the driver determines those of all other modules: Go takes the least that is required."""
+    required = "".join(f"require {need.replace('@', ' ')}\n" for need in needs)
+    (folder / "go.mod").write_text(f"module driver\n\ngo 1.21\n\n{required}")
     environment = {**os.environ, "GOTOOLCHAIN": "auto", "GOFLAGS": "-mod=mod -buildvcs=false", "CGO_ENABLED": "0"}
-    install([tool("go"), "build", "-trimpath", "-o", "program", "."], cwd=target, env=environment)
+    install(tool("go"), "build", "-trimpath", "-o", "program", ".", cwd=folder, env=environment)
 
 
-def java(source, target):
-    install([tool("mvn"), "-q", "-B", "-Dstyle.color=never", "dependency:copy-dependencies", "-DincludeScope=runtime",
-             "-DoutputDirectory=lib"], cwd=target)
-    install([tool("javac"), "-cp", "lib/*", "-d", "classes", "Main.java"], cwd=target)
+def java(folder, needs):
+    parts = (dict(zip(("groupId", "artifactId", "version"), need.split(":"))) for need in needs)
+    dependencies = ["".join(f"<{tag}>{text}</{tag}>" for tag, text in part.items()) for part in parts]
+    (folder / "pom.xml").write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>overhead</groupId>'
+        "<artifactId>driver</artifactId><version>1</version><dependencies>"
+        + "".join(f"<dependency>{dependency}</dependency>" for dependency in dependencies) + "</dependencies></project>")
+    install(tool("mvn"), "-q", "-B", "-Dstyle.color=never", "dependency:copy-dependencies", "-DincludeScope=runtime",
+            "-DoutputDirectory=lib", cwd=folder)
+    install(tool("javac"), "-cp", "lib/*", "-d", "classes", "Main.java", cwd=folder)
 
 
-# The manifest of each kind, how it is installed, and the command that runs it.
+# By extension: how a program is installed, the name that its file gets, and the command that runs it.
 KINDS = {
-    "requirements.txt": (python, ["venv/bin/python", "main.py"]),
-    "package.json": (node, ["node", "main.js"]),
-    "go.mod": (go, ["./program"]),
-    "pom.xml": (java, ["java", "-cp", "classes:lib/*", "Main"]),
+    ".py": (python, "main.py", ["venv/bin/python", "main.py"]),
+    ".js": (node, "main.js", ["node", "main.js"]),
+    ".go": (go, "main.go", ["./program"]),
+    ".java": (java, "Main.java", ["java", "-cp", "classes:lib/*", "Main"]),
 }
 
 
 class Program:
     """A driver's program, under one set of arguments."""
 
-    def __init__(self, protocol, name, arguments=()):
-        self.protocol = protocol
-        self.source = FOLDER / protocol / name
+    def __init__(self, source, arguments=()):
+        self.source, self.protocol, self.driver = source, source.parent.name, source.stem
         self.arguments = list(arguments)
-        self.name = " ".join([f"{protocol}/{name}", *self.arguments])
-        manifests = [manifest for manifest in KINDS if (self.source / manifest).is_file()]
-        if len(manifests) != 1:
-            raise SystemExit(f"lab/test/drivers/{protocol}/{name}: needs one of {', '.join(KINDS)}")
-        self.install, self.command = KINDS[manifests[0]]
+        self.name = " ".join([f"{self.protocol}/{self.driver}", *self.arguments])
+        self.install, self.file, self.command = KINDS[source.suffix]
 
     def installed(self):
         """The folder that the program runs in, made where it is missing. Half of one is not kept."""
-        files = [path for path in sorted(self.source.iterdir()) if path.is_file() and path.name != "README.md"]
-        digest = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in files)).hexdigest()[:12]
-        folder = cache() / "drivers" / f"{self.protocol}-{self.source.name}-{digest}"
+        text = self.source.read_bytes()
+        folder = cache() / "drivers" / f"{self.protocol}-{self.driver}-{hashlib.sha256(text).hexdigest()[:12]}"
         if folder.is_dir():
             return folder
-        folder.parent.mkdir(parents=True, exist_ok=True)
         print(f"installing {self.name}", file=sys.stderr)
         # A virtual environment knows its own path, so it is made where it stays.
-        folder.mkdir()
+        folder.mkdir(parents=True)
         try:
-            for path in files:
-                shutil.copy(path, folder)
-            self.install(self.source, folder)
+            shutil.copy(self.source, folder / self.file)
+            needs = re.match(rb"(?:#|//) needs: (.*)\n", text)
+            self.install(folder, needs[1].decode().split() if needs else [])
         except BaseException as error:
             shutil.rmtree(folder)
             if isinstance(error, subprocess.TimeoutExpired):
@@ -124,8 +130,14 @@ class Program:
 
 
 def programs(matrix):
-    """Every program there is: PROTOCOL/DRIVER folders, with the further arguments that `matrix` names for them."""
-    for manifest in sorted(path for kind in KINDS for path in FOLDER.glob(f"*/*/{kind}")):
-        protocol, name = manifest.parent.parts[-2:]
-        for arguments in matrix.get((protocol, name), [()]):
-            yield Program(protocol, name, arguments)
+    """Every program there is, with the further arguments that `matrix` names for some."""
+    for source in sorted(FOLDER.glob("*/*.*")):
+        if source.suffix in KINDS:
+            for arguments in matrix.get((source.parent.name, source.stem), [()]):
+                yield Program(source, arguments)
+
+
+if __name__ == "__main__":
+    for each in programs({}):
+        if each.name == sys.argv[1]:
+            print(each.installed())
