@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo comparison quick test test-export test-kernels test-containers test-faults test-page docs fuzz crosscheck build bench export dist install acceptance bench-peers soak bless fixtures clean
+.PHONY: help demo comparison quick test test-export test-kernels test-containers test-faults test-page docs fuzz crosscheck build bench export dist install bench-peers soak bless fixtures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,10 +70,6 @@ test-export: ## every fixture exported, read back by DuckDB, pandas, Polars and 
 
 install: build bench export ## binaries, man pages and shell completions into PREFIX=/usr/local; asks sudo for the copying alone
 	lab/release/place '$(PREFIX)'
-
-acceptance: build ## the live figures against bpftrace and the process's own clock
-	lab/install acceptance redis
-	lab/test/acceptance target/release/overhead
 
 bench-peers: build bench ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md
 	lab/install peers memcached redis postgres mariadb cassandra ferretdb
