@@ -88,34 +88,3 @@ def bursts(source, target, server_port, conversations, seed=7):
                 written += 1
             start += int(length * stretch) + int(chance.expovariate(10 if conversation % 40 < 25 else 1) * unit)
     return written
-
-
-def connections(target, server_port, count):
-    """Writes a capture of so many Redis connections that are all open at once, each with one GET. Gives its frames."""
-    get, value = b"*2\r\n$3\r\nGET\r\n$5\r\nkey:1\r\n", b"$5\r\nvalue\r\n"
-    server = bytes((10, 0, 0, 1))
-
-    def frame(number, to_server, seq, ack, flags, payload):
-        client = bytes((10, 1 + number // 50_000, 0, 2))
-        port = 10_000 + number % 50_000
-        source, destination = ((client, port), (server, server_port)) if to_server else ((server, server_port), (client, port))
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0, source[0], destination[0])
-        tcp = struct.pack(">HHIIBBHHH", source[1], destination[1], seq, ack, 0x50, flags, 512, 0, 0)
-        return ETHERNET + ip + tcp + payload
-
-    syn, acknowledge, push = 2, 16, 24
-    rounds = (
-        lambda n: frame(n, True, 100, 0, syn, b""),
-        lambda n: frame(n, False, 300, 101, syn | acknowledge, b""),
-        lambda n: frame(n, True, 101, 301, push, get),
-        lambda n: frame(n, False, 301, 101 + len(get), push, value),
-    )
-    frames = 0
-    with open(target, "wb") as out:
-        out.write(HEADER.pack(0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
-        for second, make in enumerate(rounds):
-            for number in range(count):
-                data = make(number)
-                out.write(RECORD.pack(1_700_000_000 + second, number % 1_000_000, len(data), len(data)) + data)
-                frames += 1
-    return frames
