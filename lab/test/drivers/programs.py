@@ -33,7 +33,6 @@ def cache():
 
 
 def tool(name):
-    """The path of a program that installs or runs drivers."""
     found = shutil.which(name) or (name == "go" and shutil.which("/usr/local/go/bin/go"))
     if not found:
         raise Missing(f"no {name} here")
@@ -62,7 +61,7 @@ def node(folder, needs):
 def go(folder, needs):
     """The version of the driver determines those of all other modules: Go takes the least that is required."""
     required = "".join(f"require {need.replace('@', ' ')}\n" for need in needs)
-    (folder / "go.mod").write_text(f"module driver\n\ngo 1.21\n\n{required}")
+    (folder / "go.mod").write_text(f"module driver\n\ngo 1.23\n\n{required}")
     environment = {**os.environ, "GOTOOLCHAIN": "auto", "GOFLAGS": "-mod=mod -buildvcs=false", "CGO_ENABLED": "0"}
     install(tool("go"), "build", "-trimpath", "-o", "program", ".", cwd=folder, env=environment)
 
@@ -89,8 +88,6 @@ KINDS = {
 
 
 class Program:
-    """A driver's program, under one set of arguments."""
-
     def __init__(self, source, arguments=()):
         self.source, self.protocol, self.driver = source, source.parent.name, source.stem
         self.arguments = list(arguments)
@@ -99,8 +96,9 @@ class Program:
 
     def installed(self):
         """The folder that the program runs in, made where it is missing. Half of one is not kept."""
-        text = self.source.read_bytes()
-        folder = cache() / "drivers" / f"{self.protocol}-{self.driver}-{hashlib.sha256(text).hexdigest()[:12]}"
+        text, shared = self.source.read_bytes(), FOLDER / f"driver{self.source.suffix}"
+        digest = hashlib.sha256(text + (shared.read_bytes() if shared.exists() else b"")).hexdigest()[:12]
+        folder = cache() / "drivers" / f"{self.protocol}-{self.driver}-{digest}"
         if folder.is_dir():
             return folder
         print(f"installing {self.name}", file=sys.stderr)
@@ -108,6 +106,8 @@ class Program:
         folder.mkdir(parents=True)
         try:
             shutil.copy(self.source, folder / self.file)
+            if shared.exists():
+                shutil.copy(shared, folder)
             needs = re.match(rb"(?:#|//) needs: (.*)\n", text)
             self.install(folder, needs[1].decode().split() if needs else [])
         except BaseException as error:

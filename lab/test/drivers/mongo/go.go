@@ -4,25 +4,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"strings"
-	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
-
-func check[T any](value T, err error) T {
-	if err != nil {
-		log.Fatal(err)
-	}
-	return value
-}
 
 func main() {
 	ctx := context.Background()
@@ -40,18 +30,12 @@ func main() {
 		documents = append(documents, bson.D{{"_id", id}, {"name", fmt.Sprint("name ", id)}})
 	}
 	check(things.InsertMany(ctx, documents))
-	var workers sync.WaitGroup
-	for worker := 0; worker < 4; worker++ {
-		workers.Add(1)
-		go func() {
-			defer workers.Done()
-			for id := 0; id < 20; id++ {
-				var found bson.D
-				check(0, things.FindOne(ctx, bson.D{{"_id", worker*20 + id}}).Decode(&found))
-			}
-		}()
-	}
-	workers.Wait()
+	atOnce(4, func(worker int) {
+		for id := 0; id < 20; id++ {
+			var found bson.D
+			check(0, things.FindOne(ctx, bson.D{{"_id", worker*20 + id}}).Decode(&found))
+		}
+	})
 	cursor := check(things.Find(ctx, bson.D{{"_id", bson.D{{"$gt", 0}}}}, options.Find().SetBatchSize(40))) // 3 getMore
 	var all []bson.D
 	check(0, cursor.All(ctx, &all))
@@ -73,7 +57,6 @@ func main() {
 	check(0, client.Ping(ctx, nil))
 	asked := map[string]int{"dropDatabase": 1, "insert": 5, "find": 82, "getMore": 3, "update": 2, "delete": 2, "noSuchCommand": 1, "ping": 1}
 	errors := map[string]int{"insert": 1, "noSuchCommand": 1}
-	check(0, json.NewEncoder(os.Stdout).Encode(map[string]any{"driver": "mongo-driver 2.9.3", "asked": asked, "errors": errors}))
-	io.Copy(io.Discard, os.Stdin)
+	said("mongo-driver 2.9.3", asked, errors)
 	check(0, client.Disconnect(ctx))
 }
