@@ -59,14 +59,11 @@ class Monitor:
         raise OSError("qemu has closed its monitor")
 
     def counters(self):
-        """The program counter of each CPU."""
         text = self.ask("human-monitor-command", **{"command-line": "info registers -a"})
         return [int(value, 16) for value in COUNTER.findall(text)]
 
 
 class Guest:
-    """A running qemu and what it has said."""
-
     def __init__(self, options):
         self.started = time.monotonic()
         self.log = open(options.log, "w", encoding="utf-8", buffering=1)
