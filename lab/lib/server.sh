@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# A private server. A file in lab/servers sets NAME, PORT and RUN_AS, defines the functions `packages`, `installed`,
-# `command_line` (fills the array COMMAND), `answers`, `version`, where needed `fetch` (what no package has), `prepare`
-# (before the start) and `settle` (once it answers), and ends with: server_main "$@"
+# A private server, with the name of its file in lab/servers, which sets PORT and RUN_AS, defines the functions `packages`, `installed`,
+# `command_line` (fills the array COMMAND), `answers`, `version`, where needed `backports` (its packages are there alone), `fetch` (what
+# no package has), `prepare` (before the start) and `settle` (once it answers), and ends with: server_main "$@"
 # REQUIRES names the servers without which it does not start. NAMESPACE names a network namespace that the server gets for
 # itself, if it cannot be told to listen on 127.0.0.1 only; INSIDE is the command that runs others there.
 # Sourced, never run. The caller has set -euo pipefail.
@@ -9,6 +9,7 @@
 # shellcheck source=../lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+NAME=${0##*/}
 STOP_SIGNAL=TERM
 READY_SECONDS=10
 STARTING=
@@ -16,12 +17,13 @@ REQUIRES=()
 NAMESPACE=
 INSIDE=()
 OPTIONS=()
+backports() { false; }
 fetch() { :; }
 prepare() { :; }
 settle() { :; }
 
 server_main() {
-    DIR=$LAB/${NAME:?set by the file in lab/servers}
+    DIR=$LAB/$NAME
     [ -z "$NAMESPACE" ] || INSIDE=(ip netns exec "$NAMESPACE")
     case ${1:-} in
         packages) packages ;;
@@ -45,6 +47,7 @@ server_main() {
 server_install() {
     installed && return
     local names
+    ! backports || with_backports
     names=$(packages)
     # shellcheck disable=SC2086 # one package per word
     [ -z "$names" ] || apt_install $names
@@ -145,6 +148,31 @@ postgres_like() {
     create_bench() { ask postgres 'create database bench' || die "PostgreSQL cannot create the database bench"; }
     settle() { create_bench; }
     version() { "$(program postgres)" --version | sed -E 's/.*\) ([0-9.]+).*/PostgreSQL \1/'; }
+}
+
+# mysql_like TITLE CLIENT…: a server that CLIENT asks as root without a password, with one database `bench`.
+mysql_like() {
+    TITLE=$1 CLIENT=("${@:2}" --no-defaults -h 127.0.0.1 -P "$PORT" -u root -N)
+    ask() { "${INSIDE[@]}" "${CLIENT[@]}" -e "$1" 2>/dev/null; }
+    answers() { [ "$(ask 'select 1')" = 1 ]; }
+    settle() { ask 'create database bench' || die "$TITLE cannot create the database bench"; }
+}
+
+# go_program TITLE VERSION: a server that Go builds of its folder in lab/servers/source. A change of its source builds another one.
+go_program() {
+    TITLE=$1 VERSION=$2 SOURCE=$ROOT/lab/servers/source/$NAME
+    PROGRAM=$CACHE/$NAME-$VERSION-$(cat "$SOURCE"/{main.go,go.mod} | cksum | cut -d' ' -f1)/$NAME
+    backports() { ! go_bin >/dev/null && [ "$(release)" = bookworm ]; }
+    fetch() {
+        say "building $TITLE $VERSION with Go; the first time may take a few minutes"
+        cached "${PROGRAM%/*}" build
+    }
+    # What Go requires beside it is determined by go.mod, and noted beside the copy.
+    build() {
+        cp "$SOURCE"/{main.go,go.mod} "$1/" && cd "$1" &&
+            GOTOOLCHAIN=auto GOFLAGS=-mod=mod CGO_ENABLED=0 "$(go_bin)" build -trimpath -buildvcs=false -o "$NAME" . >&2
+    }
+    version() { echo "$TITLE $VERSION"; }
 }
 
 server_pid() { cut -d' ' -f1 "$DIR/pid"; }
