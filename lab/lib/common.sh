@@ -117,6 +117,26 @@ wait_until() {
     done
 }
 
+# serve PORT COMMAND…: a server of the script's own, until it ends or stop_serving is called; fails if its port stays closed. What it
+# prints goes to $WORK/serve-PORT.log.
+serve() {
+    "${@:2}" >"$WORK/serve-$1.log" 2>&1 &
+    SERVING+=("$!")
+    at_exit end_serving
+    wait_until 10 listens "$1"
+}
+SERVING=()
+# stop_serving: ends the last of them, by SIGNAL.
+stop_serving() {
+    kill -s "${SIGNAL:-TERM}" "${SERVING[-1]}" 2>/dev/null || as_root kill -s "${SIGNAL:-TERM}" "${SERVING[-1]}" 2>/dev/null || true
+    wait "${SERVING[-1]}" 2>/dev/null || true
+    unset 'SERVING[-1]'
+}
+end_serving() { while [ "${#SERVING[@]}" -gt 0 ]; do stop_serving; done; }
+
+# listens PORT: something listens there on IPv4; it is not connected to.
+listens() { awk -v end="$(printf ':%04X' "$1")" '$4 == "0A" && substr($2, 9) == end { found = 1 } END { exit !found }' /proc/net/tcp; }
+
 # port_open PORT: something accepts connections on 127.0.0.1:PORT.
 port_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
