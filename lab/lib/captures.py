@@ -4,7 +4,6 @@ Loads run between a client and a server on loopback while tcpdump writes; nothin
 """
 
 import contextlib
-import os
 import random
 import socket
 import subprocess
@@ -15,14 +14,15 @@ from pathlib import Path
 import traffic
 
 LAB = Path(__file__).resolve().parents[1]
-REDIS = int(os.environ.get("OVERHEAD_REDIS_PORT", "7379"))
-MEMCACHED = int(os.environ.get("OVERHEAD_MEMCACHED_PORT", "7211"))
-POSTGRES = int(os.environ.get("OVERHEAD_POSTGRES_PORT", "7432"))
-MARIADB = int(os.environ.get("OVERHEAD_MARIADB_PORT", "7306"))
 # The lab's servers that `make` needs.
 SERVERS = ("memcached", "redis", "postgres", "mariadb")
-CASSANDRA = int(os.environ.get("OVERHEAD_CASSANDRA_PORT", "7042"))
-FERRETDB = int(os.environ.get("OVERHEAD_FERRETDB_PORT", "7017"))
+
+
+def port(server):
+    return int(subprocess.check_output([LAB / "servers" / server, "port"]))
+
+
+MEMCACHED, REDIS, POSTGRES, MARIADB, CASSANDRA, FERRETDB = map(port, (*SERVERS, "cassandra", "ferretdb"))
 # Connections, and rows, of the loads by `overhead bench`.
 CLIENTS, ROWS = 4, 1_000
 RECORDED = [f"cassandra:7042={LAB.parent}/fixtures/cassandra-rust/capture.pcap",
@@ -31,8 +31,6 @@ RECORDED = [f"cassandra:7042={LAB.parent}/fixtures/cassandra-rust/capture.pcap",
 
 @dataclass(frozen=True)
 class Capture:
-    """A capture file and what it holds."""
-
     name: str
     path: Path
     db: str
@@ -41,7 +39,6 @@ class Capture:
     counted: int = 60_000
 
     def analyze(self, binary, *options):
-        """Returns the command that makes its record."""
         return [binary, "analyze", self.path, "--db", self.db, "--port", str(self.port),
                 "--format", "json", *options]
 

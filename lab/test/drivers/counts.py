@@ -1,9 +1,8 @@
-"""Messages of a capture by type: as overhead counts them, as tshark does, and, where tshark cannot read a protocol (CQL in
-segments, the commands of MongoDB), as a splitter of a few lines does that follows the lengths of the specification."""
+"""Messages of a capture by type: as overhead counts them, as tshark does, and for RESP3, which tshark cannot read, by the
+lengths of the specification."""
 
 import json
 import os
-import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
@@ -198,116 +197,10 @@ def join(start, parts):
     return bytes(whole)
 
 
-def cql_messages(streams_):
-    """Messages by opcode in streams of CQL, and whether any came in segments (version 5)."""
-    counts, segmented = Counter(), False
-    for pair in {stream for stream, _ in streams_}:
-        request, response = (streams_.get((pair, side), b"") for side in ("request", "response"))
-        compression = startup_compression(request)
-        for bytes_ in (request, response):
-            segmented |= cql_direction(bytes_, compression, counts)
-    return counts, segmented
-
-
-def startup_compression(request):
-    """What the client's STARTUP asks for, in small letters."""
-    found = re.search(rb"COMPRESSION\0.([A-Za-z0-9]+)", request, re.S)
-    return found[1][:3].lower().decode() if found else ""
-
-
-def cql_direction(stream, compression, counts):
-    """Adds one direction's messages: plain ones up to STARTUP or its answer, and behind that of version 5 those within
-    segments. True where there were segments."""
-    at, segmented = 0, False
-    while at + 9 <= len(stream):
-        counts[CQL[stream[at + 4]]] += 1
-        last = stream[at] & 0x7f >= 5 and CQL[stream[at + 4]] in ("STARTUP", "READY", "AUTHENTICATE")
-        at += 9 + int.from_bytes(stream[at + 5:at + 9], "big")
-        if last and not segmented:
-            stream, at, segmented = segments_payload(stream[at:], compression), 0, True
-    return segmented
-
-
 # memcached's opcodes, by the names of their commands.
 MEMCACHED = ("get set add replace delete incr decr quit flush_all getq noop version getk getkq append prepend stats setq addq "
              "replaceq deleteq incrq decrq quitq flush_allq appendq prependq verbosity touch gat gatq (31) "
              "sasl_list sasl_auth sasl_step gatk gatkq").split()
-# Where in a line the length of the value behind it stands.
-STORED = {**dict.fromkeys(("set", "add", "replace", "append", "prepend", "cas"), 4), "ms": 2}
-
-
-def memcached_requests(streams_):
-    """Requests by command in streams of memcached, text or binary."""
-    counts = Counter()
-    for (_, side), stream in streams_.items():
-        at = 0
-        while side == "request" and at < len(stream):
-            if stream[at] == 0x80:
-                counts[MEMCACHED[stream[at + 1]]] += 1
-                at += 24 + int.from_bytes(stream[at + 8:at + 12], "big")
-                continue
-            end = stream.index(b"\n", at) + 1
-            words = stream[at:end].decode().split()
-            counts[words[0]] += 1
-            at = end + (int(words[STORED[words[0]]]) + 2 if words[0] in STORED else 0)
-    return counts
-
-
-# Requests of CQL.
-CQL_REQUESTS = ("STARTUP", "OPTIONS", "QUERY", "PREPARE", "EXECUTE", "REGISTER", "BATCH", "AUTH_RESPONSE")
-
-
-def cql_requests(record):
-    """The requests of a record by opcode, as its rows have them."""
-    counts = Counter()
-    via = {"query": "QUERY", "prepared": "EXECUTE", "batch": "BATCH"}
-    for row in record["operations"]:
-        if row["name"] not in ("CONNECT", "TLS", "EVENT"):
-            counts[via.get(row["via"], row["name"])] += row["count"]
-    return counts
-
-
-def segments_payload(stream, compression):
-    """The payload of version 5's segments, end to end."""
-    whole, at = bytearray(), 0
-    while at < len(stream):
-        if compression == "lz4":
-            header = int.from_bytes(stream[at:at + 5], "little")
-            size, raw, at = header & 0x1ffff, header >> 17 & 0x1ffff, at + 8
-            block = stream[at:at + size]
-            whole += lz4_block(block) if raw else block
-        else:
-            size, at = int.from_bytes(stream[at:at + 3], "little") & 0x1ffff, at + 6
-            whole += stream[at:at + size]
-        at += size + 4
-    return bytes(whole)
-
-
-def lz4_block(block):
-    """Decompresses one block of LZ4."""
-    out, at = bytearray(), 0
-
-    def length(nibble):
-        nonlocal at
-        total = nibble
-        while nibble == 15:
-            more, at = block[at], at + 1
-            total += more
-            nibble = 15 if more == 255 else 0
-        return total
-
-    while at < len(block):
-        token, at = block[at], at + 1
-        literals = length(token >> 4)
-        out += block[at:at + literals]
-        at += literals
-        if at >= len(block):
-            break
-        offset, at = int.from_bytes(block[at:at + 2], "little"), at + 2
-        match = length(token & 15) + 4
-        for _ in range(match):
-            out.append(out[-offset])
-    return bytes(out)
 
 
 def resp_elements(streams_):
@@ -322,29 +215,3 @@ def resp_elements(streams_):
             if kind in "$=!" and not size.startswith(b"-"):
                 at += int(size) + 2
     return counts
-
-
-def mongo_commands(streams_):
-    """Requests of MongoDB by the name of their command, which is the first element of the body. Compressed ones by opcode."""
-    counts = Counter()
-    for (_, side), stream in streams_.items():
-        at = 0
-        while side == "request" and at + 16 <= len(stream):
-            size, _, _, opcode = (int.from_bytes(stream[at + i:at + i + 4], "little") for i in (0, 4, 8, 12))
-            counts[mongo_command(opcode, stream[at:at + size])] += 1
-            at += size
-    return counts
-
-
-def mongo_command(opcode, message):
-    if opcode == 2004:  # flags, collection, two integers, document
-        document = message.index(b"\0", 20) + 1 + 8
-    elif opcode == 2013:
-        document = 20
-        while message[document] == 1:  # a sequence of documents, before the body where a driver writes it so
-            document += 1 + int.from_bytes(message[document + 1:document + 5], "little")
-        document += 1
-    else:
-        return MONGO.get(opcode, str(opcode))
-    name = document + 5
-    return message[name:message.index(b"\0", name)].decode()

@@ -5,7 +5,6 @@ driver of it (`cql/java`)."""
 import itertools
 import json
 import os
-import re
 import select
 import shutil
 import subprocess
@@ -52,8 +51,6 @@ BESIDE = {
     # A statement that the server prepares again (Com_stmt_reprepare).
     ("mysql/go-sql-driver", "mysql"): ("server", "Com_stmt_prepare", 1),
 }
-# Classes of rows that are the application's doing.
-NOT_COMMANDS = {"CONNECT", "TLS"}
 
 
 class Failed(Exception):
@@ -64,12 +61,7 @@ class Dropped(Failed):
     """tcpdump has lost packets: the run says nothing."""
 
 
-def port_of(server):
-    return int(subprocess.run([ROOT / "lab/servers" / server, "port"], check=True, capture_output=True, text=True).stdout)
-
-
 def run(program, port, server, scratch):
-    """Captures one run: what the program says it asked for."""
     with captures.Recording(scratch / "capture.pcap", port, server.port) as recording:
         process = program.start(port, scratch)
         try:
@@ -97,7 +89,6 @@ def last_words(file):
 
 
 def analyze(system, port, scratch):
-    """Status and record of `overhead analyze`."""
     keys = scratch / "keys.log"
     options = ["--keylog", keys] if keys.exists() else []
     command = [counts.OVERHEAD, "analyze", "--db", system, "--port", str(port), *options, "--format", "json",
@@ -109,7 +100,6 @@ def analyze(system, port, scratch):
 
 
 def by_the_program(said, record):
-    """The program's own count, by name."""
     for what, field in (("asked", "count"), ("errors", "errors")):
         mine = Counter()
         for row in record["operations"]:
@@ -133,31 +123,18 @@ def by_the_capture(system, port, scratch, record, streams, said):
         yield f"payload, {side}", mine, sum(len(bytes_) for (_, way), bytes_ in streams.items() if way == side)
     if keys.exists():
         return  # what is inside of TLS is compared by the program's count and the server's
-    mine, theirs, what, plain = Counter(), Counter(), "", True
-    asked = [row for row in record["operations"] if row["name"] not in NOT_COMMANDS and row["class"] != "unmatched"]
-    if system == "cassandra":
-        what, mine, (theirs, segmented) = "requests by their header", counts.cql_requests(record), counts.cql_messages(streams)
-        theirs = Counter({name: theirs[name] for name in {*mine, *counts.CQL_REQUESTS}})
-        plain = not segmented
-    if system == "mongodb":
-        what, theirs = "commands by their first field", counts.mongo_commands(streams)
-        for row in asked:
-            mine[row["name"]] += row["count"]
-    if system == "memcached":
-        what, theirs = "requests by their first word or opcode", counts.memcached_requests(streams)
-        for row in asked:
-            mine[row["name"].removeprefix("bin ")] += row["count"] + row["unsolicited"]
-        plain = False  # of several commands in a segment, tshark knows the first
+    plain = system != "memcached"  # of several commands in a segment, tshark knows the first
     if system == "redis":
-        what, mine, theirs = "elements by their type", counts.our_messages(system, port, file), counts.resp_elements(streams)
+        mine, theirs = counts.our_messages(system, port, file), counts.resp_elements(streams)
+        yield from (("elements by their type: " + name, mine[name], theirs[name]) for name in sorted(mine | theirs))
         plain = not any(name.startswith("RESP3") for name in theirs)
-    for name in sorted(name for name in set(mine) | set(theirs) if mine[name] or theirs[name]):
-        yield f"{what}: {name}", mine[name], theirs[name]
+    if system == "cassandra":  # of version 5, tshark reads no segments
+        plain = not any(side == "request" and bytes_[0] & 0x7F >= 5 for (_, side), bytes_ in streams.items())
     if system == "mysql" and ({"LOAD", "FETCH"} & set(said["asked"]) or said.get("pipelines")):
         # tshark takes a file that a client sends for commands, rows of a cursor for OK packets, and what the server sends for the answer
         # to the command before it in the capture, whichever was asked first.
         plain = False
-    if plain:  # tshark knows neither RESP3 nor the segments of CQL 5
+    if plain:
         mine, theirs = counts.our_messages(system, port, file), counts.tshark_messages(system, port, file)
         for name in sorted(set(mine) | set(theirs)):
             yield f"tshark: {name}", mine[name], theirs[name]
@@ -176,7 +153,7 @@ def by_itself(said, status, record):
 def check(program, server):
     """All rows (what, overhead's figure, the other's) of one program against one server, and what else there is to say."""
     system, _, kind = SYSTEMS[program.protocol]
-    port = port_of(server)
+    port = captures.port(server)
     with tempfile.TemporaryDirectory(prefix="overhead-drivers.") as folder:
         scratch = Path(folder)
         for attempt in range(TRIES):
@@ -187,7 +164,6 @@ def check(program, server):
             except Dropped:
                 if attempt == TRIES - 1:
                     raise
-        keep_capture(program, scratch)
         if beside := BESIDE.get((program.name.split()[0], server)):
             what, name, count = beside
             said.setdefault(what, {})[name] = said.get(what, {}).get(name, 0) + count
@@ -196,14 +172,6 @@ def check(program, server):
         streams = counts.streams(port, scratch / "capture.pcap")
         rows += list(by_the_capture(system, port, scratch, record, streams, said)) + list(witnessed.rows(record, streams, said))
     return said["driver"], rows, record["warnings"]
-
-
-def keep_capture(program, scratch):
-    """Copies capture and keys to the folder that CAPTURES names, for whoever looks into a difference."""
-    if "CAPTURES" in os.environ:
-        folder = Path(os.environ["CAPTURES"]) / re.sub(r"\W+", "-", program.name)
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(scratch, folder)
 
 
 def chosen(names):

@@ -3,6 +3,7 @@ capture leaves out. Each class has `port`, the local port of that connection (0 
 (what, overhead's figure, the server's) for a record once the program is done."""
 
 import json
+import os
 import socket
 import struct
 import subprocess
@@ -36,9 +37,9 @@ class Server:
         self.connection = socket.create_connection((HOST, port), timeout=30)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port = self.connection.getsockname()[1]
+        self.asked = self.answered = 0  # bytes of the last question and of its answer
         self.greet()
         self.before = self.counters()
-        self.after = self.held_now = None
 
     def greet(self):
         """What a connection begins with."""
@@ -47,8 +48,15 @@ class Server:
         """Reads what the server knows of connections that are still open."""
 
     def finish(self):
+        first_answer = self.answered
         self.after = self.counters()
+        self.apart = self.asked, first_answer
         self.connection.close()
+
+    def payload(self, source, record, *moved):
+        """Rows of the bytes both ways. The last question counts before its answer says so, and that answer has not been sent."""
+        for side, count, apart in zip(("request", "response"), moved, self.apart):
+            yield f"{source}: payload, {side}", sum(record["ledger"][side][account] for account in PAYLOAD), count - apart
 
     def grown(self):
         """What the counters grew by between the two readings."""
@@ -70,7 +78,6 @@ class Redis(Server):
         return len(question), len(answer) + len(body), body.decode()
 
     def counters(self):
-        # The first question is counted before its answer says so, and the last answer has not been sent.
         self.asked, self.answered, text = self.ask("INFO", "everything")
         found = {}
         for line in text.split("\r\n"):
@@ -82,17 +89,11 @@ class Redis(Server):
                 found[name] = int(value)
         return found
 
-    def finish(self):
-        self.first_answer = self.answered
-        super().finish()
-
     def rows(self, record, streams, said):
         grown = self.grown()
         taken, given = grown.pop("total_net_input_bytes"), grown.pop("total_net_output_bytes")
         grown["info"] = grown.get("info", 0) - 1
-        for side, bytes_ in (("request", taken - self.asked), ("response", given - self.first_answer)):
-            mine = sum(record["ledger"][side][account] for account in PAYLOAD)
-            yield f"INFO: payload, {side}", mine, bytes_
+        yield from self.payload("INFO", record, taken, given)
         mine = Counter()
         for row in record["operations"]:
             if row["class"] != "unmatched" and row["name"] not in ("CONNECT", "TLS"):
@@ -106,23 +107,16 @@ class Memcached(Server):
 
     def counters(self):
         self.connection.sendall(b"stats\r\n")
-        answer = b""
+        self.asked, answer = len("stats\r\n"), b""
         while not answer.endswith(b"END\r\n"):
             answer += self.connection.recv(65536)
         self.answered = len(answer)
         lines = (line.split() for line in answer.decode().splitlines() if line.startswith("STAT "))
         return {words[1]: int(words[2]) for words in lines if words[1].startswith(("bytes_", "cmd_")) and len(words) == 3}
 
-    def finish(self):
-        self.first_answer = self.answered
-        super().finish()
-
     def rows(self, record, streams, said):
         grown = self.grown()
-        # The first question was counted before its answer said so, and the second answer had not been sent.
-        for side, count in (("request", grown["bytes_read"] - len("stats\r\n")), ("response", grown["bytes_written"] - self.first_answer)):
-            mine = sum(record["ledger"][side][account] for account in PAYLOAD)
-            yield f"stats: payload, {side}", mine, count
+        yield from self.payload("stats", record, grown["bytes_read"], grown["bytes_written"])
         flushes = total(record, lambda row: row["name"].removeprefix("bin ") in ("flush_all", "flush_allq"))
         yield "stats: cmd_flush", flushes, grown.get("cmd_flush", 0)
         if not said:  # a load without commands that count otherwise
@@ -166,16 +160,9 @@ class Mysql(Server):
             found[name.decode()] = int(value)
         return found
 
-    def finish(self):
-        self.first_answer = self.answered
-        super().finish()
-
     def rows(self, record, streams, said):
         grown = self.grown()
-        # The second question was counted before its answer said so, and the second answer had not been sent.
-        for side, count in (("request", grown["Bytes_received"] - self.asked), ("response", grown["Bytes_sent"] - self.first_answer)):
-            mine = sum(record["ledger"][side][account] for account in PAYLOAD)
-            yield f"status: payload, {side}", mine, count
+        yield from self.payload("status", record, grown["Bytes_received"], grown["Bytes_sent"])
         for counter, keep in MYSQL_COUNTERS.items():
             mine = total(record, lambda row: keep(row["name"].split()[0], row["via"])) + said.get("server", {}).get(counter, 0)
             yield f"status: {counter}", mine, grown.get(counter, 0)
@@ -205,16 +192,9 @@ class Httpkv(Server):
         self.asked, self.answered = len(question), len(head) + len(body)
         return json.loads(body)
 
-    def finish(self):
-        self.first_answer = self.answered
-        super().finish()
-
     def rows(self, record, streams, said):
         grown = self.grown()
-        # The second question was counted before its answer said so, and the second answer had not been sent.
-        for side, count in (("request", grown["bytes_read"] - self.asked), ("response", grown["bytes_written"] - self.first_answer)):
-            mine = sum(record["ledger"][side][account] for account in PAYLOAD)
-            yield f"stats: payload, {side}", mine, count
+        yield from self.payload("stats", record, grown["bytes_read"], grown["bytes_written"])
         yield "stats: requests", total(record, lambda row: row["name"] != "CONNECT"), grown["requests"] - 1
         for counter, path in (("gets", "/get"), ("multi_gets", "/mget")):
             yield f"stats: {counter}", total(record, lambda row: row["name"].endswith(" " + path)), grown.get(counter, 0)
@@ -329,7 +309,8 @@ class Postgres:
 
     def ask(self, text):
         command = ["psql", "-X", "-q", "-A", "-t", "-F", "\t", "-h", HOST, "-p", str(self.at), "-U", "postgres", "-d", "bench", "-c", text]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        environment = {**os.environ, "PGSSLMODE": "disable"}
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.splitlines()
 
     def held(self):
         """Nothing: the counters stay after the connections."""
