@@ -70,7 +70,7 @@ impl AnalyzeArgs {
         Ok(print::settled(copied).max(named.run.exit))
     }
 
-    /// Checks what was asked for, before any packet is read.
+    /// Checks the options before any packet is read.
     fn plan(&self) -> Result<RecordPlan> {
         self.output.check()?;
         let input = InputPlan::open(self.files.clone(), &self.decode)?;
@@ -102,7 +102,7 @@ impl AnalyzeArgs {
         })
     }
 
-    /// Puts the record into the run folder, if that was asked for or an aborted capture has left none.
+    /// Writes the record into the run folder, if the user asked for that or if an aborted capture left none.
     fn keep(&self, kept: &KeptRun, named: &NamedRun, is_part: bool) -> Result<()> {
         if self.write {
             print::path(&kept.write(&named.run)?, &self.output);
@@ -116,7 +116,7 @@ impl AnalyzeArgs {
     }
 }
 
-/// How a record is made of captures.
+/// The checked arguments of a reading: how captures become a record.
 #[derive(Clone, Debug)]
 pub struct RecordPlan {
     pub input: InputPlan,
@@ -200,7 +200,7 @@ impl RecordPlan {
         Ok(run)
     }
 
-    /// Nothing that was asked for is in the files: says what else is, and how to read it.
+    /// Warns of other traffic in files without the requested connections, and says how to read it.
     fn look_for_others(&self, keys: &KeyReader, warnings: &mut Warnings) -> Result<()> {
         let tally = Aggregate::new().without_statements();
         let mut dissector = Dissector::new(Selection::default(), tally).with_keys(keys.log());

@@ -1,4 +1,4 @@
-//! `overhead check`: runs against a budget.
+//! `overhead check`: compares runs with a budget.
 
 use crate::caller;
 use crate::cli::{DecodeArgs, grain_parser};
@@ -58,7 +58,7 @@ pub struct CheckArgs {
     quiet: bool,
 }
 
-/// Form of what a gate found.
+/// Output format of `check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GateForm {
     /// For people: a line for each breach
@@ -86,7 +86,7 @@ impl GateForm {
 }
 
 impl CheckArgs {
-    /// Holds the runs against the budget, or makes one of them.
+    /// Checks the runs against the budget, or writes a budget for them.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(&self.decode, &mut warnings)?;

@@ -1,4 +1,4 @@
-//! The command line: what was typed becomes what is meant, in one place.
+//! The command line: defines the options, and turns them into checked values.
 
 use crate::exit::{StatusFault, bail_usage};
 use crate::hand_over::{PassedArgs, become_program};
@@ -84,7 +84,7 @@ pub enum CliCommand {
 }
 
 impl CliCommand {
-    /// Returns whether it looks at what this machine does.
+    /// Returns whether the command observes this machine.
     pub fn is_live(&self) -> bool {
         match self {
             #[cfg(feature = "live")]
@@ -95,7 +95,7 @@ impl CliCommand {
         }
     }
 
-    /// Does it; gives the exit status.
+    /// Runs the command and returns its exit status.
     pub fn run(self) -> Result<u8> {
         match self {
             #[cfg(feature = "live")]
@@ -139,7 +139,7 @@ pub fn parse() -> Result<CliCommand> {
     }
 }
 
-/// Returns what to say of a command to capture that `--` is missing before.
+/// Returns an error for a command to capture without a preceding `--`.
 fn without_dashes(error: &clap::Error, words: &[String]) -> Option<StatusFault> {
     let is_capture = words.get(1).is_some_and(|verb| verb == "capture" || verb == "sweep");
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
@@ -151,10 +151,10 @@ fn without_dashes(error: &clap::Error, words: &[String]) -> Option<StatusFault> 
     Some(StatusFault::usage(format!("put -- before the command: overhead {before} -- {after}")))
 }
 
-/// The name of a system that is to be found out.
+/// The system name that requests detection.
 const AUTO: &str = "auto";
 
-/// Returns what `--db` takes.
+/// Returns the help text for `--db`.
 fn systems() -> String {
     let mut all = Protocol::ALL;
     all.sort_unstable();
@@ -163,7 +163,7 @@ fn systems() -> String {
     format!("A system ({systems}, …) or protocol ({}); repeatable", listed(Protocol::name))
 }
 
-/// Which connections, and as what.
+/// The choice of connections and their protocols.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Which {
     #[arg(long, value_name = "NAME", default_value = AUTO, help = systems())]
@@ -183,13 +183,13 @@ pub struct DecodeArgs {
 }
 
 impl Which {
-    /// Returns the choice that a record or a packet file keeps.
+    /// Returns the choice stored in a record or a packet file.
     pub fn of(selected: &Selected) -> Self {
         let auto = || vec![AUTO.to_owned()];
         Self { db: if selected.db.is_empty() { auto() } else { selected.db.clone() }, port: selected.ports.clone() }
     }
 
-    /// Returns the choice as records keep it.
+    /// Returns the choice as records store it.
     pub fn selected(&self) -> Selected {
         let named = self.db.iter().filter(|name| !name.eq_ignore_ascii_case(AUTO));
         Selected { db: named.cloned().collect(), ports: self.port.clone() }
@@ -200,13 +200,12 @@ impl Which {
         self.selected() == Selected::default()
     }
 
-    /// The systems named; none for `auto`.
+    /// Returns the named systems; none for `auto`.
     pub fn systems(&self) -> Result<Vec<System>> {
         let named = self.db.iter().filter(|name| !name.eq_ignore_ascii_case(AUTO));
         named.map(|name| System::named(name).ok_or_else(|| unknown_system(name).into())).collect()
     }
 
-    /// The choice of connections.
     pub fn selection(&self) -> Result<Selection> {
         let systems = self.systems()?;
         let protocols: Vec<Protocol> = match systems.as_slice() {
@@ -238,7 +237,7 @@ fn unknown_system(name: &str) -> StatusFault {
     StatusFault::usage(format!("--db {name}: no such system or protocol; choose auto or one of {}", known.join(", ")))
 }
 
-/// How to print a result.
+/// Options for printing a result.
 #[derive(Args, Clone, Debug)]
 pub struct Output {
     /// Form of the result on standard output
@@ -263,7 +262,7 @@ pub struct Output {
     pub verbose: bool,
 }
 
-/// Which rows a result has.
+/// Options for the rows of a result.
 #[derive(Args, Clone, Debug)]
 pub struct RowsArgs {
     /// What rows are of
@@ -281,7 +280,7 @@ pub struct RowsArgs {
 }
 
 impl RowsArgs {
-    /// Returns what rows are of.
+    /// Returns the grain of the rows.
     pub fn by(&self) -> By {
         self.by
     }
@@ -293,7 +292,7 @@ impl RowsArgs {
     }
 }
 
-/// What rows can be of, as help describes it.
+/// The grains of rows, as help describes them.
 pub const ROW_GRAINS: &[(By, &str)] = &[
     (By::Name, "Operations of a name"),
     (By::Statement, "Operations of a name and statement: their text without literals, the pattern of their keys"),
@@ -311,7 +310,7 @@ pub fn grain_parser(grains: &'static [(By, &'static str)]) -> impl TypedValuePar
     })
 }
 
-/// Reads what `--sort` takes.
+/// Parses the value of `--sort`.
 fn sort_key(text: &str) -> Result<SortKey, String> {
     match text {
         "bytes" => Ok(SortKey::Bytes),
@@ -347,13 +346,13 @@ pub enum Color {
 }
 
 impl Output {
-    /// Returns how tables are printed here.
+    /// Returns the style of tables for this output.
     pub fn style(&self) -> Style {
         let style = print::style(self.color.wanted());
         if self.wide { Style { width: None, ..style } } else { style }
     }
 
-    /// Returns the columns asked for.
+    /// Returns the columns that the user asked for.
     pub fn chosen(&self) -> Result<Columns> {
         if self.wide {
             return Ok(Columns::All);

@@ -1,4 +1,4 @@
-//! `overhead compare`: runs against one of them.
+//! `overhead compare`: compares runs with one of them.
 
 use crate::cli::{Color, DecodeArgs, grain_parser};
 use crate::groups::GroupReader;
@@ -67,12 +67,12 @@ enum ComparisonForm {
     Github,
 }
 
-/// How finely operations are paired, as help describes it.
+/// The grains by which operations are paired, as help describes them.
 pub const PAIR_GRAINS: &[(By, &str)] =
     &[(By::Name, "By name alone"), (By::Statement, "By statement, where both runs have some in common")];
 
 impl CompareArgs {
-    /// Reads the runs and prints what sets them apart.
+    /// Reads the runs, compares them and prints the result.
     pub fn run(self) -> Result<u8> {
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(&self.decode, &mut warnings)?;

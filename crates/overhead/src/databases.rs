@@ -13,7 +13,7 @@ const TOO_GENERAL: [&str; 3] = ["http", "https", "pg"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
     pub system: System,
-    /// Identified by its name; otherwise only by its port.
+    /// Whether it was identified by its name; otherwise, by its port.
     pub by_name: bool,
     /// The process, and its descendants that share the sockets.
     pub pids: Vec<u32>,

@@ -14,13 +14,13 @@ use overhead_report::text::counted;
 use overhead_report::{PageExample, PageExtras, PageFinding, RunSeries};
 use std::path::Path;
 
-/// Maximum bytes of packets that a report reads again unasked; this takes a few seconds.
+/// Maximum bytes of packets that a report reads again on its own; this takes a few seconds.
 const PACKETS: u64 = 256 << 20;
 
 /// Operations per run to show byte by byte, the largest first. Each requires a search in the packets.
 const EXAMPLES: usize = 6;
 
-/// Returns what the packets of these runs say, of those whose packets are there; examples only where they are asked for.
+/// Returns the parts that the packets of these runs provide, if they still exist. Includes examples only on request.
 pub fn extras(runs: &[LoadedRun], decode: &DecodeArgs, examples: bool) -> Result<PageExtras> {
     let mut extras = PageExtras::default();
     let mut shown = false;
@@ -41,7 +41,7 @@ pub fn extras(runs: &[LoadedRun], decode: &DecodeArgs, examples: bool) -> Result
             let mut series = series(&run, &loaded.run.run, step_ns);
             let advice = advise::read(&input, &mut series)?;
             extras.findings.extend(advice.findings.iter().map(|finding| told(&run, finding)));
-            // Between windows of a sample nothing is known.
+            // A sample says nothing about the time between its windows.
             extras.series.extend(Some(series).filter(|_| loaded.run.run.sample.is_none()));
         }
         if examples {

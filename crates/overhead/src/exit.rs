@@ -26,7 +26,7 @@ impl StatusFault {
     }
 }
 
-/// Returns from the function with a wrong command line that clap could not know of, as [`anyhow::bail`] does with any error.
+/// Returns with a usage error that clap cannot detect, as [`anyhow::bail`] does with any error.
 macro_rules! bail_usage {
     ($($message:tt)*) => {
         return Err($crate::exit::StatusFault::usage(format_args!($($message)*).to_string()).into())

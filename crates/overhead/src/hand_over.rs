@@ -1,4 +1,4 @@
-//! Verbs that are separate programs, which spares this one their libraries.
+//! Verbs that are separate programs, so that this one does not need their libraries.
 
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -18,7 +18,7 @@ pub struct PassedArgs {
     arguments: Vec<OsString>,
 }
 
-/// Becomes the program that does `verb`; where a process cannot, waits for it and returns its status.
+/// Replaces this process with the program for `verb`. Systems without `exec` wait for it and return its status.
 pub fn become_program(verb: &str, args: &PassedArgs) -> Result<u8> {
     let program = format!("overhead-{verb}");
     let help = args.help.then_some("--help");

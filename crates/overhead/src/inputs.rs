@@ -1,8 +1,8 @@
-//! Capture files as one sequence of frames in order of time, whatever order they are given in.
+//! Reads capture files as one sequence of frames in order of time.
 //!
-//! Files of a rotated set follow one another and are read one after the other. Files that were captured side by side are
-//! merged by time. Frames keep the order they have within a file, even where their times do not rise: a set that was cut
-//! in the middle of such a spot is still read as the one file it was. A frame that several files hold is handed out once.
+//! The order of the arguments does not matter. Files of a rotated set are read one after the other; files captured side
+//! by side are merged by time. Within a file, frames keep their order even if their times do not rise, so that a set
+//! that was split at such a place reads like the unsplit file. A frame in several files is delivered once.
 
 mod clocks;
 mod plan;
@@ -28,23 +28,22 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use twins::{TwinFiles, TwinFinder};
 
-/// How far the last frames of one file may reach into the next without the two being taken for side by side. Frames of
-/// several receive queues are out of order by less.
+/// Two files that overlap by no more than this still count as consecutive. Frames of several receive queues are out of
+/// order by less.
 const SLACK_NS: u64 = 100_000_000;
-/// Bytes of frames held to find that out.
+/// Maximum bytes of frames held to decide this.
 const SLACK_BYTES: usize = 32 << 20;
 
 const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
-/// Takes frames of several files.
+/// Receives the frames of several files.
 pub trait TakeFrames {
-    /// Takes the next one; the number is that of its file, in the order given. Breaking off ends the reading.
+    /// Takes the next frame; `file` is the position of its file among the arguments. `Break` ends the reading.
     fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()>;
 }
 
-/// Dissects frames.
 pub trait Dissect {
-    /// Takes in one frame.
+    /// Dissects one frame.
     fn frame(&mut self, frame: &Frame<'_>);
 
     /// Returns whether more frames are useless.
@@ -67,14 +66,14 @@ impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> TakeFrames for F {
     }
 }
 
-/// Looks at the clock of each frame before it is taken.
+/// Checks the clock of each frame before passing it on.
 struct Clocked<T> {
     clocks: FrameClocks,
     take: T,
 }
 
 impl<T: TakeFrames> TakeFrames for Clocked<T> {
-    // Part of the loop over a file's frames: a call would cost a tenth of the work for most frames.
+    // Inlined into the loop over a file's frames: a call would cost a tenth of the work for most frames.
     #[inline(always)]
     fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()> {
         self.clocks.frame(file, frame);
@@ -82,8 +81,8 @@ impl<T: TakeFrames> TakeFrames for Clocked<T> {
     }
 }
 
-/// Reads all files; warns of what is wrong with their ends, and of what they hold alike. Secrets of TLS that lie in a file are
-/// brought to `keys` before the frames behind them are taken.
+/// Reads all files. Warns of incomplete ends and of frames in several files. Adds TLS secrets in a file to `keys`
+/// before the frames that follow them.
 fn read(paths: &[PathBuf], keys: &KeyReader, take: impl TakeFrames, warnings: &mut Warnings) -> Result<()> {
     let (waiting, repeats) = (VecDeque::new(), RepeatFinder::default());
     let mut reading = MergedReading { paths, keys, waiting, repeats, is_one_set: false, warnings, dropped: 0 };
@@ -112,7 +111,8 @@ fn read(paths: &[PathBuf], keys: &KeyReader, take: impl TakeFrames, warnings: &m
     Ok(())
 }
 
-/// Returns whether the path can be opened more than once. Missing files and folders count: the reader reports those.
+/// Returns whether the path can be opened more than once. True for missing files and for folders, which the reader
+/// reports.
 pub fn can_be_read_again(path: &Path) -> bool {
     path.as_os_str() != "-" && (path.is_file() || path.is_dir() || !path.exists())
 }
@@ -120,47 +120,46 @@ pub fn can_be_read_again(path: &Path) -> bool {
 struct MergedReading<'a> {
     paths: &'a [PathBuf],
     keys: &'a KeyReader,
-    /// Files to come, in order of their first frames.
+    /// Files not opened yet, in order of their first frames.
     waiting: VecDeque<WaitingFile<'a>>,
     repeats: RepeatFinder,
-    /// The files are one capture: no two hold the same frame, and their order is known.
+    /// The files form one capture, so their order is known and no frame occurs twice.
     is_one_set: bool,
     warnings: &'a mut Warnings,
-    /// Frames that were dropped when the files were captured, as they say.
+    /// Frames dropped during the captures, according to the files.
     dropped: u64,
 }
 
 struct WaitingFile<'a> {
     first_ns: u64,
     index: usize,
-    /// The open file, if it is a pipe.
+    /// The open file, if it can be read only once.
     opened: Option<File<'a>>,
 }
 
-/// A file that is being read.
 struct File<'a> {
     index: usize,
     keys: &'a KeyReader,
     secrets: DecryptionSecrets,
     source: FileSource,
-    /// Frames read before their time.
+    /// Frames read ahead.
     ahead: VecDeque<OwnedFrame>,
-    /// The one of these that was handed out last.
+    /// The frame of these delivered last.
     current: Option<OwnedFrame>,
 }
 
-/// Whether reading goes on, and with what.
+/// What to do after a file.
 enum FileFlow<'a> {
-    /// The file is at its end.
+    /// The file has ended.
     End,
-    /// It overlaps with the next one.
+    /// The file overlaps with the next one.
     Beside(Box<File<'a>>),
-    /// Enough.
+    /// No more frames are wanted.
     Stop,
 }
 
 impl<'a> MergedReading<'a> {
-    /// Looks at the first frame of each file.
+    /// Opens each file and reads its first frame.
     fn survey(&mut self) -> Result<()> {
         let mut waiting = Vec::with_capacity(self.paths.len());
         let mut places = Vec::new();
@@ -180,7 +179,7 @@ impl<'a> MergedReading<'a> {
         Ok(())
     }
 
-    /// Sorts the files as they were written, if they are one capture and none is given twice.
+    /// Sorts the files in the order of writing, if they form one capture and none is given twice.
     fn recognise(&mut self, mut places: Vec<(SetPlace, usize)>) {
         places.sort_by_key(|(place, _)| place.part);
         let is_set = places.windows(2).all(
@@ -196,7 +195,7 @@ impl<'a> MergedReading<'a> {
         self.note_missing(&places);
     }
 
-    /// Says which files of a capture are missing before and between those that are there, which are in their order.
+    /// Warns of missing files before and between these, which are in order.
     fn note_missing(&mut self, places: &[SetPlace]) {
         let (Some(first), Some(last)) = (places.first(), places.last()) else { return };
         let between = (last.part - first.part + 1).saturating_sub(places.len() as u64);
@@ -233,7 +232,7 @@ impl<'a> MergedReading<'a> {
         Ok(())
     }
 
-    /// Start of the next file, if it may overlap with the current one.
+    /// Returns the start of the next file, if the current one may overlap with it.
     fn next_ns(&self) -> Option<u64> {
         self.waiting.front().filter(|_| !self.is_one_set).map(|next| next.first_ns)
     }
@@ -247,7 +246,7 @@ impl<'a> MergedReading<'a> {
         }
     }
 
-    /// Reads one file as long as the next, which begins at `next_ns`, does not overlap.
+    /// Reads one file until it overlaps with the next, which starts at `next_ns`.
     fn alone(&mut self, mut file: File<'a>, next_ns: Option<u64>, take: &mut impl TakeFrames) -> Result<FileFlow<'a>> {
         let mut held = VecDeque::new();
         let (mut held_bytes, mut is_beside) = (0, false);
@@ -281,10 +280,10 @@ impl<'a> MergedReading<'a> {
         Ok(FileFlow::End)
     }
 
-    /// Reads files side by side until they are all at their ends. Files join when their time has come.
+    /// Merges files by time until all have ended. A file joins when its first frame is due.
     fn merge(&mut self, first: File<'a>, take: &mut impl TakeFrames) -> Result<ControlFlow<()>> {
         let mut files = vec![first];
-        // Time and rank of each file's next frame; rank is the order in which files joined.
+        // Time and rank of each file's next frame. The rank is the order of joining.
         let mut heads = BinaryHeap::new();
         heads.extend(files.first_mut().map(File::look).transpose()?.flatten().map(|time| Reverse((time, 0))));
         while let Some(&Reverse((time_ns, rank))) = heads.peek() {
@@ -312,7 +311,7 @@ impl<'a> MergedReading<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Notes what a file that was read to its end lacks there.
+    /// Warns if the file is cut off, and counts the frames that were dropped when it was captured.
     fn note_end(&mut self, file: &File<'_>) {
         if let Some(cut) = file.source.end().and_then(|end| end.cut.as_ref()) {
             self.warnings.partial(format!("{} {cut}", file.source.name()));
@@ -331,7 +330,7 @@ impl<'a> MergedReading<'a> {
         self.paths.get(file).map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// Says which files hold frames that others hold.
+    /// Reports files that repeat frames of others.
     fn note_repeats(&mut self) {
         for (file, before, frames) in self.repeats.counts() {
             let (file, before) = (self.name(file), self.name(before));
@@ -344,7 +343,7 @@ impl<'a> MergedReading<'a> {
         }
     }
 
-    /// Says which files hold segments that others hold at other times.
+    /// Warns of files with the same segments at different times.
     fn note_twins(&mut self, twins: &TwinFinder) {
         for TwinFiles { files: [a, b], same, of } in twins.pairs() {
             let (a, b) = (self.name(a), self.name(b));
@@ -362,7 +361,7 @@ impl<'a> File<'a> {
         Ok(Self { index, keys, secrets, source, ahead: VecDeque::new(), current: None })
     }
 
-    /// Hands all frames to `take` until it breaks off, beginning with frames that were read ahead.
+    /// Passes all frames to `take` until it breaks, including those read ahead.
     fn each(&mut self, take: &mut impl TakeFrames) -> Result<ControlFlow<()>> {
         while let Some(kept) = self.ahead.pop_front() {
             if take.take(self.index, &kept.frame()).is_break() {
@@ -372,9 +371,9 @@ impl<'a> File<'a> {
         self.rest(take)
     }
 
-    /// Hands the frames that were not read yet to `take`, until it breaks off.
+    /// Passes the frames not yet read to `take` until it breaks.
     fn rest(&mut self, take: &mut impl TakeFrames) -> Result<ControlFlow<()>> {
-        // No secrets come between frames that are buffered.
+        // There are no secrets between buffered frames.
         while self.fill()? {
             let index = self.index;
             if self.source.buffered_frames(|frame| take.take(index, frame)).is_break() {
@@ -384,20 +383,19 @@ impl<'a> File<'a> {
         Ok(GO_ON)
     }
 
-    /// Reads on to the next frame of the source and takes the secrets before it; false at the end.
+    /// Advances to the next frame and reads the secrets before it. Returns false at the end.
     fn fill(&mut self) -> Result<bool> {
         let is_there = self.source.fill()?;
         self.keys.bring(&self.secrets);
         Ok(is_there)
     }
 
-    /// The next frame of the source, and the secrets before it.
+    /// Returns the next frame of the source, after reading the secrets before it.
     fn read(&mut self) -> Result<Option<Frame<'_>>> {
         self.fill()?;
         Ok(self.source.next_frame()?.frame())
     }
 
-    /// The next frame.
     fn next(&mut self) -> Result<Option<Frame<'_>>> {
         if let Some(kept) = self.ahead.pop_front() {
             return Ok(Some(self.current.insert(kept).frame()));
@@ -405,7 +403,7 @@ impl<'a> File<'a> {
         self.read()
     }
 
-    /// The time of the next frame.
+    /// Returns the time of the next frame.
     fn look(&mut self) -> Result<Option<u64>> {
         if self.ahead.is_empty()
             && let Some(frame) = self.read()?.map(|frame| OwnedFrame::of(&frame))

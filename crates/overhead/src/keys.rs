@@ -28,7 +28,7 @@ pub struct KeyFiles {
     /// Key log to decrypt TLS with, as clients and servers write it; repeatable [default: $SSLKEYLOGFILE]
     #[arg(long, value_name = "FILE")]
     keylog: Vec<PathBuf>,
-    /// There are none, whatever the environment names and captures bring.
+    /// Ignores the environment and secrets in captures.
     #[arg(skip)]
     are_none: bool,
 }

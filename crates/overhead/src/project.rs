@@ -10,7 +10,7 @@ use overhead_model::record::{OperationRow, ProjectedRow, Projection};
 use overhead_model::{Run, Transport, exit};
 use overhead_report::{Aggregate, balance};
 
-/// What is modelled.
+/// Options for a model of the link.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ProjectArgs {
     /// Also model a link of this MTU, in a second reading: frames that are longer are cut, with headers for each piece
@@ -37,7 +37,7 @@ impl ProjectArgs {
     }
 }
 
-/// Adds the model of such a link to the record that was made of the input.
+/// Adds the model of a link to the record made from `input`.
 pub fn read(run: &mut Run, model: LinkModel, input: &InputPlan, keys: &KeyReader) -> Result<()> {
     let tally = Aggregate::new().without_statements();
     let mut dissector = Dissector::new(input.selection.clone(), tally).with_keys(keys.log()).with_model(model);

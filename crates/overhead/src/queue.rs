@@ -1,5 +1,5 @@
-//! Queues between two threads: one fills batches, the other reads them. Batches are limited in number and reused, so nothing is
-//! allocated once there are enough. The writer waits if the reader falls behind.
+//! Queues between two threads: one fills batches, the other reads them. The number of batches is limited, and they are
+//! reused instead of allocated again. The writer waits if the reader falls behind.
 
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channel};
 
@@ -17,9 +17,9 @@ pub trait QueueBatch: Default + Send + 'static {
     }
 }
 
-/// Makes a queue that holds so many batches at most, the one that is being filled included.
+/// Returns a queue of at most `most` batches, including the one being filled.
 pub fn queue<B: QueueBatch>(most: usize) -> (QueueInlet<B>, QueueOutlet<B>) {
-    // Neither end ever waits for room: there are no more batches.
+    // Sending never blocks, because there are no more batches than that.
     let ((full, filled), (read, free)) = (sync_channel(most), sync_channel(most));
     let filling = B::default();
     (
@@ -33,7 +33,7 @@ pub struct QueueInlet<B> {
     filling: B,
     full: SyncSender<B>,
     free: Receiver<B>,
-    /// Batches handed over that have not come back.
+    /// Batches handed over and not yet returned.
     out: usize,
     /// Batches already read, the most recent on top because they are still in the caches.
     spare: Vec<B>,
@@ -44,8 +44,8 @@ pub struct QueueInlet<B> {
 }
 
 impl<B: QueueBatch> QueueInlet<B> {
-    /// Makes so many batches at once, the one that is being filled included, and keeps them; those beyond are freed once they were read. So
-    /// memory does not grow with the longest delay so far, unless that takes more than these.
+    /// Allocates `kept` batches now, including the one being filled. Batches beyond these are freed after reading, so
+    /// that a temporary delay does not keep memory.
     #[must_use]
     pub fn keeping(self, kept: usize) -> Self {
         let spare = (self.made..kept).map(|_| B::with_room()).collect();
@@ -128,7 +128,7 @@ pub struct QueueOutlet<B> {
 }
 
 impl<B: QueueBatch> QueueOutlet<B> {
-    /// Hands every batch to `take`, until the inlet is dropped. Calls `relax` before it waits for one.
+    /// Passes each batch to `take` until the inlet is dropped. Calls `relax` before it waits.
     pub fn drain(self, mut relax: impl FnMut(), mut take: impl FnMut(&B)) {
         while let Ok(batch) = self.next(&mut relax) {
             take(&batch);

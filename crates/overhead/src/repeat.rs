@@ -44,7 +44,7 @@ impl Repetition {
     ///
     /// # Errors
     ///
-    /// What keeps a capture from being made or written, and a second demand to end.
+    /// The capture cannot be made or written, or the user asks for the end a second time.
     pub async fn make(&self, plan: &CapturePlan, signals: &mut CaptureSignals) -> Result<RunEnd> {
         let mut plan = plan.clone();
         plan.command.clone_from(&self.command);
@@ -65,7 +65,7 @@ impl Repetition {
     }
 }
 
-/// Writes the run, or takes its folder away.
+/// Writes the run, or removes its folder.
 fn conclude(captured: FinishedCapture, keep: bool) -> Result<RunEnd> {
     let FinishedCapture { folder, run, end } = captured;
     let said = end.failure().map(|code| failure(code, folder.as_deref().map(RunFolder::path)));

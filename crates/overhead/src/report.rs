@@ -1,4 +1,4 @@
-//! `overhead report`: runs side by side, or a sweep in lines.
+//! `overhead report`: draws runs side by side, or a sweep as lines.
 
 use crate::cli::DecodeArgs;
 use crate::exit::bail_usage;
@@ -49,7 +49,6 @@ pub struct ReportArgs {
     bytes: bool,
 }
 
-/// Order of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum RunOrder {
     /// As they are named
@@ -60,7 +59,6 @@ enum RunOrder {
     Bytes,
 }
 
-/// Background of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PageTheme {
     /// Paper
@@ -78,7 +76,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 impl ReportArgs {
-    /// Reads the records, draws them and says where the result lies.
+    /// Reads the records, draws them and prints the paths of the result.
     pub fn run(self) -> Result<u8> {
         if let [path] = self.runs.as_slice()
             && is_sweep(path)
@@ -100,7 +98,7 @@ impl ReportArgs {
         Ok(status)
     }
 
-    /// Returns what was chosen of a report of runs.
+    /// Returns the options for a report of runs.
     fn options(&self, runs: &[LoadedRun]) -> Result<ReportOptions> {
         let number = match self.operations.as_slice() {
             [one] => one.parse().ok().filter(|number| *number > 0),
@@ -116,13 +114,13 @@ impl ReportArgs {
         Ok(ReportOptions { operations_per_run: number, operations: named, ..self.looks() })
     }
 
-    /// Returns what was chosen of any report.
+    /// Returns the options for any report.
     fn looks(&self) -> ReportOptions {
         let theme = self.theme.map(|theme| if theme == PageTheme::Dark { Theme::Dark } else { Theme::Light });
         ReportOptions { title: self.title.clone(), theme, width: self.width, ..ReportOptions::default() }
     }
 
-    /// Refuses options that only apply to runs.
+    /// Rejects options that only apply to runs.
     fn for_runs_alone(&self, what: &str) -> Result<()> {
         let given = [
             ("--label", !self.label.is_empty()),
@@ -158,7 +156,7 @@ impl ReportArgs {
         Ok(if partial.is_empty() { exit::COMPLETE } else { exit::PARTIAL })
     }
 
-    /// Loads the runs, and leaves out what is none: a shell's `runs/*` names whatever lies there.
+    /// Loads the runs. Skips paths that are not runs, because a shell's `runs/*` may include other files.
     fn load(&self) -> Result<(Vec<LoadedRun>, u8)> {
         let (mut runs, mut skipped, mut sweeps) = (Vec::new(), Vec::new(), Vec::new());
         for path in &self.runs {
@@ -190,7 +188,7 @@ impl ReportArgs {
         let mut status = exit::COMPLETE;
         for error in &skipped {
             print::warn(&[format!("skipped: {}", exit::sentence(&**error))]);
-            // A path that was never a run is not missing from the report.
+            // A path that was never a run does not make the report incomplete.
             if !matches!(error.downcast_ref(), Some(ReportError::Missing { .. })) {
                 status = exit::PARTIAL;
             }
@@ -199,7 +197,7 @@ impl ReportArgs {
         Ok((runs, status))
     }
 
-    /// Gives runs the names that were asked for; the others lose what all their names begin with.
+    /// Applies the labels from the command line, and removes the common prefix from the other names.
     fn name(&self, runs: &mut [LoadedRun]) -> Result<()> {
         let mut labelled = vec![false; runs.len()];
         for (of, name) in &self.label {
@@ -221,10 +219,10 @@ impl ReportArgs {
         Ok(())
     }
 
-    /// Opens the folder for the result, unless that would replace files of the user.
+    /// Opens the folder for the result, unless that would replace the user's files.
     fn folder(&self, replaced: fn(&OutputFolder) -> Option<&'static str>) -> Result<OutputFolder> {
         let unwritable = |source| ReportError::Unwritable { path: self.output.clone(), source };
-        // With --bytes its pages hold packets.
+        // With --bytes, pages contain packets.
         let mode = if self.bytes { 0o700 } else { 0o777 };
         let folder = OutputFolder::open_or_make(&self.output, mode, caller::owner()).map_err(unwritable)?;
         match replaced(&folder).filter(|_| !self.force) {
@@ -239,13 +237,12 @@ impl ReportArgs {
 
 /// A run and its path.
 pub struct LoadedRun {
-    /// As it was named on the command line.
+    /// The path as given on the command line.
     pub path: PathBuf,
-    /// The run.
     pub run: NamedRun,
 }
 
-/// Takes away what all names begin with, whole words of it: `demo-redis-get` and `demo-postgres-select` lose `demo-`.
+/// Removes the words that all names begin with: `demo-redis-get` and `demo-postgres-select` lose `demo-`.
 fn drop_common_prefix(names: &mut [&mut String]) {
     let Some((first, rest)) = names.split_first() else { return };
     if rest.is_empty() {
@@ -287,7 +284,7 @@ fn load_of(path: &Path) -> Result<Option<Load>> {
     Ok(if runs::is_json(path) { load::read_load(path)? } else { None })
 }
 
-/// Prints where files are, one in each line.
+/// Prints the path of each file on a line.
 fn listed(files: &[PathBuf]) -> Result<()> {
     let lines: Vec<String> = files.iter().map(|path| format!("{}\n", OutsideText(path.display()))).collect();
     print::verbatim(&lines.concat())

@@ -181,7 +181,7 @@ pub fn folder_name(path: &Path) -> String {
     absolute.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Returns what there is of a capture without its record: one that is running, or was aborted.
+/// Describes a capture without a record, which is still running or was aborted.
 fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> Circumstances {
     let reason = if running { "the capture is still running" } else { "the capture was aborted" };
     warnings.partial(format!(
@@ -205,7 +205,7 @@ fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> C
     }
 }
 
-/// Loads a run for a comparison: its record, or what its packets come to.
+/// Loads a run for a comparison: its record, or the result of analyzing its packets.
 pub fn load(path: &Path, decode: &DecodeArgs) -> Result<NamedRun> {
     if has_record(path) || !path.exists() || (path.is_dir() && !has_packets(path)) {
         return Ok(load_named_run(path)?);
@@ -224,13 +224,13 @@ fn has_record(path: &Path) -> bool {
     is_json(path)
 }
 
-/// Returns whether `path` is a file that begins as JSON does.
+/// Returns whether `path` is a file that starts like JSON.
 pub fn is_json(path: &Path) -> bool {
     // Reading a pipe here would lose its data.
     path.is_file() && begins_with_brace(path).unwrap_or(false)
 }
 
-/// Returns whether a file begins with a brace after optional white space, as a record does and no capture.
+/// Returns whether a file begins with a brace after optional white space, as records do and captures do not.
 fn begins_with_brace(path: &Path) -> io::Result<bool> {
     let mut first = [0; 16];
     let len = File::open(path)?.read(&mut first)?;

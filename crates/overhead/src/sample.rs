@@ -28,7 +28,7 @@ pub use dissection::DissectArgs;
 pub use dissection::Dissection;
 pub use windows::{DutyCycle, Windows};
 
-/// How a part of the time is chosen.
+/// Options for reading only part of the time.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct SampleArgs {
     /// Take a window of each period alone, as in 10s/5m

@@ -47,7 +47,7 @@ pub enum TimePoint {
     After(u64),
 }
 
-/// A window of time: frames outside of it are as if they had not been captured.
+/// A time window. Frames outside it are ignored.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct TimeWindow {
     /// Leave out what is before: +2s or 1.5s after the first frame, 2026-01-31T12:00:00Z, or Unix seconds
@@ -67,7 +67,7 @@ impl TimeWindow {
         self.from.is_none() && self.to.is_none() && self.warmup.is_none()
     }
 
-    /// Refuses windows that no frame can be in.
+    /// Rejects windows that cannot contain a frame.
     pub fn check(&self) -> Result<()> {
         use TimePoint::{After, At};
         match (self.begin(), self.to) {

@@ -1,4 +1,4 @@
-//! Warnings that a reader must know before believing a result, in whole sentences, and whether they make it partial.
+//! Warnings that a reader needs to judge a result, as complete sentences, and whether they make it partial.
 
 mod notes;
 
@@ -9,7 +9,7 @@ use overhead_model::{LinkType, Protocol, System, Transport, exit};
 use overhead_report::text::{counted, grouped};
 use std::collections::BTreeMap;
 
-/// Other protocols and ports to name at most, if the capture has nothing that was asked for.
+/// Maximum number of other protocols and ports named if the capture has nothing that was asked for.
 const OTHERS: usize = 6;
 
 /// Collects the warnings of a run.

@@ -1,42 +1,42 @@
-//! Checks of what [`Decoder::quiet`] and [`Out::post_free`] promise, for tests of decoders: bytes that are said to be free are
-//! changed, turns are played again if the number allows it, and the decoder must still say the same.
+//! Checks what [`Decoder::quiet`] and [`Out::post_free`] promise. Changes bytes that the decoder marked as free, and
+//! repeats turns if the decoder's number permits it. The decoder's output must stay the same.
 
 use overhead_decode::{Decoder, Free, Input, Label, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// How often a conversation is played with other bytes.
+/// Number of rounds, each with other bytes.
 pub const ROUNDS: u64 = 8;
 
-/// Checks that a conversation gave occasion for.
+/// Counts of what a conversation allowed to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Turns: stretches of the conversation from one quiet moment to the next.
+    /// Turns: stretches of the conversation between two quiet moments.
     pub turns: usize,
-    /// Turns after which the number is what it was before: they can be played again.
+    /// Turns that leave the number unchanged, so that they can be repeated.
     pub repeatable: usize,
-    /// Turns that were played again at a new place.
+    /// Turns that were repeated elsewhere.
     pub repeated: usize,
-    /// Bytes that were changed, in one round.
+    /// Bytes changed in one round.
     pub free: u64,
 }
 
-/// Plays `conversation` as it is, then with its free bytes changed, and with earlier turns repeated in between whenever
-/// the number matches the one before them. Returns what was checked; a conversation that the decoder rejects is checked up to there.
+/// Plays `conversation` unchanged, then with its free bytes changed, and repeats earlier turns wherever the number
+/// equals the one before them. Stops where the decoder rejects the conversation. Returns what was checked.
 ///
 /// # Panics
 ///
-/// If anything that is posted, labelled, closed or noted, or the number, differs. For tests only.
+/// If anything posted, labelled, closed or noted differs, or the number. For tests only.
 pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) -> Checked {
     check_rounds(new, conversation, 0..ROUNDS)
 }
 
-/// As [`check`], in some of its [`ROUNDS`].
+/// Like [`check`], for some of the [`ROUNDS`].
 ///
 /// # Panics
 ///
-/// As [`check`] does.
+/// Like [`check`].
 pub fn check_rounds<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])], rounds: Range<u64>) -> Checked {
     let mut checked = Checked::default();
     let turns = turns(new(), conversation);
@@ -61,7 +61,7 @@ pub fn check_rounds<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8
     checked
 }
 
-/// Plays `conversation` and returns the decoder's number behind each piece; `None` if it is not quiet.
+/// Plays `conversation` and returns the decoder's number after each piece; `None` where it is not quiet.
 pub fn numbers<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Option<u64>> {
     let mut stage = Stage::new(decoder);
     let after = |piece| stage.play(std::slice::from_ref(piece)).then(|| stage.quiet()).flatten();
@@ -77,7 +77,7 @@ struct Turn {
     heard: Told,
 }
 
-/// Result of a turn: everything the decoder said, and the free parts of it.
+/// A turn's output: everything that the decoder reported, and the free parts of the turn.
 #[derive(Debug, Default)]
 struct Told {
     said: Vec<Said>,
@@ -85,13 +85,13 @@ struct Told {
 }
 
 impl Turn {
-    /// Returns whether it may be played at number `number`, and leaves it so.
+    /// Returns whether the turn may be repeated at `number`, which it then leaves unchanged.
     fn is_repeatable(&self, number: u64) -> bool {
         self.before == number && self.after == number
     }
 }
 
-/// Bytes of one direction that are free, counted from the start of the turn.
+/// Free bytes of one direction, counted from the start of the turn.
 #[derive(Clone, Debug)]
 struct FreeBytes {
     side: Side,
@@ -99,7 +99,7 @@ struct FreeBytes {
     how: Free,
 }
 
-/// A decoder's statement, with operations counted from the start of the turn.
+/// One report of a decoder. Operations are counted from the start of the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Open,
@@ -132,7 +132,7 @@ fn turns<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Turn> {
     turns
 }
 
-/// A decoder at work, and what it says.
+/// A decoder in use, and its output.
 struct Stage<D> {
     decoder: D,
     tails: [Vec<u8>; 2],
@@ -150,7 +150,7 @@ impl<D: Decoder> Stage<D> {
         self.decoder.quiet().filter(|_| self.tails.iter().all(Vec::is_empty))
     }
 
-    /// Plays `turn` with other bytes for the free ones. The postings must be the same as before.
+    /// Plays `turn` with its free bytes changed. The postings must stay the same.
     fn repeat(&mut self, turn: &Turn, conversation: &[(Side, &[u8])], dice: &mut Dice) {
         let pieces = changed(conversation.get(turn.pieces.clone()).unwrap_or_default(), &turn.heard.free, dice);
         self.heard.take();
@@ -195,18 +195,18 @@ impl<D: Decoder> Stage<D> {
     }
 }
 
-/// Keeps what is said since the last quiet moment.
+/// Collects the output since the last quiet moment.
 #[derive(Debug, Default)]
 struct Heard {
     told: Told,
     opened: u64,
-    /// Operations that were open at the last quiet moment or before.
+    /// Operations opened before the last quiet moment.
     earlier: u64,
     posted: [u64; 2],
 }
 
 impl Heard {
-    /// Returns what was heard since the last call.
+    /// Returns the output since the last call.
     fn take(&mut self) -> Told {
         self.earlier = self.opened;
         self.posted = [0; 2];
@@ -288,7 +288,7 @@ fn changed(pieces: &[(Side, &[u8])], free: &[FreeBytes], dice: &mut Dice) -> Vec
     pieces.iter().map(|(side, bytes)| (*side, left[*side as usize].drain(..bytes.len()).collect())).collect()
 }
 
-/// Numbers that look random and are the same each time.
+/// A reproducible random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -304,7 +304,7 @@ impl Dice {
         (self.next() % end as u64) as usize
     }
 
-    /// A byte, more often than not one that means something to some protocol.
+    /// Returns a byte, usually one with a meaning in some protocol.
     fn byte(&mut self) -> u8 {
         const TELLING: &[u8] = b"\0\r\n*$+-:>|\xff";
         match self.below(4) {
@@ -317,7 +317,7 @@ impl Dice {
         b'0' + self.below(10) as u8
     }
 
-    /// Another id in place of `old`, which no other one has.
+    /// Returns an id to replace `old`, different from all others.
     fn id(&mut self, old: &[u8], mask: u8, taken: &mut BTreeSet<Vec<u8>>) -> Vec<u8> {
         loop {
             let mut new: Vec<u8> = old.iter().map(|_| self.next() as u8).collect();

@@ -1,4 +1,4 @@
-//! Runs for tests: payload amounts come from real captures, times and counters are made up.
+//! Run records for tests: payload amounts come from real captures, times and counters are invented.
 
 use overhead_model::record::{
     ContextSwitches, Counters, CycleSource, Cycles, Environment, Input, Interface, Observer, OnCpu, Role, Run,
@@ -313,7 +313,7 @@ pub fn files() -> Vec<(&'static str, Run)> {
         .to_vec()
 }
 
-/// Returns a run with warnings of every sort, a client on another host, and names that try to break out.
+/// Returns a run with every kind of warning, a client on another host, and names that try to inject markup.
 pub fn warned() -> (&'static str, Run) {
     const ODD: FixtureKind = kind(
         Protocol::Resp,

@@ -1,4 +1,4 @@
-//! A reader that keeps everything, for tests of decoders and for people who want to see a decoder think.
+//! A reader that keeps everything, for tests of decoders and for inspecting a decoder.
 
 use overhead_decode::{Decoder, DecoderEngine, Label, Note, OpId, Reader};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
@@ -54,13 +54,13 @@ pub struct Posting {
     pub len: u64,
 }
 
-/// Everything that a decoder said.
+/// Everything that a decoder reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transcript {
     /// Operations in order of opening; [`OpId`] is the index.
     pub ops: Vec<Entry>,
-    /// Postings in order; neighbours of the same field, operation and account are joined, so that the transcript does not depend on how
-    /// the bytes were cut.
+    /// Postings in order. Neighbours of the same field, operation and account are joined, so that cuts make no
+    /// difference.
     pub postings: [Vec<Posting>; 2],
     /// Software names, by the side that sends them.
     pub software: [Option<String>; 2],
@@ -86,7 +86,9 @@ impl Transcript {
         self.ops.iter().map(|op| op.amounts[side as usize].total()).sum()
     }
 
-    /// `name via outcome: request | response` per operation, for assertions that read like the exchange.
+    /// Returns `name via outcome: request
+    ///
+    ///  response` per operation, for readable assertions.
     pub fn summary(&self) -> Vec<String> {
         let line = |op: &Entry| {
             let class = op.class().map_or("-", Class::name);
@@ -161,12 +163,12 @@ impl Reader for Transcript {
     }
 }
 
-/// Checks what must hold for any decoder and any conversation: every byte is posted once, and neither the cuts nor a
-/// missing end change what was said about the bytes before, nor do bytes that are said to be free. Gives the transcript of the uncut conversation.
+/// Checks properties of every decoder and conversation: each byte is posted once, and neither cuts, a missing end nor
+/// other free bytes change the output for the bytes before. Returns the transcript of the uncut conversation.
 ///
 /// # Panics
 ///
-/// If one of these does not hold, naming the cut. For tests only.
+/// If a property does not hold; the message names the cut. For tests only.
 pub fn check<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8])]) -> Transcript {
     let whole = Transcript::of(new(), conversation);
     for side in Side::BOTH {

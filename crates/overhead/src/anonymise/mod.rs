@@ -92,7 +92,7 @@ fn of_differences(out: &Path, differences: &[String], warnings: &mut Warnings) {
     }
 }
 
-/// Takes frames to the copy, until that fails.
+/// Passes frames to the copy until that fails.
 struct Copier {
     copy: Anonymiser,
     failed: Option<io::Error>,

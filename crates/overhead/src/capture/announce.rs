@@ -6,7 +6,7 @@ use overhead_model::Measured;
 use overhead_model::record::{Container, Counters, Role};
 use overhead_report::text::counted;
 
-/// Ports and processes that are named one by one.
+/// Maximum number of ports or processes listed individually.
 const NAMED: usize = 6;
 
 pub fn sentence(plan: &CapturePlan, sockets: Option<&UnixSockets>, counters: &Measured<Counters>) -> String {
@@ -26,13 +26,13 @@ pub fn sentence(plan: &CapturePlan, sockets: Option<&UnixSockets>, counters: &Me
     format!("{what}{place}, TCP {noun} {ports}{sockets}; {}; {}", servers(counters), end(plan))
 }
 
-/// `the UNIX socket /run/redis.sock`.
+/// Formats UNIX sockets, such as `the UNIX socket /run/redis.sock`.
 fn in_words(sockets: &UnixSockets) -> String {
     let noun = if sockets.names.len() == 1 { "socket" } else { "sockets" };
     format!("the UNIX {noun} {}", some(sockets.names.iter().cloned()))
 }
 
-/// Whose work is counted.
+/// Describes the processes whose work is counted.
 fn servers(counters: &Measured<Counters>) -> String {
     let role = match counters {
         Measured::Value(counters) => &counters.server,
@@ -48,19 +48,19 @@ fn servers(counters: &Measured<Counters>) -> String {
             };
             format!("server: {names} ({noun} {}){containers}", some(pids.iter().map(u32::to_string)))
         }
-        // Why is for the end to say: one may begin to listen meanwhile.
+        // The end of the capture reports why. Until then, one may still start to listen.
         _ => "server: no process on this host so far".to_owned(),
     }
 }
 
-/// Some of a list, and how many more there are.
+/// Lists the first items, and counts the others.
 fn some(items: impl ExactSizeIterator<Item = String>) -> String {
     let more = items.len().saturating_sub(NAMED);
     let named = items.take(NAMED).collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
-/// Returns what ends it.
+/// Describes what ends the capture.
 fn end(plan: &CapturePlan) -> String {
     let ends = [
         plan.command.first().map(|program| format!("{program} ends")),

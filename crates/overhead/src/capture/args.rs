@@ -1,4 +1,4 @@
-//! Arguments of `capture`, and the units they come in. [`CapturePlan`](super::plan::CapturePlan) is what they mean.
+//! Arguments of `capture`, and their units. [`CapturePlan`](super::plan::CapturePlan) is their checked form.
 
 use super::plaintext::{self, PlaintextProcesses};
 use super::rotation::RotationArgs;
@@ -95,7 +95,7 @@ pub struct CaptureArgs {
     pub command: Vec<String>,
 }
 
-/// How the processes of the server are found.
+/// Options that select the server's processes.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
     /// Server process for the counters, where it is not the one that listens on the port; repeatable
@@ -109,7 +109,7 @@ pub struct ServerArgs {
     pub comm: Option<String>,
 }
 
-/// When a capture begins to count and when it stops.
+/// Start and end of the counted part of a capture.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct LimitArgs {
     /// Stop after this many frames
@@ -144,7 +144,7 @@ pub struct CounterArgs {
     pub bpf_only: bool,
 }
 
-/// Returns a size in bytes, such as `96`, `64k` or `128M`.
+/// Parses a size in bytes, such as `96`, `64k` or `128M`.
 pub fn byte_size(text: &str) -> Result<u32, String> {
     let bytes =
         sized(text, 1).ok_or_else(|| format!("{text} is not a size: give bytes, or a number such as 64k or 128M"))?;
@@ -154,7 +154,7 @@ pub fn byte_size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("{text} is too large: give less than 2G"))
 }
 
-/// Returns a number with one of the suffixes k, m and g, in either case; one without is of so many bytes each.
+/// Parses a number with an optional suffix k, m or g, in either case. A number without a suffix counts `unit` bytes.
 pub fn sized(text: &str, unit: u64) -> Option<u64> {
     let (digits, factor) = match text.char_indices().next_back()? {
         (at, 'k' | 'K') => (&text[..at], 1 << 10),

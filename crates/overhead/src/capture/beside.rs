@@ -1,4 +1,4 @@
-//! An interface and UNIX sockets as one source, for clients that use either.
+//! An interface and UNIX sockets combined into one source, for clients that use either.
 
 use super::input::LiveInput;
 use super::streams::StreamSource;
@@ -7,33 +7,33 @@ use overhead_capture::live::{LiveSource, StopHandle};
 use overhead_capture::{FrameSource, KernelStats, LiveTotals, NextFrame, SourceError};
 use overhead_model::Measured;
 
-/// Packets between looks at the sockets.
+/// Packets between two polls of the sockets.
 const BETWEEN: u32 = 64;
-/// Pieces that may wait after a look that found this many are looked for before the interface is asked again, which may wait.
+/// A poll that finds this many pieces is repeated before the interface is read, because reading the interface may
+/// block.
 const MANY: usize = 1024;
-/// So often in a row at most.
+/// Maximum number of such polls in a row.
 const ROUNDS: u32 = 16;
 
-/// The packets of an interface, and what is written to UNIX sockets among them, as a second interface.
+/// The packets of an interface, merged with the bytes written to UNIX sockets, which appear as a second interface.
 pub struct BesideSource {
     packets: LiveSource,
     streams: StreamSource,
-    /// Packets until the sockets are looked at.
+    /// Packets until the next poll of the sockets.
     until_look: u32,
-    /// Looks until the interface is asked.
+    /// Polls left before the interface is read.
     rounds: u32,
-    /// There are no more packets.
+    /// The interface delivers no more packets.
     is_over: bool,
     totals: LiveTotals,
 }
 
 impl BesideSource {
-    /// Puts both together. The handle that stops the packets stops the streams.
+    /// Combines both sources. The handle that stops the packets also stops the streams.
     pub fn new(packets: LiveSource, streams: StreamSource) -> Self {
         Self { packets, streams, until_look: 0, rounds: ROUNDS, is_over: false, totals: LiveTotals::default() }
     }
 
-    /// Polls the sockets.
     fn look(&mut self) -> Result<(), SourceError> {
         self.until_look = BETWEEN;
         if self.streams.fill()? >= MANY && self.rounds > 0 {
@@ -109,7 +109,7 @@ impl LiveInput for BesideSource {
         self.streams.end_window();
     }
 
-    /// Pieces outside of a window are left out later.
+    /// Pieces outside a window are dropped later.
     fn pause(&mut self) {
         LiveInput::pause(&mut self.packets);
     }

@@ -1,38 +1,37 @@
-//! Whether somebody sets the machine's clock while a capture runs: frames are stamped with it.
+//! Detects changes of the system clock during a capture, because frames carry its time.
 
 use overhead_report::text::number::duration;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// A clock that is slewed goes wrong by half a thousandth at most (`adjtimex(2)`).
+/// Slewing changes a clock by at most 1 part in 2,000 (`adjtimex(2)`); this allows for twice as much.
 const SLEWED: i128 = 1000;
-/// On a busy machine, the two clocks are read up to this far apart.
+/// On a busy machine, the readings of the two clocks may be this far apart.
 const APART_NS: i128 = 5_000_000;
 
-/// Both clocks at one moment, in nanoseconds.
+/// Readings of both clocks at one moment, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct ClockPair {
-    /// Which can be set.
+    /// The clock that can be set.
     real: i128,
-    /// Which cannot, and goes on while the machine sleeps.
+    /// The clock that cannot be set. It also runs during suspend.
     steady: i128,
 }
 
-/// Follows the clock by one that cannot be set.
+/// Compares the system clock with a clock that cannot be set.
 #[derive(Debug)]
 pub struct ClockWatch {
     before: ClockPair,
-    /// By how much it was set forward, and back, in nanoseconds.
+    /// How far the clock was set forward and back, in nanoseconds.
     forward: i128,
     back: i128,
 }
 
 impl ClockWatch {
-    /// Begins now.
     pub fn new() -> Self {
         Self { before: ClockPair::now(), forward: 0, back: 0 }
     }
 
-    /// Looks whether it was set since the last look.
+    /// Checks whether the clock was set since the last call.
     pub fn look(&mut self) {
         self.take(ClockPair::now());
     }
@@ -46,7 +45,7 @@ impl ClockWatch {
         self.before = now;
     }
 
-    /// Returns what there is to say of it, in whole sentences.
+    /// Returns warnings about changes of the clock, as complete sentences.
     pub fn steps(&self) -> Vec<String> {
         let said = |how: &str, step_ns: i128| {
             (step_ns > 0).then(|| {
@@ -62,7 +61,7 @@ impl ClockWatch {
 }
 
 impl ClockPair {
-    /// Reads both clocks up to three times, and keeps the pair that was read closest together.
+    /// Reads both clocks up to three times, and keeps the closest pair.
     fn now() -> Self {
         let ns = |time: Timespec| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
         let read = || {

@@ -23,9 +23,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Destination of the command's output.
 #[derive(Debug)]
 pub enum CommandOutput {
-    /// All to our standard error: our standard output carries the result.
+    /// Everything goes to our standard error, because our standard output carries the result.
     Shown,
-    /// Standard output and standard error each to a file.
+    /// Standard output and standard error go to separate files.
     Kept([File; 2]),
 }
 
@@ -39,10 +39,9 @@ impl CommandOutput {
     }
 }
 
-/// Starts the command.
 pub fn start(command: &[String], user: Option<User>, output: CommandOutput) -> Result<Option<Child>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
-    // Its orphans become our children, so that we can end them.
+    // Makes the command's orphans our children, so that we can end them.
     family::adopt();
     let mut command = Command::new(program);
     command.args(arguments);
@@ -62,10 +61,10 @@ pub fn start(command: &[String], user: Option<User>, output: CommandOutput) -> R
     })
 }
 
-/// Ends the command with all that it has started: asked to first, then by force. Gives the command's status, or `None`
-/// where somebody does not want to wait.
+/// Ends the command and its descendants, first by request, then by force. Returns its status; `None` if the user does
+/// not want to wait.
 pub async fn end(child: &mut Child, asked: Option<EndRequest>, signals: &mut EndSignals) -> Result<Option<i32>> {
-    // A Ctrl-C at the terminal has reached it already: two would be one too many for what cleans up after the first.
+    // The command has already received a Ctrl-C typed at the terminal. A second one could interrupt its clean-up.
     let knows = asked == Some(EndRequest::Interrupt) && shares_the_terminal();
     let phases = if knows {
         &[None, Some(Signal::TERM), Some(Signal::KILL)][..]
@@ -98,7 +97,7 @@ pub async fn end(child: &mut Child, asked: Option<EndRequest>, signals: &mut End
     Ok(Some(child.try_wait()?.map_or(128 + Signal::KILL.as_raw(), code)))
 }
 
-/// Returns whether the terminal sends its signals to us, and so to the command.
+/// Returns whether the command receives the terminal's signals, as we do.
 fn shares_the_terminal() -> bool {
     File::open("/dev/tty").ok().and_then(|terminal| tcgetpgrp(terminal).ok()) == Some(getpgrp())
 }

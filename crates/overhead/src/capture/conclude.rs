@@ -1,4 +1,4 @@
-//! How a session makes its record, once the window has ended.
+//! Makes the record once the window has ended.
 
 use super::container::{containers_now, name_containers};
 use super::environment;
@@ -23,11 +23,11 @@ use overhead_model::{Measured, Run, Transport, exit};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-/// Servers on other ports that are named after a capture of nothing.
+/// Maximum number of servers on other ports that are named if nothing was captured.
 const SERVERS_NAMED: usize = 3;
 
 impl CaptureSession {
-    /// Waits for the threads, and makes the record.
+    /// Waits for the threads and makes the record.
     pub(super) fn finish(mut self) -> Result<FinishedCapture> {
         let plan = Arc::clone(&self.plan);
         let log = self.threads.as_ref().map(CaptureThreads::key_log).unwrap_or_default();
@@ -56,7 +56,7 @@ impl CaptureSession {
         Ok(FinishedCapture { folder: self.folder, run, end: self.end })
     }
 
-    /// Collects what there is to say of a capture.
+    /// Collects the warnings about a capture.
     fn warn(&self, captured: &mut CaptureOutcome, facts: &Circumstances) {
         let (plan, warnings) = (&self.plan, &mut captured.warnings);
         if !plan.counters.bpf_only {
@@ -106,7 +106,7 @@ impl CaptureSession {
         }
     }
 
-    /// Writes the work that was sampled by operation into the record, or the reason why none was.
+    /// Writes the sampled work by operation into the record, or the reason why it is missing.
     fn write_work(&self, run: &mut Run) {
         match (&self.work, &mut run.counters) {
             (Measured::Value(work), _) => work.lock().unwrap_or_else(PoisonError::into_inner).finish().write(run),
@@ -119,7 +119,7 @@ impl CaptureSession {
 }
 
 impl CapturePlan {
-    /// Adds the figures that take another reading of the packets.
+    /// Adds the figures for which the packets are read again.
     fn read_packets_again(&self, packets: Vec<PathBuf>, log: Arc<KeyLog>, run: &mut Run) -> Result<()> {
         if !self.fields && self.model.is_none() {
             return Ok(());
@@ -140,7 +140,7 @@ impl CapturePlan {
         Ok(())
     }
 
-    /// After a capture of nothing, names servers that listen on other ports.
+    /// Names servers that listen on other ports, if nothing was captured.
     fn look_elsewhere(&self, warnings: &mut Warnings) {
         if self.which.is_default() {
             warnings

@@ -1,4 +1,4 @@
-//! A container to capture: which processes, which network namespace, which interface, which ports.
+//! Resolves a container to its processes, network namespace, interface and ports.
 
 use super::live::port_list;
 use crate::cli::Which;
@@ -14,25 +14,23 @@ use overhead_model::record::{self, Counters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// The interface that engines give a container.
+/// The interface that engines usually give a container.
 const USUAL: &str = "eth0";
-/// The interface that leads back.
+/// The loopback interface.
 const LOOPBACK: &str = "lo";
 
-/// A container, and the place in the network that it is at.
+/// A container and its network.
 #[derive(Clone, Debug)]
 pub struct ContainerPlace {
-    /// The container.
     pub container: RunningContainer,
-    /// Its network namespace.
     pub namespace: NetworkNamespace,
-    /// Its processes that serve the captured ports; empty if it is only a client.
+    /// Its processes that serve the captured ports; empty for a container with only clients.
     pub servers: Vec<u32>,
 }
 
 impl ContainerPlace {
-    /// Returns the container of this name, and what of its connections is on other interfaces than the chosen one. `which` and
-    /// `interface` are chosen as far as they were not; an interface is not, where none is wanted.
+    /// Finds a container by name. Chooses what `which` and `interface` leave open, except an interface if none is
+    /// wanted. Also returns its connections on interfaces other than the chosen one.
     pub fn of(
         name: &str,
         which: &mut Which,
@@ -62,7 +60,7 @@ impl ContainerPlace {
     }
 }
 
-/// Fills in the ports and systems of the container's databases. If a system was named, only the ports of that system.
+/// Fills in the ports and systems of the container's databases, limited to the named system, if any.
 fn choose_ports(which: &mut Which, databases: &[Database]) -> Result<()> {
     if !which.port.is_empty() {
         return Ok(());
@@ -85,7 +83,7 @@ fn choose_ports(which: &mut Which, databases: &[Database]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the container of this name, and its network namespace.
+/// Finds a container by name, with its network namespace.
 fn locate(containers: &HostContainers, name: &str) -> Result<(RunningContainer, NetworkNamespace)> {
     let container = containers.find(name)?.clone();
     let pid = container.pids.first().copied().unwrap_or_default();
@@ -93,7 +91,7 @@ fn locate(containers: &HostContainers, name: &str) -> Result<(RunningContainer, 
     Ok((container, namespace))
 }
 
-/// Returns the interfaces that can be captured on: here, or in a container.
+/// Returns the interfaces that can be captured on, of this host or of a container.
 pub fn interfaces(container: Option<&str>) -> Result<Vec<LiveInterface>> {
     let place =
         container.map(|name| locate(&raised(|| HostContainers::of(&HostPaths::default()))?, name)).transpose()?;
@@ -101,23 +99,22 @@ pub fn interfaces(container: Option<&str>) -> Result<Vec<LiveInterface>> {
     raised(|| list_interfaces(namespace)).context("the interfaces cannot be listed")
 }
 
-/// An interface, and the connections that do not use it.
+/// An interface, and the connections that use others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenInterface {
-    /// The interface.
     pub name: String,
-    /// The others, each with its connections.
+    /// Connections by their interface, except the chosen one.
     pub elsewhere: BTreeMap<String, u64>,
 }
 
-/// Returns the interface that most of the connections use. Without any, the usual one of a container, or the only one beside loopback; for servers
-/// that only listen on loopback that.
+/// Chooses the interface that most connections use. Without connections, chooses a container's usual interface, or the
+/// only one besides loopback. For servers that listen only on loopback, chooses that.
 pub fn choose(interfaces: &[LiveInterface], connections: &[TcpConnection], is_local: bool) -> Result<ChosenInterface> {
     let has = |interface: &&LiveInterface, ip: IpAddr| interface.addresses.contains(&ip);
     let of =
         |ip: IpAddr| interfaces.iter().find(|interface| has(interface, ip)).map(|interface| interface.name.clone());
     let mut used = BTreeMap::<String, u64>::new();
-    // Of what goes by loopback both ends may be in the list: it is one connection all the same.
+    // Both ends of a loopback connection may be in the list. It still counts once.
     let mut seen = BTreeSet::new();
     let ends = |connection: &&TcpConnection| {
         let TcpConnection { local, remote } = **connection;
@@ -151,8 +148,8 @@ pub fn choose(interfaces: &[LiveInterface], connections: &[TcpConnection], is_lo
     Ok(ChosenInterface { name: name.to_owned(), elsewhere: BTreeMap::new() })
 }
 
-/// Says of the counted processes which containers they are in. Processes come and go: those are known that were in one at one of these
-/// moments, and those that were in a network namespace that a container alone has.
+/// Names the containers of the counted processes. Processes come and go, so this covers processes that were in a
+/// container at one of these moments, and those in a network namespace that only one container uses.
 pub fn name_containers(
     counters: &mut Measured<Counters>,
     moments: &[&HostContainers],
@@ -174,7 +171,7 @@ pub fn name_containers(
     }
 }
 
-/// Returns the containers of this moment; none where they cannot be told.
+/// Returns the current containers; none if they cannot be determined.
 pub fn containers_now() -> HostContainers {
     raised(|| HostContainers::of(&HostPaths::default())).unwrap_or_default()
 }

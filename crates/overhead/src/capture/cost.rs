@@ -1,4 +1,4 @@
-//! The cost of a capture to the command: it runs alternately without and under the capture.
+//! Measures what a capture costs the command, which runs alternately with and without it.
 
 use super::session::{CaptureEnd, CaptureSession, FinishedCapture};
 use super::{CapturePlan, CaptureSignals, CommandOutput, RunFolder, command};
@@ -11,11 +11,11 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Operations of two runs of the same work may differ by one in this many: clients send more than their workload.
+/// Two runs of the same work may differ by one operation in this many, because clients send more than their workload.
 const SAME_WORK: u64 = 100;
 
-/// Runs the command once each way to warm up, then `rounds` times each way in alternating order. The last run under the
-/// capture is the one that is written and printed, with what watching took in it.
+/// Warms up with one run each way, then runs the command `rounds` times each way, in alternating order. Writes and
+/// prints the last captured run, with the measured cost.
 pub async fn measure(plan: CapturePlan, rounds: u32, signals: &mut CaptureSignals) -> Result<u8> {
     let folder = plan.make_folder()?.map(Arc::new);
     let mut quiet = plan.clone();
@@ -49,7 +49,7 @@ struct CommandWork {
     cpu_ns: Option<u64>,
 }
 
-/// One run without the capture, and one under it.
+/// A run without the capture and a run with it.
 #[derive(Clone, Copy, Debug)]
 struct CostPair {
     unwatched: CommandWork,
@@ -62,16 +62,16 @@ struct CostPair {
 
 struct CostTurns<'a> {
     plan: &'a CapturePlan,
-    /// The same for all runs but the last, which say nothing.
+    /// The plan for all runs but the last, without messages.
     quiet: Arc<CapturePlan>,
     folder: Option<Arc<RunFolder>>,
     signals: &'a mut CaptureSignals,
-    /// The last run under the capture.
+    /// The last captured run.
     kept: Option<FinishedCapture>,
 }
 
 impl CostTurns<'_> {
-    /// Returns the pairs that were made; fewer where somebody asked for the end.
+    /// Returns the completed pairs; fewer than `rounds` if the user ended the measurement.
     async fn take(&mut self, rounds: u32) -> Result<Vec<CostPair>> {
         let mut pairs = Vec::new();
         let shown = self.unwatched(CommandOutput::Shown).await?;
@@ -79,7 +79,7 @@ impl CostTurns<'_> {
             return Ok(pairs);
         }
         for round in 0..rounds {
-            // Once somebody has asked for the end, nothing is run any more.
+            // After a request to end, no further command starts.
             let watched_first = round % 2 == 1;
             let before = if watched_first { self.watched().await? } else { None };
             let unwatched = self.unwatched(unseen()?).await?;
@@ -97,7 +97,7 @@ impl CostTurns<'_> {
         Ok(pairs)
     }
 
-    /// Runs the command with nobody watching; `None` where somebody asks for the end.
+    /// Runs the command without the capture. Returns `None` if the user asks for the end.
     async fn unwatched(&mut self, output: CommandOutput) -> Result<Option<CommandWork>> {
         if self.signals.end.was_heard().await {
             return Ok(None);
@@ -125,8 +125,8 @@ impl CostTurns<'_> {
         Ok(Some(CommandWork { elapsed, cpu_ns: difference(before, self.cpu_ns()) }))
     }
 
-    /// Runs the command under the capture, and keeps what came of it in place of the run before; `None` where somebody asks
-    /// for the end.
+    /// Runs the command under the capture, and keeps the result in place of the previous one. Returns `None` if the
+    /// user asks for the end.
     async fn watched(&mut self) -> Result<Option<CommandWork>> {
         if self.signals.end.was_heard().await {
             return Ok(None);

@@ -19,7 +19,7 @@ pub enum KernelCounting {
 }
 
 impl KernelCounting {
-    /// Loads the programs for the servers of the plan's ports. One that does not listen yet is found when it does.
+    /// Loads the programs for the servers of the plan's ports. A server that starts to listen later is found then.
     pub fn load(plan: &CapturePlan, sockets: Option<&UnixSockets>) -> Result<Self> {
         if plan.counters.no_bpf {
             return Ok(Self::Off("not asked for (--no-bpf)".to_owned()));
@@ -50,7 +50,7 @@ impl KernelCounting {
         match raised(|| KernelCounters::load(&options)) {
             Ok(counters) => Ok(Self::On(Box::new(counters))),
             Err(error) if plan.counters.bpf_only => Err(error.into()),
-            // The machine cannot count: the bytes are worth having without.
+            // Without counters, the capture still measures bytes.
             Err(
                 error @ (Error::NoBtf(_)
                 | Error::Permission(_)
@@ -63,12 +63,10 @@ impl KernelCounting {
         }
     }
 
-    /// Begins the window.
     pub fn begin(&mut self) {
         self.or_off(|counters| counters.begin().map(drop));
     }
 
-    /// Ends the window.
     pub fn stop(&mut self) {
         self.or_off(|counters| {
             counters.stop_sampling();
@@ -97,12 +95,12 @@ impl KernelCounting {
         })
     }
 
-    /// Counts these processes as clients, too.
+    /// Also counts these processes as clients.
     pub fn add_clients(&mut self, pids: &BTreeSet<u32>) {
         self.add(ProcessRole::Client, pids);
     }
 
-    /// Counts these processes as servers, too.
+    /// Also counts these processes as servers.
     pub fn add_servers<'a>(&mut self, pids: impl IntoIterator<Item = &'a u32>) {
         self.add(ProcessRole::Server, pids);
     }
@@ -110,13 +108,13 @@ impl KernelCounting {
     fn add<'a>(&mut self, role: ProcessRole, pids: impl IntoIterator<Item = &'a u32>) {
         if let Self::On(counters) = self {
             for pid in pids {
-                // One that has ended meanwhile has nothing to count.
+                // Fails if the process has ended, which leaves nothing to count.
                 let _ = raised(|| counters.add_process(role, *pid));
             }
         }
     }
 
-    /// Returns where sampled work is joined with operations, or why none is.
+    /// Returns the part that joins sampled work with operations, or the reason why nothing is sampled.
     pub fn sampling(&self) -> Measured<WorkSampling> {
         match self {
             Self::On(counters) => counters.sampling(),
@@ -124,12 +122,12 @@ impl KernelCounting {
         }
     }
 
-    /// Returns what was counted so far.
+    /// Returns the counts so far.
     pub fn read(&mut self) -> Measured<record::Counters> {
         self.record(KernelCounters::record_so_far)
     }
 
-    /// Returns what was counted in the window, by the processes that the captured connections belong to.
+    /// Returns the counts of the window, by the processes that own the captured connections.
     pub fn attribute(&mut self, aggregate: &Aggregate) -> Measured<record::Counters> {
         let captured = aggregate.peers().map(|(client, server, protocol, payload_bytes)| CapturedConnection {
             client,
@@ -140,7 +138,7 @@ impl KernelCounting {
         self.record(|counters| counters.attribute(&captured.collect::<Vec<_>>()))
     }
 
-    /// Returns what was counted in the window, by the processes at both ends of UNIX sockets, which were known before.
+    /// Returns the counts of the window, by the processes at both ends of UNIX sockets, which are already known.
     pub fn attribute_streams(&mut self, aggregate: &Aggregate) -> Measured<record::Counters> {
         let payload = Side::BOTH.map(|side| aggregate.ledger(side).payload()).iter().sum();
         self.record(|counters| counters.attribute_streams(payload))
@@ -158,7 +156,7 @@ impl KernelCounting {
         }
     }
 
-    /// Returns the network namespaces of the processes that were followed.
+    /// Returns the network namespace of each followed process.
     pub fn network_namespaces(&self) -> BTreeMap<u32, u32> {
         match self {
             Self::On(counters) => counters.network_namespaces(),
@@ -166,7 +164,7 @@ impl KernelCounting {
         }
     }
 
-    /// Returns the time in our own programs.
+    /// Returns the time spent in our own programs.
     pub fn bpf_ns(&self) -> Measured<u64> {
         match self {
             Self::On(counters) => raised(|| counters.bpf_ns()),

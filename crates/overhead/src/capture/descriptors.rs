@@ -1,4 +1,4 @@
-//! Which open files pass to the command that runs under a capture.
+//! Decides which open files the captured command inherits.
 
 use nix::libc;
 use std::fs;
@@ -6,26 +6,26 @@ use std::os::fd::RawFd;
 use std::sync::OnceLock;
 use tokio::process::Command;
 
-/// Open files that this process was started with, beyond the standard ones. They are the caller's (a shell's `<(…)`, make's
-/// job server), so the command gets them. Sockets, maps and files that this process opens it does not get.
+/// Files, other than the standard ones, that were open when this process started. They come from the caller (a shell's
+/// `<(…)`, make's job server), so the command inherits them. It does not inherit what this process opens itself.
 pub struct InheritedFiles(Vec<RawFd>);
 
 static INHERITED: OnceLock<InheritedFiles> = OnceLock::new();
 
 impl InheritedFiles {
-    /// Takes note of them: to be called before anything is opened.
+    /// Records them. Call this before anything is opened.
     pub fn note() {
         INHERITED.get_or_init(|| {
             let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
             let mut open: Vec<RawFd> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-            // The folder that was read is closed again.
+            // Drops the descriptor used to read the folder, which is closed again.
             open.retain(|fd| *fd > libc::STDERR_FILENO && fs::exists(format!("/proc/self/fd/{fd}")).unwrap_or(false));
             open.sort_unstable();
             Self(open)
         });
     }
 
-    /// Has the command start with these and the standard ones only.
+    /// Makes the command inherit only these files and the standard ones.
     pub fn alone_pass_to(command: &mut Command) {
         let others = INHERITED.get().map_or_else(|| Self(Vec::new()).others(), Self::others);
         let close = move || {
@@ -40,7 +40,7 @@ impl InheritedFiles {
         unsafe { command.pre_exec(close) };
     }
 
-    /// Returns the ranges of descriptors between them, both ends included.
+    /// Returns the ranges of descriptors between the inherited ones, both ends included.
     fn others(&self) -> Vec<(libc::c_uint, libc::c_uint)> {
         let mut first = libc::STDERR_FILENO.cast_unsigned() + 1;
         let mut ranges = Vec::new();

@@ -1,5 +1,4 @@
-//! The dissecting thread of a capture, which has the frames from a queue, in the time that nobody else wants as long as it
-//! keeps up.
+//! The dissecting thread of a capture. It takes frames from a queue, and uses only idle time as long as it keeps up.
 
 use super::queue::LiveOutlet;
 use crate::inputs::Dissect;
@@ -16,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often progress is published.
+/// Interval between updates of the progress.
 pub const TICK: Duration = Duration::from_millis(250);
 
 pub type SharedProgress = Arc<Mutex<CaptureProgress>>;
@@ -24,63 +23,58 @@ pub type SharedProgress = Arc<Mutex<CaptureProgress>>;
 /// Receives the operations near sampling windows of kernel work.
 pub type SharedWorkListener = Arc<Mutex<WorkListener>>;
 
-/// How far a capture is.
+/// The progress of a capture.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CaptureProgress {
-    /// Frames so far.
     pub frames: u64,
-    /// Their lengths on the wire.
     pub wire_bytes: u64,
     /// Workload operations closed so far.
     pub operations: u64,
-    /// Bytes on the wire of these.
+    /// Bytes on the wire of these operations.
     pub operation_bytes: u64,
     /// Frames that the kernel dropped.
     pub dropped: u64,
 }
 
-/// The figures of a moment.
+/// The figures up to a moment.
 #[derive(Default)]
 pub struct SoFar {
-    /// How far the capture is.
     pub progress: CaptureProgress,
-    /// A row for each kind of operation, with how many took how long.
+    /// A row per kind of operation, with its latency distribution.
     pub operations: Vec<OperationRow>,
-    /// Bytes posted to these, request and response.
+    /// Bytes posted to these operations, request and response.
     pub ledger: [Amounts; 2],
-    /// Frames that were dissected.
+    /// Dissected frames.
     pub frames: u64,
-    /// Their lengths on the wire.
     pub wire_bytes: u64,
-    /// Time that frames were captured in, nanoseconds; `None` for all of it.
+    /// Time during which frames were captured, nanoseconds; `None` for all of it.
     pub covered_ns: Option<u64>,
 }
 
-/// Something to be asked of the dissecting thread.
+/// A question to the dissecting thread.
 pub type DissectionQuestion = Box<dyn FnOnce(&mut DissectingThread) + Send>;
 
-/// Questions on their way through both threads.
+/// Questions that pass through both threads.
 #[derive(Default)]
 pub struct PendingQuestions {
     pub asked: AtomicBool,
     pub waiting: Mutex<Vec<DissectionQuestion>>,
 }
 
-/// The dissecting thread.
 pub struct DissectingThread {
     pub dissection: Dissection,
     pub windows: Option<Windows>,
     /// When the capture ended, once it has.
     pub end_ns: Arc<AtomicU64>,
     pub keys: KeyReader,
-    /// Operations after which the capture is to end.
+    /// The capture ends after this many operations.
     pub limit: Option<u64>,
     pub stop: StopHandle,
     pub progress: SharedProgress,
     pub questions: Arc<PendingQuestions>,
     pub published: Option<Instant>,
     pub work: Option<SharedWorkListener>,
-    /// When that is to be asked again whether it listens.
+    /// The time of the next check whether the tally should listen.
     pub turn_ns: u64,
 }
 
@@ -109,7 +103,7 @@ impl DissectingThread {
         SoFar { progress: CaptureProgress::default(), operations, ledger, frames, wire_bytes, covered_ns }
     }
 
-    /// Starts or stops listening, as a sampling window is near or over.
+    /// Starts or stops listening when a sampling window begins or ends.
     #[cold]
     fn turn(&mut self, time_ns: u64) {
         let Some(work) = &self.work else { return };

@@ -1,10 +1,10 @@
-//! The machine and the command, as far as they matter to repeating a run.
+//! Describes the machine and the command, so that a run can be repeated.
 
 use crate::redact;
 use overhead_model::record::{Environment, Interface, Workload};
 use std::fs;
 
-/// Describes this machine, and the command without its passwords. Facts that the system does not provide are empty.
+/// Describes this machine and the command, without its passwords. Facts that the system does not provide are empty.
 pub fn describe(interface: Option<Interface>, command: &[String]) -> Environment {
     let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");

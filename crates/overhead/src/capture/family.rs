@@ -1,4 +1,4 @@
-//! The processes that descend from this one: all are the command's.
+//! The descendants of this process, all of which belong to the command.
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use std::collections::BTreeSet;
@@ -9,17 +9,17 @@ use std::fs;
 struct FamilyProcess {
     pid: i32,
     parent: i32,
-    /// It is a zombie.
+    /// Whether it is a zombie.
     dead: bool,
 }
 
-/// Makes descendants whose parents have ended children of this process.
+/// Makes this process the parent of orphaned descendants.
 pub fn adopt() {
-    // Kernels before 3.4 cannot; orphans are lost there.
+    // Kernels before 3.4 cannot do this, so orphans are lost there.
     let _ = set_child_subreaper(Some(getpid()));
 }
 
-/// Takes note of the adopted children that have ended; `child` is somebody else's to wait for.
+/// Reaps adopted children that have ended, except `child`, which another part of the program waits for.
 pub fn bury(child: Option<u32>) {
     let own = getpid().as_raw_pid();
     let is_ours =
@@ -29,7 +29,7 @@ pub fn bury(child: Option<u32>) {
     }
 }
 
-/// Returns the descendants that have not ended.
+/// Returns the running descendants.
 pub fn living() -> Vec<i32> {
     descendants(getpid().as_raw_pid(), &processes())
 }
@@ -41,10 +41,10 @@ pub fn tell(living: &[i32], told: &mut Vec<i32>, signal: Signal) {
             continue;
         }
         told.push(*pid);
-        // It may have ended meanwhile, which is what was wanted.
+        // The process may have ended, which is the goal anyway.
         if let Some(pid) = Pid::from_raw(*pid) {
             let _ = kill_process(pid, signal);
-            // One that is stopped would not hear of it.
+            // A stopped process would not receive the signal.
             let _ = kill_process(pid, Signal::CONT);
         }
     }

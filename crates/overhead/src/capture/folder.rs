@@ -1,5 +1,5 @@
-//! The run folder: made before anything is measured, so that an unwritable place is known of before the benchmark ran, and
-//! of one run alone.
+//! The folder of one run. It is made before anything is measured, so that an unwritable place is found before the
+//! benchmark runs.
 
 use crate::runs::{PACKETS, PART, RECORD, packets_in, rotated_number};
 use anyhow::{Context, Result, bail};
@@ -13,42 +13,38 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What is taken. Records of thousands of operations are of this size; the figures come after the record.
+/// Space reserved for the record. A record of thousands of operations needs this much; the figures come after it.
 const RESERVED_BYTES: u64 = 4 << 20;
-/// Folders that are tried when runs begin in the same second.
+/// Maximum number of folder names tried when runs begin in the same second.
 const NAMES: u32 = 1000;
 
 /// Files of the command's standard output and standard error, if they are kept.
 pub const PRINTED: [&str; 2] = ["command.out", "command.err"];
 
-/// A folder for one run.
 #[derive(Debug)]
 pub struct RunFolder {
     place: OutputFolder,
-    /// Name of the run.
     name: String,
-    /// Room for the record; gone once it is written.
+    /// Space reserved for the record, until the record is written.
     reserved: Mutex<Option<ReservedFile>>,
 }
 
-/// Result of writing a run.
 #[derive(Debug)]
 pub struct WrittenRun {
-    /// The files.
     pub files: Vec<PathBuf>,
-    /// Why the figures are not among them.
+    /// Why the figures were not written.
     pub without_figures: Option<String>,
 }
 
 impl RunFolder {
-    /// Makes the folder, for nobody but its owner. Existing files are kept unless `force` is set.
+    /// Makes the folder, accessible only to its owner. Keeps existing files unless `force` is set.
     pub fn create(path: Option<&Path>, db: &str, force: bool, owner: Option<FileOwner>) -> Result<Self> {
         let Some(path) = path else { return Self::new(by_time(db, owner)?) };
         let place = OutputFolder::open_or_make(path, 0o700, owner).map_err(|error| unwritable(path, &error))?;
         if !place.lock() {
             bail!("{} is another capture's, which is running: choose another folder with -o", path.display());
         }
-        // Files of an earlier run would be taken for this one's if this run keeps no packets or is aborted.
+        // Files of an earlier run could be mistaken for this run's, if this run keeps no packets or is aborted.
         for name in of_a_run().map(str::to_owned).chain(rotated(path)).filter(|name| place.holds(name)) {
             let name = name.as_str();
             if !force {
@@ -80,22 +76,22 @@ impl RunFolder {
         self.place.path()
     }
 
-    /// Returns the files that packets are in.
+    /// Returns the packet files.
     pub fn packets(&self) -> Vec<PathBuf> {
         packets_in(self.path())
     }
 
-    /// Creates a file of packets, for nobody but its owner.
+    /// Creates a packet file, accessible only to its owner.
     pub fn create_packets(&self, name: &str) -> io::Result<File> {
         self.place.create(name, 0o600)
     }
 
-    /// Removes a file of packets.
+    /// Removes a packet file.
     pub fn remove_packets(&self, name: &str) {
         let _ = self.place.remove(name);
     }
 
-    /// Takes the packets away, so that another run of the same command can write its own.
+    /// Removes the packets, so that another run of the command can write its own.
     pub fn forget_packets(&self) {
         self.remove_packets(PACKETS);
         for name in rotated(self.path()) {
@@ -103,12 +99,12 @@ impl RunFolder {
         }
     }
 
-    /// Returns whether the folder has packets to make a record from.
+    /// Returns whether the folder has packets from which a record can be made.
     pub fn has_packets(&self) -> bool {
         !self.packets().is_empty()
     }
 
-    /// Leaves out packet files that are not there any more, and returns what is to be said of them.
+    /// Removes missing packet files from the list, and returns a warning about them.
     pub fn lost_packets(&self, files: &mut Vec<Input>) -> Option<String> {
         let lost: Vec<Input> = files.extract_if(.., |file| !self.place.holds(&file.path)).collect();
         if !lost.is_empty() && self.place.is_gone() {
@@ -124,16 +120,16 @@ impl RunFolder {
         Some(format!("{which} deleted while the capture ran: these packets of the run cannot be read again"))
     }
 
-    /// Creates the files of what the command prints, for nobody but their owner.
+    /// Creates files for the command's output, accessible only to their owner.
     pub fn create_printed(&self) -> Result<[File; 2]> {
         let create =
             |name: &str| self.place.create(name, 0o600).map_err(|error| unwritable(&self.path().join(name), &error));
         Ok([create(PRINTED[0])?, create(PRINTED[1])?])
     }
 
-    /// Takes a folder away that nothing was measured for.
+    /// Removes a folder in which nothing was measured.
     pub fn discard(&self) {
-        // A folder that is not empty holds other files, and stays.
+        // A folder with other files in it remains.
         self.forget_packets();
         for name in [PART].into_iter().chain(PRINTED) {
             let _ = self.place.remove(name);
@@ -143,7 +139,7 @@ impl RunFolder {
         }
     }
 
-    /// Ends an aborted run: its packets stay, if there are any. Gives what is to be said of them.
+    /// Ends an aborted run but keeps its packets. Returns a message about them.
     pub fn abandon(&self) -> String {
         let _ = self.place.remove(PART);
         let path = self.path().display();
@@ -159,19 +155,19 @@ impl RunFolder {
         )
     }
 
-    /// Returns the name of the run: the folder's, unless it was given another.
+    /// Returns the name of the run: the given name, or else the folder's.
     pub fn name(&self) -> String {
         self.name.clone()
     }
 
-    /// Gives the run another name than the folder's.
+    /// Names the run differently from its folder.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
     }
 
-    /// Writes record and figures, into a new folder where somebody has deleted this one. The record is there, whole, even where
-    /// the figures cannot be written.
+    /// Writes record and figures, into a new folder if this one was deleted. The record is written completely even if
+    /// the figures cannot be.
     pub fn write(&self, run: &Run) -> Result<WrittenRun> {
         let json = text::json(run)?;
         let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -231,7 +227,7 @@ fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
     anyhow::anyhow!("the run folder {} cannot be written ({reason}): choose another with -o", path.display())
 }
 
-/// Makes `runs/20261121-104512-redis`, in UTC; of several in one second the later ones are numbered.
+/// Makes a folder such as `runs/20261121-104512-redis`, in UTC. Further folders of the same second get a number.
 pub fn by_time(db: &str, owner: Option<FileOwner>) -> Result<OutputFolder> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let name = format!("{}-{db}", timestamp(seconds));
@@ -251,7 +247,7 @@ fn numbered(path: &Path, owner: Option<FileOwner>) -> Result<OutputFolder> {
     bail!("{} and hundreds like it are there already: choose another folder with -o", path.display())
 }
 
-/// Unix seconds as a name that sorts by time.
+/// Formats Unix seconds as a name that sorts by time.
 fn timestamp(seconds: u64) -> String {
     let time = jiff::Timestamp::from_second(seconds.cast_signed()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     time.strftime("%Y%m%d-%H%M%S").to_string()

@@ -1,13 +1,13 @@
-//! Frames on their way from one thread to others.
+//! Batches of frames, passed from one thread to another.
 
 use crate::queue::QueueBatch;
 use overhead_model::{Frame, LinkType};
 
-/// Bytes of frames that are handed over together, at least.
+/// Minimum bytes of frames in a full batch.
 const BYTES: usize = 256 << 10;
-/// Small frames that are handed over together.
+/// Frames in a full batch of small frames.
 const FRAMES: usize = 1 << 10;
-/// Bytes of the longest frame that an interface has as a rule: 64 KiB of IP and what is around it.
+/// Bytes of the longest usual frame: 64 KiB of IP, and the headers around it.
 const LONGEST: usize = (64 << 10) + 64;
 
 /// Frames that own their bytes, in order.
@@ -15,7 +15,7 @@ const LONGEST: usize = (64 << 10) + 64;
 pub struct FrameBatch {
     frames: Vec<FrameEntry>,
     bytes: Vec<u8>,
-    /// Somebody asked how far the dissection is, once it is here.
+    /// Whether progress was requested; answered once the batch is dissected.
     pub asked: bool,
 }
 
@@ -23,7 +23,7 @@ pub struct FrameBatch {
 #[derive(Clone, Copy, Debug)]
 struct FrameEntry {
     time_ns: u64,
-    /// End of its bytes; they begin at the end of the frame before.
+    /// End of its bytes, which begin where those of the previous frame end.
     end: usize,
     original_len: u32,
     interface: u32,
@@ -31,7 +31,7 @@ struct FrameEntry {
 }
 
 impl FrameBatch {
-    /// Adds a copy of a frame at the end.
+    /// Appends a copy of a frame.
     #[inline]
     pub fn push(&mut self, frame: &Frame<'_>) {
         let Frame { time_ns, link, original_len, interface, bytes } = *frame;
@@ -39,13 +39,13 @@ impl FrameBatch {
         self.frames.push(FrameEntry { time_ns, end: self.bytes.len(), original_len, interface, link });
     }
 
-    /// Returns whether it is time to hand it over.
+    /// Returns whether the batch should be handed over.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= BYTES || self.frames.len() >= FRAMES
     }
 
-    /// Hands every frame to `take`, in order.
+    /// Passes each frame to `take`, in order.
     #[inline]
     pub fn for_each(&self, mut take: impl FnMut(&Frame<'_>)) {
         let mut start = 0;
@@ -72,7 +72,7 @@ impl QueueBatch for FrameBatch {
         let none = FrameEntry { time_ns: 0, end: 0, original_len: 0, interface: 0, link: LinkType::ETHERNET };
         let (frames, bytes) = (Vec::with_capacity(FRAMES), Vec::with_capacity(BYTES + LONGEST));
         let mut batch = Self { frames, bytes, asked: false };
-        // Memory is there once it was written to.
+        // Writes to the memory, so that the system allocates it now.
         batch.frames.resize(FRAMES, none);
         batch.bytes.resize(BYTES + LONGEST, 0);
         batch.clear();

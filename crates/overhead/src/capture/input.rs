@@ -5,31 +5,31 @@ use overhead_capture::live::{LiveSource, StopHandle};
 use overhead_capture::{FrameSource, LiveTotals};
 use overhead_report::text::counted;
 
-/// A source that goes on until it is stopped.
+/// A source that runs until it is stopped.
 pub trait LiveInput: FrameSource + Send + 'static {
-    /// Returns a handle that ends it.
+    /// Returns a handle that stops it.
     fn stop_handle(&self) -> StopHandle;
 
-    /// Returns what was delivered so far.
+    /// Returns the totals of the delivered frames.
     fn totals(&self) -> &LiveTotals;
 
     /// Ends the window: later frames do not count.
     fn end_window(&mut self);
 
-    /// Has the kernel drop frames until [`LiveInput::resume`], if it can.
+    /// Makes the kernel drop frames until [`LiveInput::resume`], if it can.
     fn pause(&mut self) {}
 
-    /// Has the kernel deliver frames again.
+    /// Makes the kernel deliver frames again.
     fn resume(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Warnings of lost content, in whole sentences.
+    /// Returns warnings about lost content, as complete sentences.
     fn losses(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Remarks that concern no loss, in whole sentences.
+    /// Returns remarks other than losses, as complete sentences.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }

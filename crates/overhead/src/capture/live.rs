@@ -1,4 +1,4 @@
-//! An interface to capture on, here or in a container.
+//! The interface to capture on, on this host or in a container.
 
 use super::container::ContainerPlace;
 use crate::cli::Which;
@@ -13,16 +13,16 @@ use std::collections::BTreeMap;
 /// Default interface.
 const LOOPBACK: &str = "lo";
 
-/// An interface to capture on, and how.
+/// An interface to capture on, and its options.
 #[derive(Clone, Debug)]
 pub struct LivePlan {
     pub interface: String,
-    /// The container that the interface is of.
+    /// The container of the interface, if any.
     pub place: Option<ContainerPlace>,
     pub selection: Selection,
     /// The captured ports: the selected ones, or all well-known ones.
     pub ports: Vec<u16>,
-    /// A further pcap filter.
+    /// An additional pcap filter.
     pub filter: Option<String>,
     /// Bytes kept of each frame; 0 for all.
     pub snaplen: u32,
@@ -31,8 +31,8 @@ pub struct LivePlan {
 }
 
 impl LivePlan {
-    /// Finds the container of this name. Its interface, ports and systems are chosen as far as `interface` and `which` do
-    /// not name them. Also returns its connections on other interfaces. `wants_interface` says whether there are packets.
+    /// Finds a container by name. Chooses the interface, ports and systems that `interface` and `which` leave open.
+    /// Also returns its connections on other interfaces. `wants_interface` says whether packets are captured.
     pub fn find(
         mut interface: Option<String>,
         container: Option<&str>,
@@ -48,7 +48,7 @@ impl LivePlan {
         Ok((Self { interface, place, selection, ports, filter, snaplen, buffer }, elsewhere.unwrap_or_default()))
     }
 
-    /// Returns the interface as it is said, with the container that it is of.
+    /// Returns the interface in words, with its container.
     pub fn in_words(&self) -> String {
         match &self.place {
             Some(place) => format!("{} of container {}", self.interface, place.container.argument()),
@@ -61,7 +61,7 @@ impl LivePlan {
         self.place.as_ref().map(|place| &place.namespace)
     }
 
-    /// Opens the interface. Also returns what a packet file says of it.
+    /// Opens the interface. Also returns its description for a packet file.
     pub fn open(&self) -> Result<(LiveSource, WriterOptions)> {
         let mut options = LiveOptions::new(&self.interface);
         options.namespace = self.namespace().cloned();

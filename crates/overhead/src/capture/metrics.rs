@@ -1,7 +1,7 @@
-//! The figures of a running capture as Prometheus scrapes them (`--metrics`), in the OpenMetrics text format.
+//! Figures of a running capture for Prometheus (`--metrics`), in the OpenMetrics text format.
 //!
-//! Series have the names of operations as labels, never statements, keys or addresses: what a scrape shows holds no user
-//! data. Names beyond a bound share series, so that the number of series is bounded.
+//! Labels hold names of operations, never statements, keys or addresses, so a scrape contains no user data. The number
+//! of series is limited; beyond the limit, names share series.
 
 mod scrape;
 
@@ -24,9 +24,9 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 pub use scrape::ScrapedMetrics;
 
-/// Scrapers at once. More are not needed, and each takes a descriptor.
+/// Maximum number of simultaneous scrapers. Each takes a descriptor.
 const CONNECTIONS: usize = 64;
-/// A scraper that takes longer is cut off.
+/// Time after which a slow scraper is disconnected.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -40,11 +40,11 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Begins to listen.
+    /// Starts to listen.
     ///
     /// # Errors
     ///
-    /// The address cannot be bound: another program has it, or it is not this machine's.
+    /// The address cannot be bound: another program uses it, or it does not belong to this machine.
     pub fn listen(address: SocketAddr) -> Result<Self> {
         let listener = std::net::TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -56,11 +56,11 @@ impl MetricsServer {
         Ok(Self { scrapes, accepting: tokio::spawn(accept(listener, send)) })
     }
 
-    /// Waits for a scrape. May be given up and called again.
+    /// Waits for a scrape. Cancel-safe.
     pub async fn next(&mut self) -> Scrape {
         match self.scrapes.recv().await {
             Some(scrape) => scrape,
-            // Nobody listens any more.
+            // The listener has ended.
             None => std::future::pending().await,
         }
     }
@@ -72,20 +72,20 @@ impl Drop for MetricsServer {
     }
 }
 
-/// A connection, until it ends.
+/// A connection from a scraper.
 struct ScraperConnection {
     serving: AbortHandle,
-    /// Its request is here.
+    /// Whether its request was received.
     has_asked: Arc<AtomicBool>,
 }
 
-/// Accepts connections. If there are too many, the one that has been silent longest is closed, so that connections on which
-/// nobody asks anything keep no scraper out.
+/// Accepts connections. If there are too many, closes the one that has been silent longest, so that idle connections
+/// keep no scraper out.
 async fn accept(listener: TcpListener, scrapes: mpsc::Sender<Scrape>) {
     let mut scrapers = VecDeque::<ScraperConnection>::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Of descriptors, say, there may be some again soon.
+            // Resources such as descriptors may become free soon.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -97,7 +97,7 @@ async fn accept(listener: TcpListener, scrapes: mpsc::Sender<Scrape>) {
         let has_asked = Arc::<AtomicBool>::default();
         let serving = tokio::time::timeout(PATIENCE, serve(stream, scrapes.clone(), Arc::clone(&has_asked)));
         scrapers.push_back(ScraperConnection { serving: tokio::spawn(serving).abort_handle(), has_asked });
-        // Reads its request before accepting others.
+        // Lets its request be read before others are accepted.
         tokio::task::yield_now().await;
     }
 }
@@ -108,7 +108,7 @@ async fn serve(stream: TcpStream, scrapes: mpsc::Sender<Scrape>, has_asked: Arc<
         answer(request, scrapes.clone())
     });
     let mut server = hyper::server::conn::http1::Builder::new();
-    // A connection that fails is its scraper's concern.
+    // An error concerns only this scraper.
     let _ = server.timer(TokioTimer::new()).keep_alive(false).serve_connection(TokioIo::new(stream), service).await;
 }
 

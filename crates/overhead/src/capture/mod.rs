@@ -1,7 +1,7 @@
-//! `overhead capture`: live traffic and the kernel's work of the same window.
+//! `overhead capture`: live traffic, and the kernel's work during the same window.
 //!
-//! [`args`] is the command line, [`plan`] what it means. [`session`] owns what runs: [`open`] starts it, [`conclude`] makes
-//! the record. [`threads`] captures, and [`dissecting`] takes apart what it is handed.
+//! [`args`] is the command line; [`plan`] is its checked form. [`session`] owns what runs: [`open`] starts it,
+//! [`conclude`] makes the record. [`threads`] captures and writes frames, and [`dissecting`] dissects them.
 
 mod announce;
 mod args;
@@ -59,7 +59,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 impl CaptureArgs {
-    /// Captures, counts, writes the run and prints the result.
+    /// Captures, then writes and prints the result.
     pub fn run(self) -> Result<u8> {
         if self.list_interfaces {
             return list(self.container.as_deref());
@@ -87,7 +87,7 @@ impl CaptureArgs {
 }
 
 impl CapturePlan {
-    /// Writes and prints the result. It is printed even if it cannot be written.
+    /// Writes and prints the result. Prints it even if it cannot be written.
     fn publish(&self, captured: FinishedCapture) -> Result<u8> {
         let FinishedCapture { folder, run, end } = captured;
         let named = NamedRun::new(folder.as_ref().map_or_else(|| self.live.in_words(), |folder| folder.name()), run);
@@ -110,12 +110,12 @@ impl CapturePlan {
     }
 }
 
-/// Returns what a capture runs in.
+/// Returns the asynchronous runtime of a capture.
 pub fn runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Waits for `future`; forever if there is none.
+/// Waits for `future`, or forever if there is none.
 async fn or_never<F: Future>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,

@@ -1,4 +1,4 @@
-//! How a session opens what it captures, and starts its threads.
+//! Opens the sources of a session and starts its threads.
 
 use super::beside::BesideSource;
 use super::input::LiveInput;
@@ -20,7 +20,8 @@ use overhead_report::{Aggregate, SharedListener};
 use std::sync::{Arc, Mutex};
 
 impl CaptureSession {
-    /// Opens interface, UNIX sockets and packet file, and starts the threads. Without packets there is nothing to open.
+    /// Opens the interface, UNIX sockets and packet file, and starts the threads. A capture without packets opens
+    /// nothing.
     pub(super) fn open(&mut self) -> Result<()> {
         let plan = Arc::clone(&self.plan);
         if plan.counters.bpf_only {
@@ -51,7 +52,7 @@ impl CaptureSession {
         self.start(source, about)
     }
 
-    /// Opens UNIX sockets in addition to an interface. A failure is only reported if they were not named.
+    /// Opens UNIX sockets in addition to an interface. Reports a failure only if the user named the sockets.
     fn streams_beside(&mut self, sockets: &UnixSockets, stop: StopHandle) -> Result<Option<StreamSource>> {
         match raised(|| StreamSource::open(sockets, &self.plan.live, stop)) {
             Ok(streams) => {
@@ -68,7 +69,7 @@ impl CaptureSession {
         }
     }
 
-    /// Opens the packet file, and starts the threads.
+    /// Opens the packet file and starts the threads.
     fn start(&mut self, source: impl LiveInput, about: WriterOptions) -> Result<()> {
         let plan = &self.plan;
         let windows = plan.sample.cycle.map(|cycle| {
@@ -91,7 +92,7 @@ impl CaptureSession {
         Ok(())
     }
 
-    /// Opens what the packets go to, if they are kept.
+    /// Opens the packet files, if packets are kept.
     fn packets(&self, about: WriterOptions, windows: Option<Windows>) -> Result<Option<PacketFiles>> {
         let plan = &self.plan;
         let place = match (plan.write.as_deref(), &self.folder) {

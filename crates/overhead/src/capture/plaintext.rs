@@ -1,4 +1,4 @@
-//! Calls of TLS libraries, as packets among those of an interface.
+//! Calls of TLS libraries, merged as packets with those of an interface.
 
 use super::input::LiveInput;
 use crate::privileges::raised;
@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 
 /// Name of the second interface of a packet file.
 pub const INTERFACE: &str = "calls of TLS libraries";
-/// Packets between looks at the calls: what waits for them is little.
+/// Packets between two polls of the calls. Few calls wait that long.
 const BETWEEN: u32 = 64;
-/// It is looked so often for libraries that were loaded since.
+/// Interval between checks for newly loaded libraries.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Whose calls, as the command line has it.
+/// The processes whose calls are captured, as given on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaintextProcesses(TlsProcesses);
 
-/// Reads `auto` or process numbers.
+/// Parses `auto` or process numbers.
 pub fn parse(text: &str) -> Result<PlaintextProcesses, String> {
     if text == "auto" {
         return Ok(PlaintextProcesses(TlsProcesses::Auto));
@@ -34,13 +34,13 @@ pub fn parse(text: &str) -> Result<PlaintextProcesses, String> {
     Ok(PlaintextProcesses(TlsProcesses::Pids(pids)))
 }
 
-/// The packets of an interface, and the calls of TLS libraries among them.
+/// The packets of an interface, merged with the calls of TLS libraries.
 pub struct TlsSource {
     packets: LiveSource,
     calls: TlsCalls,
-    /// Calls that are to be handed out: when, and as what.
+    /// Calls ready for delivery: time and packet.
     ready: VecDeque<(u64, Vec<u8>)>,
-    /// The current one.
+    /// The packet that was delivered last.
     frame: Vec<u8>,
     server_port: u16,
     until_look: u32,
@@ -49,8 +49,8 @@ pub struct TlsSource {
 }
 
 impl TlsSource {
-    /// Begins to take the calls of these processes about these ports, beside the packets. `program` is what is about to be
-    /// started as our child.
+    /// Starts to capture the calls of these processes about these ports, in addition to packets. `program` is about to
+    /// be started as our child.
     pub fn open(packets: LiveSource, whose: &PlaintextProcesses, ports: &[u16], program: Option<&str>) -> Result<Self> {
         let mut options = TlsOptions::new(whose.0.clone(), ports);
         options.program = program.and_then(executable);
@@ -69,7 +69,7 @@ impl TlsSource {
         })
     }
 
-    /// Returns what is to be said as the capture begins.
+    /// Returns the message for the start of the capture.
     pub fn announcement(&self) -> String {
         let libraries = self.calls.libraries();
         let of = match self.calls.processes().as_slice() {
@@ -88,7 +88,7 @@ impl TlsSource {
         self.calls.unsupported().iter().map(say_unsupported).collect()
     }
 
-    /// Takes in the calls that have returned.
+    /// Reads the calls that have returned.
     fn look(&mut self) -> Result<(), SourceError> {
         self.until_look = BETWEEN;
         let Self { calls, ready, server_port, .. } = self;
@@ -119,7 +119,7 @@ impl FrameSource for TlsSource {
                 }
                 NextFrame::Idle => self.look()?,
                 NextFrame::End => {
-                    // A call returns a moment after its bytes were sent or received.
+                    // A call returns shortly after its bytes were sent or received.
                     std::thread::sleep(Duration::from_millis(5));
                     self.look()?;
                     self.is_over = true;
@@ -185,7 +185,7 @@ impl LiveInput for TlsSource {
     }
 }
 
-/// A process whose calls cannot be taken, and what helps.
+/// Describes a process whose calls cannot be captured, and what helps.
 fn say_unsupported(process: &TlsUnsupported) -> String {
     let with = match process.libraries.as_slice() {
         [] => "maps no OpenSSL or BoringSSL whose functions have names (symbols)".to_owned(),
@@ -195,7 +195,7 @@ fn say_unsupported(process: &TlsUnsupported) -> String {
     format!("process {pid} ({comm}) {with}: have it write a key log, and name that with --keylog")
 }
 
-/// Returns a call as a packet, on its TCP connection or as a separate stream.
+/// Formats a call as a packet, on its TCP connection or as a separate stream.
 fn packet_of(call: &TlsCall<'_>, serves: bool, port: u16) -> Vec<u8> {
     let mut packet = Vec::with_capacity(call.bytes.len() + 160);
     let Some(connection) = &call.connection else {

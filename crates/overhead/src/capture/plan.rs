@@ -23,32 +23,32 @@ use overhead_report::text::counted;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The plan of a capture.
+/// The checked arguments of a capture, and the choices that follow from them.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct CapturePlan {
-    /// The choice of connections, as records keep it.
+    /// The choice of connections, as stored in records.
     pub which: Which,
-    /// The interface; its ports are none where only UNIX sockets are captured.
+    /// The interface. It has no ports if only UNIX sockets are captured.
     pub live: LivePlan,
-    /// Packets of the interface are captured, or counted.
+    /// Whether packets of the interface are captured or counted.
     pub has_interface: bool,
-    /// UNIX sockets, as they were named.
+    /// UNIX sockets as the user named them.
     pub unix: Vec<String>,
-    /// UNIX sockets of the selected servers are captured too, for a server was named and nothing says where to capture.
+    /// Whether UNIX sockets of the selected servers are captured too: the user named a server, but no place to capture.
     finds_sockets: bool,
-    /// Whose calls of a TLS library are captured.
+    /// Processes whose calls of a TLS library are captured.
     pub plaintext: Option<PlaintextProcesses>,
     /// How the user named the server.
     pub server: ServerArgs,
-    /// The same, with the processes of a container.
+    /// The same, including the processes of a container.
     pub server_processes: ProcessSelection,
     pub keys: KeyFiles,
     pub folder: Option<PathBuf>,
     pub force: bool,
-    /// Owner of the files that are written.
+    /// Owner of the written files.
     pub owner: Option<FileOwner>,
-    /// The file of packets without a run folder.
+    /// The packet file, if there is no run folder.
     pub write: Option<PathBuf>,
     pub no_packets: bool,
     pub rotation: RotationArgs,
@@ -63,14 +63,14 @@ pub struct CapturePlan {
     pub metrics: Option<SocketAddr>,
     pub output: Output,
     pub command: Vec<String>,
-    /// As whom the command runs, if not as who runs this.
+    /// User who runs the command; `None` for the current one.
     pub user: Option<User>,
 }
 
 impl CaptureArgs {
-    /// Checks what was asked for, as far as this is possible before anything is made, and finds the container.
+    /// Checks the arguments before anything is created, as far as possible, and finds the container.
     pub fn plan(self) -> Result<CapturePlan> {
-        // Before anything is opened.
+        // This must come before anything is opened.
         InheritedFiles::note();
         self.output.check()?;
         let user = User::choose(self.user.as_deref(), self.as_root)?;
@@ -125,7 +125,7 @@ impl CaptureArgs {
         })
     }
 
-    /// Refuses figures that take another reading of packets that are not all there.
+    /// Rejects figures that need another reading of the packets if not all packets are kept.
     fn check_readings(&self, has_model: bool) -> Result<()> {
         let is_read_again = self.fields || has_model;
         if self.sample.cycle.is_some() && (is_read_again || self.limits.warmup.is_some() || self.counters.bpf_only) {
@@ -176,12 +176,12 @@ impl CapturePlan {
         RunFolder::create(self.folder.as_deref(), self.db_name(), self.force, self.owner).map(Some)
     }
 
-    /// The first of `--db`, for the names of folders.
+    /// Returns the first name given with `--db`, for names of folders.
     pub fn db_name(&self) -> &str {
         self.which.db.first().map_or("auto", String::as_str)
     }
 
-    /// Returns the UNIX sockets to capture, as they are now; `None` where only packets are captured.
+    /// Returns the current UNIX sockets to capture; `None` if only packets are captured.
     pub fn sockets(&self) -> Result<Option<UnixSockets>> {
         let selection = &self.live.selection;
         if !self.unix.is_empty() {

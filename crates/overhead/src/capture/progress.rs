@@ -7,14 +7,14 @@ use overhead_model::{Class, Measured, record, say};
 use overhead_report::text::grouped;
 use std::time::Instant;
 
-/// A line that is rewritten in place on a terminal, and absent elsewhere.
+/// A line that is rewritten in place on a terminal, and not shown elsewhere.
 pub struct StatusLine {
     bar: ProgressBar,
     before: (Instant, CaptureProgress),
 }
 
 impl StatusLine {
-    /// Returns a line, which is hidden if `quiet`.
+    /// Returns a status line, hidden if `quiet`.
     pub fn new(quiet: bool) -> Self {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
@@ -23,7 +23,7 @@ impl StatusLine {
         Self { bar, before: (Instant::now(), CaptureProgress::default()) }
     }
 
-    /// Shows how far the capture is.
+    /// Shows the progress of the capture.
     pub fn update(&mut self, threads: Option<&CaptureThreads>) {
         self.bar.tick();
         let Some(threads) = threads else { return };
@@ -43,19 +43,19 @@ impl StatusLine {
         self.before = (Instant::now(), now);
     }
 
-    /// Takes the line off the screen.
+    /// Removes the line from the screen.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// `100,000 operations, 223.0 bytes each, 0 frames dropped`.
+/// Formats totals, such as `100,000 operations, 223.0 bytes each, 0 frames dropped`.
 fn totals(now: &CaptureProgress) -> String {
     let mean = if now.operations == 0 { 0.0 } else { now.operation_bytes as f64 / now.operations as f64 };
     format!("{} operations, {mean:.1} bytes each, {} frames dropped", grouped(now.operations), grouped(now.dropped))
 }
 
-/// Answers SIGUSR1: the figures and the counters of this moment.
+/// Answers SIGUSR1 with the current figures and counters.
 pub fn print(so_far: Option<&SoFar>, counters: &Measured<record::Counters>) {
     if let Some(SoFar { progress: now, operations, .. }) = so_far {
         say!("{} frames, {} bytes; {}", grouped(now.frames), grouped(now.wire_bytes), totals(now));

@@ -1,28 +1,28 @@
-//! Frames on their way from the capturing thread to the dissecting one.
+//! The queue of frames from the capturing thread to the dissecting thread.
 
 use super::frames::FrameBatch;
 use crate::queue;
 use overhead_capture::live::IdlePriority;
 use overhead_model::Frame;
 
-/// Batches there may be: 32 MB of frames, as much as half a second of a busy loopback. From half of them on, the dissecting
-/// thread is to hurry. That half is there from the beginning.
+/// Maximum number of batches: 32 MB of frames, half a second of a busy loopback. If half of them are in use, the
+/// dissecting thread hurries. That half is allocated at the start.
 const MOST: usize = 128;
 
-/// A queue's two ends.
+/// Returns both ends of a queue.
 pub fn queue() -> (LiveInlet, LiveOutlet) {
     let ((inlet, outlet), background) = (queue::queue(MOST), IdlePriority::default());
     (LiveInlet { inlet: inlet.keeping(MOST / 2), background: background.clone() }, LiveOutlet { outlet, background })
 }
 
-/// Where frames are put in.
+/// The end that takes frames in.
 pub struct LiveInlet {
     inlet: queue::QueueInlet<FrameBatch>,
     background: IdlePriority,
 }
 
 impl LiveInlet {
-    /// Puts a frame in. Waits if the other end is too far behind.
+    /// Adds a frame. Blocks if the other end is too far behind.
     #[inline]
     pub fn push(&mut self, frame: &Frame<'_>) {
         let frames = self.inlet.filling();
@@ -32,7 +32,7 @@ impl LiveInlet {
         }
     }
 
-    /// Lets the other end have what was put in so far.
+    /// Makes the frames so far available to the other end.
     pub fn hand_over(&mut self) {
         self.inlet.hand_over();
         if self.inlet.is_half_full() {
@@ -55,15 +55,15 @@ impl Drop for LiveInlet {
     }
 }
 
-/// Where frames are taken out, by a thread that runs in the background as long as it keeps up.
+/// The end that hands frames out, to a thread that runs in the background as long as it keeps up.
 pub struct LiveOutlet {
     outlet: queue::QueueOutlet<FrameBatch>,
     background: IdlePriority,
 }
 
 impl LiveOutlet {
-    /// Hands every frame to `take`, and calls `pause` after each batch, with whether somebody asked for the figures there,
-    /// until the other end is dropped. `in_background` says whether nobody waits for the figures.
+    /// Passes each frame to `take` until the other end is dropped. Calls `pause` after each batch, with whether figures
+    /// were requested there. `in_background` says that nobody waits for the figures.
     pub fn drain<T>(
         self,
         in_background: bool,

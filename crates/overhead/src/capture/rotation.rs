@@ -1,4 +1,4 @@
-//! Packet files of a capture: one, or several that follow one another, as tcpdump's `-G`, `-C` and `-W` have them.
+//! Packet files of a capture: one, or a rotated sequence, as with tcpdump's `-G`, `-C` and `-W`.
 
 use super::args::sized;
 use super::folder::RunFolder;
@@ -19,7 +19,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// When a packet file is full, and how many are kept.
+/// Limits of a packet file, and how many files are kept.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct RotationArgs {
     /// Begin a new packet file every so many seconds; FILE of -w may hold a time as of strftime
@@ -33,7 +33,7 @@ pub struct RotationArgs {
     files: Option<u32>,
 }
 
-/// `100` is a hundred million bytes, as in tcpdump; with a suffix the unit is a power of 1,024.
+/// Parses a size: `100` is a hundred million bytes, as in tcpdump; with a suffix, the unit is a power of 1,024.
 fn file_size(text: &str) -> Result<u64, String> {
     let bytes = sized(text, 1_000_000).filter(|bytes| *bytes > 0);
     bytes.ok_or_else(|| format!("{text} is no size of a file: give 100 (million bytes), 64k or 1G"))
@@ -45,12 +45,12 @@ impl RotationArgs {
         self.seconds.is_some() || self.bytes.is_some() || self.files.is_some()
     }
 
-    /// Returns whether files are deleted once there are too many.
+    /// Returns whether the oldest files are deleted.
     pub fn is_ring(&self) -> bool {
         self.files.is_some() && self.bytes.is_some()
     }
 
-    /// Refuses what cannot be done, before anything is made.
+    /// Rejects impossible combinations before anything is created.
     pub fn check(&self, write: Option<&Path>) -> Result<()> {
         if !self.is_asked() {
             return Ok(());
@@ -70,7 +70,7 @@ impl RotationArgs {
         Ok(())
     }
 
-    /// Returns what to say of files that take one another's place without a bound that was asked for.
+    /// Returns a warning if files would overwrite each other although no limit was requested.
     pub fn caution(&self, write: Option<&Path>) -> Option<String> {
         let path = write.filter(|_| self.seconds.is_some() && self.bytes.is_none())?;
         let is_same = named_by_time(path, 0).ok()? == named_by_time(path, 1_000_000_000_000_000_001).ok()?;
@@ -79,7 +79,7 @@ impl RotationArgs {
     }
 }
 
-/// Returns a path with its conversions of strftime replaced, in local time.
+/// Formats a path by strftime, in local time.
 fn named_by_time(path: &Path, time_ns: u64) -> Result<PathBuf> {
     let text = path.to_str().ok_or_else(|| anyhow::anyhow!("it is not UTF-8"))?;
     let time = jiff::Timestamp::from_nanosecond(i128::from(time_ns))?.to_zoned(TimeZone::system());
@@ -88,16 +88,15 @@ fn named_by_time(path: &Path, time_ns: u64) -> Result<PathBuf> {
 
 /// Where packets go.
 pub enum PacketPlace {
-    /// A run folder.
     Folder(Arc<RunFolder>),
-    /// A file, or files with a name that begins like this, and whose they are.
+    /// A file, or the start of the names of several files, and their owner.
     Path(PathBuf, Option<FileOwner>),
 }
 
-/// The packet files that a capture has written.
+/// The packet files written by a capture.
 #[derive(Clone, Debug, Default)]
 pub struct PacketSet {
-    /// The files that are there.
+    /// The files that still exist.
     pub inputs: Vec<Input>,
     /// Counts of all files; `None` without rotation.
     pub rotation: Option<Rotation>,
@@ -105,21 +104,21 @@ pub struct PacketSet {
 
 type Writer = PcapngWriter<Box<dyn Write + Send>>;
 
-/// The packet files of a capture; one is being written.
+/// The packet files of a running capture.
 pub struct PacketFiles {
     maker: FileMaker,
     writer: Writer,
-    /// The one that is being written.
+    /// The file being written.
     current: Input,
-    /// When the period of `-G` began, Unix nanoseconds.
+    /// Start of the period of `-G`, Unix nanoseconds.
     period_ns: u64,
     /// End of the period; `u64::MAX` without `-G`.
     due_ns: u64,
-    /// A file that is larger is full.
+    /// A larger file is full.
     most_bytes: u64,
     /// Files of the period before the current one.
     in_period: u64,
-    /// Files that are whole and still there.
+    /// Finished files that still exist.
     kept: VecDeque<Input>,
     rotation: Rotation,
 }
@@ -127,9 +126,8 @@ pub struct PacketFiles {
 /// Result of writing a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameFate {
-    /// It is written.
     Written,
-    /// There are as many files as were asked for, and it belongs to none.
+    /// The requested number of files is full, and the frame belongs to none.
     Enough,
 }
 
@@ -159,7 +157,7 @@ impl PacketFiles {
         Ok(this)
     }
 
-    /// Writes a frame, into the next file if the current one is full.
+    /// Writes a frame; starts the next file if the current one is full.
     #[inline]
     pub fn write(&mut self, frame: &Frame<'_>) -> Result<FrameFate, WriteError> {
         if frame.time_ns >= self.due_ns || self.writer.bytes() > self.most_bytes {
@@ -174,7 +172,7 @@ impl PacketFiles {
         Ok(FrameFate::Written)
     }
 
-    /// Returns whether the periods of all files that were asked for are over at this time. Without frames there are fewer files.
+    /// Returns whether the periods of all requested files have passed. Fewer files exist if frames are missing.
     pub fn is_enough(&self, time_ns: u64) -> bool {
         let (None, Some(most), Some(seconds)) = (self.maker.args.bytes, self.maker.args.files, self.maker.args.seconds)
         else {
@@ -184,12 +182,12 @@ impl PacketFiles {
         time_ns >= self.due_ns.saturating_add(left.saturating_mul(seconds.saturating_mul(1_000_000_000)))
     }
 
-    /// Hands what was written to the system.
+    /// Passes the written bytes to the system.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         self.writer.flush()
     }
 
-    /// Ends the last file.
+    /// Finishes the last file.
     pub fn finish(mut self, kernel: Option<&KernelStats>) -> Result<PacketSet, WriteError> {
         self.writer.finish(kernel)?;
         self.kept.push_back(self.current);
@@ -197,7 +195,7 @@ impl PacketFiles {
         Ok(PacketSet { inputs: self.kept.into(), rotation })
     }
 
-    /// Periods follow one another without a drift, whenever frames come.
+    /// Periods have a fixed length, whatever the times of the frames.
     fn begin_period(&mut self, time_ns: u64) {
         let Some(length_ns) = self.maker.args.seconds.map(|seconds| seconds.saturating_mul(1_000_000_000)) else {
             return;
@@ -206,7 +204,7 @@ impl PacketFiles {
         self.due_ns = self.period_ns.saturating_add(length_ns);
     }
 
-    /// Ends the current file and begins the next.
+    /// Finishes the current file and starts the next.
     #[cold]
     fn turn(&mut self, time_ns: u64) -> Result<(), WriteError> {
         self.in_period += 1;
@@ -215,7 +213,7 @@ impl PacketFiles {
             self.begin_period(time_ns);
         }
         let next = self.maker.path(self.period_ns, self.in_period, self.rotation.files + 1);
-        // The place of one that is to be written anew is free before that.
+        // If the next file replaces an old one, removes that first.
         if let Some(at) = self.kept.iter().position(|kept| kept.path == next)
             && let Some(old) = self.kept.remove(at)
         {
@@ -227,7 +225,7 @@ impl PacketFiles {
         let (full, writer) =
             (std::mem::replace(&mut self.current, current), std::mem::replace(&mut self.writer, writer));
         if is_alike {
-            // Its buffered frames would land in its successor's file.
+            // Its buffered frames would end up in its successor's file.
             writer.abandon();
             self.count_deleted(&full);
             return Ok(());
@@ -253,7 +251,7 @@ impl PacketFiles {
 
 impl PacketPlace {
     fn remove(&self, path: &str) {
-        // One that somebody has taken away meanwhile is gone as well.
+        // A file that someone else removed is gone as well.
         match self {
             Self::Folder(folder) => folder.remove_packets(path),
             Self::Path(..) => drop(std::fs::remove_file(path)),
@@ -272,8 +270,8 @@ struct FileMaker {
 }
 
 impl FileMaker {
-    /// Returns the path of a file as the record has it: of the period that began at `time_ns` and the files that this had
-    /// before, and by its number in all.
+    /// Returns the path of a file as the record has it, from the start of its period, the number of earlier files in
+    /// the period, and its number overall.
     fn path(&self, time_ns: u64, in_period: u64, number: u64) -> String {
         let path = match &self.place {
             PacketPlace::Folder(_) if self.args.is_asked() => return runs::rotated_name(number),
@@ -286,7 +284,7 @@ impl FileMaker {
         if self.args.bytes.is_none() {
             return name;
         }
-        // As tcpdump does: digits for the largest number that there may be, and none behind the first of an endless row.
+        // As in tcpdump: digits for the largest possible number, and none for the first file of an unlimited sequence.
         let most = self.args.files.map_or(0, u64::from);
         let digits = if most > 1 { (most - 1).ilog10() as usize + 1 } else { 0 };
         let number = if most > 0 && !is_timed { in_period_of(number, most) } else { in_period };
@@ -314,7 +312,7 @@ impl FileMaker {
     }
 }
 
-/// Returns the place of a file, by its number from 1, in a ring.
+/// Returns the position of a file in a ring, from its number, which starts at 1.
 fn in_period_of(number: u64, ring: u64) -> u64 {
     (number - 1) % ring
 }

@@ -1,4 +1,4 @@
-//! A capture from its beginning to its record: it begins, is watched, ends its command, and concludes.
+//! A capture from start to record: starts it, watches it, ends its command, and makes the record.
 
 use super::command::{self, CommandOutput};
 use super::container::{containers_now, name_containers};
@@ -23,11 +23,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::process::Child;
 
-/// After the command has ended, its connections are closed within this time.
+/// Time for connections to close after the command has ended.
 const TEARDOWN: Duration = Duration::from_millis(100);
-/// The outcome of a capture that was aborted while it waited to begin.
+/// Message for a capture that was aborted before it began.
 const NOTHING_CAPTURED: &str = "a file or a pipe could not be opened in time, and nothing was captured";
-/// The answer to a first demand to end that comes after the end.
+/// Message if the user first asks for the end after the capture has ended.
 const CONCLUDING: &str = "overhead: the capture has ended and its result is made: the next Ctrl-C gives it up";
 
 /// Owns everything that runs during a capture.
@@ -38,16 +38,16 @@ pub struct CaptureSession {
     pub(super) counting: KernelCounting,
     /// Absent with `--bpf-only`.
     pub(super) threads: Option<CaptureThreads>,
-    /// The UNIX sockets that are captured.
+    /// The captured UNIX sockets.
     pub(super) sockets: Option<UnixSockets>,
     pub(super) work: Measured<SharedWorkListener>,
     pub(super) warmup: Option<Arc<WarmUp>>,
     metrics: Option<MetricsServer>,
     pub(super) started: Beginning,
-    /// The containers at the beginning.
+    /// The containers at the start.
     pub(super) containers: HostContainers,
     child: Option<Child>,
-    /// When the command was started.
+    /// Start of the command.
     spawned: Instant,
     pub(super) end: CaptureEnd,
     /// The command's status; `None` if there was no command.
@@ -57,16 +57,16 @@ pub struct CaptureSession {
 /// Why a capture ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureEnd {
-    /// The command has ended.
+    /// The command ended.
     Command { code: i32, ran: Duration },
-    /// Somebody asked.
+    /// The user asked.
     Asked(EndRequest),
-    /// A limit was reached, or nobody reads the packets any more.
+    /// A limit was reached, or the reader of the packets has gone.
     Enough,
 }
 
 impl CaptureEnd {
-    /// Returns the status of a command that has failed.
+    /// Returns the status of a failed command.
     pub fn failure(self) -> Option<i32> {
         match self {
             Self::Command { code, .. } if code != 0 => Some(code),
@@ -74,7 +74,7 @@ impl CaptureEnd {
         }
     }
 
-    /// Returns whether somebody asked for the end.
+    /// Returns whether the user asked for the end.
     pub fn was_asked(self) -> bool {
         matches!(self, Self::Asked(_))
     }
@@ -89,8 +89,8 @@ pub struct FinishedCapture {
 }
 
 impl CaptureSession {
-    /// Captures once. `conclude` has what came of it, in a thread that is left behind if somebody asks for the end twice.
-    /// A folder that nothing was measured for is taken away.
+    /// Captures once and passes the result to `conclude`, in a thread that is abandoned if the user asks for the end
+    /// twice. Removes the folder if nothing was measured.
     pub async fn run<T: Send + 'static>(
         plan: &Arc<CapturePlan>,
         folder: Option<Arc<RunFolder>>,
@@ -103,7 +103,7 @@ impl CaptureSession {
         let begun = begun.unwrap_or_else(|| Err(StatusFault::aborted(NOTHING_CAPTURED).into()));
         let mut session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
         session.watch(signals).await?;
-        // The window ends here, however long the command takes to.
+        // The window ends here, however long the command takes to end.
         session.threads.iter().for_each(CaptureThreads::stop);
         session.counting.stop();
         let concluded = if session.end_command(&mut signals.end).await? {
@@ -116,7 +116,7 @@ impl CaptureSession {
         concluded.unwrap_or_else(|| Err(StatusFault::aborted(&kept(plan, folder.as_deref())).into()))
     }
 
-    /// Starts to count, to capture, and the command.
+    /// Starts the counters, the capture and the command.
     fn begin(plan: Arc<CapturePlan>, folder: Option<Arc<RunFolder>>, output: CommandOutput) -> Result<Self> {
         let metrics = plan.metrics.map(MetricsServer::listen).transpose()?;
         plan.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
@@ -161,7 +161,7 @@ impl CaptureSession {
         Ok(session)
     }
 
-    /// Waits for the end of the command, of the time, of the capture, or for a signal.
+    /// Waits for the command, the time limit or the capture to end, or for a signal.
     async fn watch(&mut self, signals: &mut CaptureSignals) -> Result<()> {
         let Self { plan, threads, counting, child, .. } = self;
         let (threads, quiet, limits) = (threads.as_ref(), plan.output.quiet, plan.limits);
@@ -176,7 +176,7 @@ impl CaptureSession {
                 break CaptureEnd::Asked(asked);
             }
             tokio::select! {
-                // A Ctrl-C ends the command too: who asked comes before who obeyed.
+                // Ctrl-C also ends the command. The signal must win, as the cause.
                 biased;
                 asked = signals.end.recv() => break CaptureEnd::Asked(asked),
                 () = or_never(threads.map(CaptureThreads::ended)) => break CaptureEnd::Enough,
@@ -200,7 +200,7 @@ impl CaptureSession {
                 }
                 scrape = or_never(server.as_mut().map(MetricsServer::next)) => {
                     let so_far = CaptureThreads::so_far(threads).await;
-                    // Who asked may have gone away meanwhile.
+                    // The scraper may have disconnected.
                     let _ = scrape.send(metrics.scrape(so_far.as_ref(), &counting.read(), begun.elapsed()));
                 }
                 _ = signals.child.recv() => family::bury(command),
@@ -211,7 +211,7 @@ impl CaptureSession {
         Ok(())
     }
 
-    /// Ends what still runs of the command; returns false if somebody does not want to wait for that.
+    /// Ends what is left of the command. Returns false if the user does not want to wait.
     async fn end_command(&mut self, signals: &mut EndSignals) -> Result<bool> {
         let asked = match self.end {
             CaptureEnd::Command { code, .. } => {

@@ -1,4 +1,4 @@
-//! Signals to a capture, heard from before anything is started.
+//! Signals to a capture, received from before anything is started.
 
 use super::or_never;
 use anyhow::{Context, Result};
@@ -8,13 +8,13 @@ use std::fs;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that mean something to a capture.
+/// The signals that a capture handles.
 pub struct CaptureSignals {
-    /// Somebody wants it to end.
+    /// Requests to end the capture.
     pub end: EndSignals,
-    /// Somebody wants to know the figures so far.
+    /// Requests for the figures so far.
     pub usr1: Signal,
-    /// A process of the command has ended.
+    /// Reports that a process of the command has ended.
     pub child: Signal,
 }
 
@@ -22,32 +22,32 @@ pub struct CaptureSignals {
 pub struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
-    /// The terminal went away; `None` if the signal is ignored, as under nohup.
+    /// The terminal's disconnection; `None` if the signal is ignored, as under nohup.
     hangup: Option<Signal>,
-    /// How somebody asked first.
+    /// The first request.
     first: Option<EndRequest>,
-    /// How often somebody did.
+    /// Number of requests.
     heard: u32,
 }
 
-/// How long a thread may wait for a file, a pipe or a disk once somebody has asked for the end.
+/// Time that a thread may wait for a file, a pipe or a disk after a request to end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A process that used less of a processor within [`PATIENCE`] waits; one that works uses much more.
+/// A process that used less CPU time than this within [`PATIENCE`] is waiting; one that works uses much more.
 const WORK: Duration = Duration::from_millis(50);
-/// How often it is looked which of the two it does.
+/// Interval between these checks.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How somebody asked for the end.
+/// How the user asked for the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndRequest {
-    /// By Ctrl-C, or by the signal that it sends.
+    /// By Ctrl-C or its signal.
     Interrupt,
     /// By another signal.
     Otherwise,
 }
 
 impl CaptureSignals {
-    /// Listens from here on.
+    /// Starts to listen.
     pub fn new() -> std::io::Result<Self> {
         let minds_hangup = !ignores(SignalKind::hangup());
         let end = EndSignals {
@@ -62,7 +62,7 @@ impl CaptureSignals {
 }
 
 impl EndSignals {
-    /// Waits for the next one.
+    /// Waits for the next request.
     pub async fn recv(&mut self) -> EndRequest {
         let asked = tokio::select! {
             _ = self.interrupt.recv() => EndRequest::Interrupt,
@@ -74,12 +74,12 @@ impl EndSignals {
         asked
     }
 
-    /// Returns how somebody asked for the end so far.
+    /// Returns the first request so far.
     pub fn asked(&self) -> Option<EndRequest> {
         self.first
     }
 
-    /// Returns whether somebody has asked for the end so far.
+    /// Returns whether there was a request so far.
     pub async fn was_heard(&mut self) -> bool {
         tokio::select! {
             biased;
@@ -89,9 +89,9 @@ impl EndSignals {
         self.heard > 0
     }
 
-    /// Does in a thread of its own what takes long, or waits for a file, a pipe or a disk. Returns `None`, and leaves the thread
-    /// behind, if somebody asks for the end a second time, before or meanwhile, or has asked once and the thread only waits.
-    /// The first time, `notice` is printed.
+    /// Runs long or blocking work in a separate thread. Returns `None` and abandons the thread if the user asks for the
+    /// end a second time, even if the first was earlier, or has asked once and the thread is only waiting. Prints
+    /// `notice` at the first request.
     pub async fn unless_aborted<T: Send + 'static>(
         &mut self,
         notice: Option<&str>,
@@ -101,7 +101,7 @@ impl EndSignals {
         let runtime = tokio::runtime::Handle::current();
         let in_runtime = move || {
             let _entered = runtime.enter();
-            // Nobody waits for the outcome any more if it was aborted.
+            // If the work was aborted, the result has no receiver.
             done.send(work()).is_ok()
         };
         std::thread::Builder::new().name("session".to_owned()).spawn(in_runtime)?;
@@ -134,7 +134,7 @@ impl EndSignals {
     }
 }
 
-/// Returns the time on processors of all threads.
+/// Returns the CPU time of all threads.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! UNIX sockets in place of an interface: which, and what is written to them as frames.
+//! UNIX sockets as a source: selects them, and turns the bytes written to them into frames.
 
 use super::input::LiveInput;
 use super::live::LivePlan;
@@ -22,31 +22,31 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// In place of a path: the sockets of known servers.
+/// Given instead of a path: the sockets of known servers.
 pub const AUTO: &str = "auto";
-/// The ring is looked at so often while nothing comes.
+/// Interval between polls of the ring while it is empty.
 const PAUSE: Duration = Duration::from_millis(2);
-/// [`NextFrame::Idle`] is said so often while nothing comes.
+/// Interval between [`NextFrame::Idle`] while nothing arrives.
 const IDLE: Duration = Duration::from_millis(20);
-/// It is looked so often which connections have ended.
+/// Interval between checks for ended connections.
 const LOOK: Duration = Duration::from_secs(1);
-/// After a stop, calls whose bytes were read before have so long to return.
+/// Time after a stop within which calls may return whose bytes were read earlier.
 const RETURN: Duration = Duration::from_secs(2);
 
-/// The sockets of a capture.
+/// The sockets to capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnixSockets {
     /// Absolute paths or abstract names.
     pub names: Vec<String>,
-    /// Processes that listen there.
+    /// Processes that listen on them.
     pub pids: Vec<u32>,
-    /// They are captured in addition to an interface.
+    /// Whether they are captured in addition to an interface.
     pub are_beside: bool,
 }
 
 impl UnixSockets {
-    /// Finds out which sockets are meant by these arguments: paths, abstract names, or those of known servers of what is
-    /// selected, of these processes where any are named.
+    /// Resolves these arguments to sockets: paths, abstract names, or `auto` for those of known servers in the
+    /// selection. If processes are given, only their sockets count.
     pub fn find(asked: &[String], selection: &Selection, pids: &[u32]) -> Result<Self> {
         let listening = raised(unix_servers)?;
         let mut sockets = Self::default();
@@ -71,8 +71,8 @@ impl UnixSockets {
         Ok(sockets)
     }
 
-    /// Finds the sockets of the servers of these protocols that also listen on one of these ports, or on none where no port was
-    /// named, outside of containers and of other network namespaces; `None` where there are none.
+    /// Finds the sockets of servers of these protocols that also listen on one of these ports, or on no port if none is
+    /// given. Ignores containers and other network namespaces. Returns `None` if there are none.
     pub fn beside(
         databases: &[Database],
         protocols: &[Protocol],
@@ -95,7 +95,7 @@ impl UnixSockets {
         (!sockets.names.is_empty()).then_some(sockets)
     }
 
-    /// Returns how the processes of the server are found.
+    /// Returns how to find the processes of the server.
     pub fn server(&self) -> ProcessSelection {
         match self.pids.as_slice() {
             [] => ProcessSelection::Named(format!("nobody listened on {} yet", self.names.join(" or "))),
@@ -115,7 +115,7 @@ impl UnixSockets {
     }
 }
 
-/// Returns the sockets that known servers of what is selected listen on; those of the processes alone, where any are named.
+/// Returns the sockets that known servers in the selection listen on. If processes are given, only their sockets count.
 pub fn known<'a>(listening: &'a [UnixServer], selection: &Selection, pids: &[u32]) -> Vec<&'a UnixServer> {
     let protocols: BTreeSet<Protocol> = selection.ports.iter().flat_map(|(_, protocols)| protocols).copied().collect();
     let is_meant = |system: &System| protocols.is_empty() || protocols.contains(&system.protocol);
@@ -125,7 +125,7 @@ pub fn known<'a>(listening: &'a [UnixServer], selection: &Selection, pids: &[u32
     listening.iter().filter(|server| if pids.is_empty() { is_known(server) } else { is_named(server) }).collect()
 }
 
-/// Returns the name under which the kernel knows a socket: of a path, all of it.
+/// Returns the name by which the kernel knows a socket: an absolute path, or an abstract name.
 fn absolute(name: &str) -> Result<String> {
     if name.starts_with('@') {
         return Ok(name.to_owned());
@@ -137,13 +137,13 @@ fn absolute(name: &str) -> Result<String> {
     }
 }
 
-/// Returns whether two names are of the same socket: alike, or of the same file.
+/// Returns whether two names denote the same socket: they are equal, or paths to the same file.
 fn is_same(bound: &str, asked: &str) -> bool {
     let canonical = |path: &str| Path::new(path).canonicalize().ok();
     bound == asked || (canonical(asked).is_some() && canonical(bound) == canonical(asked))
 }
 
-/// After a capture of nothing, warns of named sockets without a listener.
+/// Warns of named sockets without a listener, if nothing was captured.
 pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
     let Ok(listening) = raised(unix_servers) else { return };
     let is_there = |name: &&String| listening.iter().any(|server| is_same(&server.socket, name));
@@ -157,7 +157,7 @@ pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
     }
 }
 
-/// After a capture without operations, names UNIX sockets that may have carried them.
+/// Names UNIX sockets that may have carried operations, if none were captured.
 pub fn look_for_others(plan: &CapturePlan, aggregate: &Aggregate, warnings: &mut Warnings) {
     if plan.counters.bpf_only || aggregate.class_totals(Class::Workload).0 > 0 {
         return;
@@ -188,35 +188,35 @@ fn hint(servers: &[&UnixServer]) -> String {
 pub struct StreamSource {
     streams: UnixStreams,
     names: Vec<String>,
-    /// The server's port in frames: the usual one of the protocol, or 0.
+    /// The server's port in frames: the protocol's usual one, or 0.
     port: u16,
-    /// Number of the interface that pieces are of.
+    /// Interface number of the pieces.
     interface: u32,
     stop: StopHandle,
-    /// Since when it is known that a stop was asked for.
+    /// When the stop was noticed.
     stopped: Option<Instant>,
     stopping: bool,
-    /// Everything from before the stop was taken.
+    /// Whether everything before the stop was read.
     drained: bool,
     ready: VecDeque<StreamBytes>,
     /// The current frame.
     frame: Vec<u8>,
     totals: LiveTotals,
     open: FastMap<u64, OpenStream>,
-    /// When it was looked last which connections are open, which of ours were not among them, and which of these not the time before
-    /// either: those have ended.
+    /// Connections are checked in rounds. `looked` is the time of the last round, `gone` has our connections that it
+    /// did not find, and `ended` those that the round before did not find either.
     looked: Instant,
     gone: BTreeSet<u64>,
     ended: BTreeSet<u64>,
-    /// Bytes that were not copied, by why.
+    /// Bytes that were not copied, by reason.
     absent: BTreeMap<AbsentBytes, u64>,
     idle_since: Option<Instant>,
 }
 
-/// A connection that has not ended.
+/// An open connection.
 #[derive(Clone, Debug)]
 struct OpenStream {
-    /// Of what the client has written, and the server.
+    /// Tags of the bytes written by the client and by the server.
     tags: [PieceTags; 2],
     socket: usize,
     client_pid: u32,
@@ -225,7 +225,7 @@ struct OpenStream {
 }
 
 impl StreamSource {
-    /// Begins to take what is written to the sockets, until it is stopped by this handle.
+    /// Starts to read what is written to the sockets, until `stop` stops it.
     pub fn open(sockets: &UnixSockets, plan: &LivePlan, stop: StopHandle) -> Result<Self> {
         let (ring_bytes, limit) = (plan.buffer, (plan.snaplen > 0).then_some(plan.snaplen));
         let streams = UnixStreams::start(&StreamOptions { sockets: sockets.names.clone(), ring_bytes, limit })?;
@@ -253,12 +253,12 @@ impl StreamSource {
         })
     }
 
-    /// Returns the processes that had connected before.
+    /// Returns the processes that were already connected.
     pub fn client_pids(&self) -> BTreeSet<u32> {
         self.streams.client_pids().unwrap_or_default()
     }
 
-    /// Takes in what has come; returns how many pieces that were.
+    /// Reads the new pieces and returns their number.
     pub fn fill(&mut self) -> Result<usize, SourceError> {
         let ready = &mut self.ready;
         let taken = self.streams.poll(self.stopping, |bytes| ready.push_back(bytes)).map_err(|error| failed(&error))?;
@@ -267,7 +267,7 @@ impl StreamSource {
         }
         if let Some(stopped_ns) = self.stop.requested_ns().filter(|_| !self.stopping) {
             let since = *self.stopped.get_or_insert_with(Instant::now);
-            // The call that wrote what was answered may not have returned yet.
+            // A call may not have returned yet although its bytes were answered.
             if !self.streams.waits_from(stopped_ns) || since.elapsed() >= RETURN {
                 self.stopping = true;
                 self.streams.stop();
@@ -278,7 +278,7 @@ impl StreamSource {
         Ok(taken)
     }
 
-    /// Ends connections that were gone at the last look, as nothing is in flight.
+    /// Ends connections that were already gone at the last check, so nothing is in flight.
     fn end_connections(&mut self) {
         let now_ns = self.streams.now_ns();
         for id in std::mem::take(&mut self.ended) {
@@ -303,13 +303,13 @@ impl StreamSource {
         self.looked = Instant::now();
         if let Ok(open) = self.streams.open_connections() {
             let gone = self.open.keys().filter(|id| !open.contains(id)).copied().collect();
-            // The kernel leaves some out that are open, but hardly the same ones twice.
+            // The kernel omits some open connections, but rarely the same one twice.
             self.ended = self.gone.intersection(&gone).copied().collect();
             self.gone = gone;
         }
     }
 
-    /// Makes a frame of bytes.
+    /// Turns bytes into a frame.
     fn make(&mut self, bytes: &StreamBytes) -> (u64, u32) {
         let Self { open, names, port, frame, .. } = self;
         let stream = open.entry(bytes.id).or_insert_with(|| {
@@ -333,7 +333,7 @@ impl StreamSource {
 }
 
 impl OpenStream {
-    /// The connection that these bytes are of, to the server's socket of this name.
+    /// Returns the connection of these bytes, to the server's socket of this name.
     fn new(bytes: &StreamBytes, name: &str, port: u16) -> Self {
         let StreamBytes { id, client_pid, is_old, socket, offset, .. } = *bytes;
         let client = format!("pid:{client_pid}");
@@ -348,7 +348,7 @@ impl OpenStream {
 }
 
 impl FrameSource for StreamSource {
-    /// Returns [`NextFrame::Idle`] at once when nothing is there, then after every fiftieth of a second without a frame.
+    /// Returns [`NextFrame::Idle`] at once if there is no frame, and then after every 20 ms without one.
     fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError> {
         while !self.has_ready() {
             self.fill()?;
@@ -359,7 +359,7 @@ impl FrameSource for StreamSource {
                 if self.drained {
                     return Ok(NextFrame::End);
                 }
-                // The last look released pieces that waited in vain.
+                // The last check released pieces that had waited in vain.
                 self.drained = true;
                 continue;
             }
@@ -389,12 +389,12 @@ impl FrameSource for StreamSource {
 }
 
 impl StreamSource {
-    /// Returns whether a piece can be handed out.
+    /// Returns whether a piece is ready.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Hands out the next piece that was taken in; [`NextFrame::Idle`] where there is none, or it is from after the stop.
+    /// Returns the next piece; [`NextFrame::Idle`] if there is none, or it is later than the stop.
     pub fn hand_out(&mut self) -> NextFrame<'_> {
         let Some(bytes) = self.ready.pop_front() else { return NextFrame::Idle };
         let (time_ns, original_len) = self.make(&bytes);

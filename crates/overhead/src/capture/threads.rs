@@ -1,5 +1,5 @@
-//! The threads of a capture. The capturing one, from the interface to the file, does what cannot wait, so that the benchmark
-//! notices as little as possible; it hands frames to the dissecting one.
+//! The threads of a capture. The capturing thread reads the interface and writes the file: only what cannot wait, so
+//! that it disturbs the benchmark as little as possible. It passes frames to the dissecting thread.
 
 use super::clock::ClockWatch;
 use super::dissecting::{
@@ -31,25 +31,23 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
-/// Frames between looks at the clock.
+/// Frames between two readings of the clock.
 const BATCH: u64 = 512;
-/// Longest wait for figures, on a busy machine.
+/// Maximum wait for figures on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Frames are still delivered so long after a window, and again twice as long before the next, nanoseconds: more than a frame is
-/// on its way, and than the looks at the clock lie apart.
+/// Frames are still delivered this long after a window, and for twice as long before the next one, in nanoseconds. This
+/// exceeds a frame's delay and the interval between readings of the clock.
 const GRACE_NS: u64 = 250_000_000;
 
 /// Limits of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureLimits {
-    /// Frames.
     pub frames: Option<u64>,
-    /// Workload operations.
     pub operations: Option<u64>,
-    /// Frames in it are left out.
+    /// Frames within the warm-up are dropped.
     pub warmup: Option<Arc<WarmUp>>,
-    /// Frames outside of these are left out.
+    /// Frames outside these windows are dropped.
     pub windows: Option<Windows>,
 }
 
@@ -61,14 +59,14 @@ pub struct CaptureOutcome {
     pub totals: Totals,
     /// Estimates from windows.
     pub sampled: Option<Sampled>,
-    /// Frames the kernel dropped.
+    /// Frames dropped by the kernel.
     pub kernel_drops: Measured<u64>,
     pub packets: PacketSet,
     pub warnings: Warnings,
 }
 
 impl CaptureOutcome {
-    /// Returns what a capture without packets comes to.
+    /// Returns the outcome of a capture without packets.
     pub fn nothing() -> Self {
         Self {
             aggregate: Aggregate::new(),
@@ -92,7 +90,7 @@ pub struct CaptureThreads {
 }
 
 impl CaptureThreads {
-    /// Starts the thread.
+    /// Starts both threads.
     pub fn start(
         source: impl LiveInput,
         dissection: Dissection,
@@ -101,7 +99,7 @@ impl CaptureThreads {
         limits: CaptureLimits,
         work: Option<SharedWorkListener>,
     ) -> Self {
-        // Packet files and batches come and go as long as it runs.
+        // Packet files and batches are freed and allocated again during the capture.
         return_large_blocks();
         let stop = source.stop_handle();
         let progress = SharedProgress::default();
@@ -155,13 +153,13 @@ impl CaptureThreads {
         Arc::clone(&self.keys)
     }
 
-    /// Returns how far it is.
+    /// Returns the progress.
     pub fn progress(&self) -> CaptureProgress {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks what operations came to in all frames up to now, how many frames these are, and their bytes on the wire; `None` where
-    /// the threads do not answer in time.
+    /// Asks for the operations in all frames so far, the number of these frames, and their bytes on the wire. Returns
+    /// `None` if the threads do not answer in time.
     #[cfg(feature = "top")]
     pub async fn kinds(&self, by: By) -> Option<(Vec<OperationKind>, u64, u64)> {
         self.ask_thread(move |dissecting| {
@@ -172,7 +170,8 @@ impl CaptureThreads {
         .await
     }
 
-    /// Asks the dissecting thread after all frames up to now; `None` if the threads do not answer in time.
+    /// Asks the dissecting thread once it has dissected all frames so far. Returns `None` if the threads do not answer
+    /// in time.
     async fn ask_thread<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut DissectingThread) -> T + Send + 'static,
@@ -184,19 +183,20 @@ impl CaptureThreads {
         tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()
     }
 
-    /// The figures of all frames up to now, if frames are captured; without operations if the threads do not answer in time.
+    /// Returns the figures of all frames so far, if frames are captured; without operations if the threads do not
+    /// answer in time.
     pub async fn so_far(threads: Option<&Self>) -> Option<SoFar> {
         let threads = threads?;
         let so_far = threads.ask_thread(DissectingThread::so_far).await.unwrap_or_default();
         Some(SoFar { progress: threads.progress(), ..so_far })
     }
 
-    /// Ends the capture as of now.
+    /// Ends the capture now.
     pub fn stop(&self) {
         self.stop.stop();
     }
 
-    /// Ends the capture as of now and waits for what was captured before.
+    /// Ends the capture now, and waits for what was captured before.
     pub fn finish(self) -> Result<CaptureOutcome> {
         self.stop.stop();
         self.thread.join().map_err(|_| anyhow!("the capturing thread failed: this is a bug, please report it"))?
@@ -213,7 +213,7 @@ fn outside(windows: Option<Windows>, window: &mut Range<u64>, time_ns: u64) -> b
     !window.contains(&time_ns)
 }
 
-/// Says that the capture is over when it goes away, even by a panic.
+/// Reports the end of the capture when dropped, even by a panic.
 struct EndNotice(Arc<Notify>);
 
 impl Drop for EndNotice {
@@ -227,7 +227,7 @@ struct CaptureWorker<S> {
     source: S,
     sink: FrameSink,
     limits: CaptureLimits,
-    /// The kernel leaves frames out.
+    /// Whether the kernel drops frames.
     is_paused: bool,
     /// When the capture ended, Unix nanoseconds.
     end_ns: Arc<AtomicU64>,
@@ -242,13 +242,14 @@ struct FrameSink {
     inlet: LiveInlet,
     packets: Option<PacketFiles>,
     warnings: Warnings,
-    /// The reader of the file went away, or there are as many files as were asked for.
+    /// Whether the reader of the file has gone, or the requested number of files is full.
     is_over: bool,
 }
 
 impl<S: LiveInput> CaptureWorker<S> {
     fn run(&mut self) -> Result<()> {
-        // A reader of a pipe sees by the header that the capture has begun, and frames as soon as there is a pause.
+        // Writes the header, by which a reader of a pipe sees that the capture has begun; frames follow at the next
+        // pause.
         self.sink.flush();
         let mut published = Instant::now();
         let (mut frames, mut window) = (0, 0..0);
@@ -262,7 +263,7 @@ impl<S: LiveInput> CaptureWorker<S> {
                 NextFrame::Frame(frame) if outside(self.limits.windows, &mut window, frame.time_ns) => false,
                 NextFrame::Frame(frame) => {
                     if self.sink.frame(&frame) == FrameFate::Written {
-                        // A TLS library's call is no frame.
+                        // Calls of TLS libraries are not frames.
                         frames += u64::from(frame.wire_len() > 0);
                     }
                     false
@@ -288,12 +289,12 @@ impl<S: LiveInput> CaptureWorker<S> {
                 self.sink.inlet.ask();
             }
         }
-        // There are enough, or nobody wants more: a stop has ended the window already.
+        // The limit is reached, or no more frames are wanted. A stop has already ended the window.
         self.source.end_window();
         Ok(())
     }
 
-    /// Lets the kernel leave out what is between two windows. It is asked for frames again well before the next one begins.
+    /// Lets the kernel drop frames between two windows, and resumes well before the next window.
     fn pause_between_windows(&mut self) -> Result<()> {
         let Some(windows) = self.limits.windows else { return Ok(()) };
         let now_ns = unix_ns();
@@ -350,7 +351,7 @@ impl<S: LiveInput> CaptureWorker<S> {
 }
 
 impl FrameSink {
-    /// Writes a frame and hands it on, unless there are files enough without it.
+    /// Writes a frame and passes it on, unless the requested number of files is full.
     fn frame(&mut self, frame: &Frame<'_>) -> FrameFate {
         match self.packets.as_mut().map(|packets| packets.write(frame)) {
             Some(Ok(FrameFate::Enough)) => {
@@ -367,14 +368,14 @@ impl FrameSink {
     fn flush(&mut self) {
         self.inlet.hand_over();
         let Some(packets) = &mut self.packets else { return };
-        // Nobody may send a frame once the last file is full.
+        // The last file's period can pass without a further frame.
         self.is_over |= packets.is_enough(unix_ns());
         if let Err(error) = packets.flush() {
             self.give_up_file(&error);
         }
     }
 
-    /// The figures go on without the file; where nobody reads it any more, the capture ends.
+    /// The figures continue without the file. If its reader has gone, the capture ends.
     fn give_up_file(&mut self, error: &WriteError) {
         self.is_over = error.is_broken_pipe();
         if !self.is_over {
@@ -383,7 +384,7 @@ impl FrameSink {
         self.packets = None;
     }
 
-    /// Ends the last file; gives what there is.
+    /// Finishes the last file and returns the files.
     fn close(&mut self, kernel: Option<&KernelStats>) -> PacketSet {
         let finished = self.packets.take().map(|packets| packets.finish(kernel)).transpose();
         finished

@@ -1,4 +1,4 @@
-//! The time at the beginning that is left out of frames and counters alike.
+//! The warm-up, which is excluded from both frames and counters.
 
 use crate::time::unix_ns;
 use crate::warnings::Warnings;
@@ -8,34 +8,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// No frame has come yet, or the counters have not begun.
+/// No frame has arrived yet, or the counters have not started.
 const UNKNOWN: u64 = u64::MAX;
 
 /// A warm-up, which begins with the first frame.
 #[derive(Debug)]
 pub struct WarmUp {
     length: Duration,
-    /// When it has lasted so long, Unix nanoseconds.
+    /// Planned end, Unix nanoseconds.
     due_ns: AtomicU64,
-    /// When it ended, which is when the counters began.
+    /// Actual end, when the counters started.
     end_ns: AtomicU64,
     begun: Notify,
     left_out: AtomicU64,
 }
 
 impl WarmUp {
-    /// Returns a warm-up of this length that has not begun.
+    /// Returns a warm-up of this length that has not started.
     pub fn new(length: Duration) -> Arc<Self> {
         let [due_ns, end_ns] = [UNKNOWN, UNKNOWN].map(AtomicU64::new);
         Arc::new(Self { length, due_ns, end_ns, begun: Notify::new(), left_out: AtomicU64::new(0) })
     }
 
-    /// Returns how long it is.
     pub fn length(&self) -> Duration {
         self.length
     }
 
-    /// Begins now, without waiting for a frame.
+    /// Starts now, without waiting for a frame.
     pub fn begin(&self) {
         self.begin_at(unix_ns());
     }
@@ -46,12 +45,12 @@ impl WarmUp {
         self.begun.notify_one();
     }
 
-    /// Ends: the counters have begun, and so do the frames.
+    /// Ends the warm-up: the counters have started, and frames count from now on.
     pub fn end(&self) {
         self.end_ns.store(unix_ns(), Ordering::Release);
     }
 
-    /// Returns whether a frame of this time is left out, and counts it.
+    /// Returns whether a frame of this time is dropped, and counts it.
     pub fn has(&self, time_ns: u64) -> bool {
         let is_left_out = time_ns < self.end_ns.load(Ordering::Acquire);
         if is_left_out && self.due_ns.load(Ordering::Relaxed) == UNKNOWN {
@@ -63,7 +62,7 @@ impl WarmUp {
         is_left_out
     }
 
-    /// Waits until it has lasted long enough. May be given up and called again.
+    /// Waits until the warm-up has lasted long enough. Cancel-safe.
     pub async fn over(&self) {
         if self.due_ns.load(Ordering::Acquire) == UNKNOWN {
             self.begun.notified().await;
@@ -72,7 +71,7 @@ impl WarmUp {
         tokio::time::sleep(Duration::from_nanos(left)).await;
     }
 
-    /// Says what was left out.
+    /// Reports what was excluded.
     pub fn report(&self, warnings: &mut Warnings) {
         if self.end_ns.load(Ordering::Acquire) == UNKNOWN {
             warnings.partial("the capture ended before its warm-up: nothing was counted; shorten --warmup");

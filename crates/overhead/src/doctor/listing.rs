@@ -1,4 +1,4 @@
-//! The databases that listen on this host, with the command to capture each.
+//! Lists the databases that listen on this host, with a command to capture each.
 
 use crate::caller;
 use crate::capture::choose_interface;
@@ -12,12 +12,12 @@ use std::fmt::Write;
 const WIDTH: usize = 80;
 /// Indent of the lines below a database's title.
 const INDENT: &str = "     ";
-/// Most UNIX sockets to name per database.
+/// Maximum number of UNIX sockets named per database.
 const SOCKETS: usize = 3;
 
-/// What a database is captured from, and how that is said on a command line.
+/// Where to capture a database's packets.
 enum CapturePlace {
-    /// An interface of this network namespace.
+    /// An interface of this process's network namespace.
     Here(String),
     /// An interface of a container.
     Container { name: String, interface: String },
@@ -87,7 +87,7 @@ fn where_it_listens(database: &Database) -> String {
     tcp.chain(unix).chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns where its packets are; why they cannot be had, where that is so.
+/// Returns the place of its packets, or the reason why they cannot be captured.
 fn place(database: &Database) -> Result<CapturePlace, String> {
     if database.network_namespace.is_none() {
         return Ok(CapturePlace::Nowhere);
@@ -102,7 +102,7 @@ fn place(database: &Database) -> Result<CapturePlace, String> {
     })
 }
 
-/// Returns the interface that most of its connections use; without connections, the one they would use.
+/// Returns the interface that most of the database's connections use; without connections, the one they would use.
 fn interface(database: &Database, interfaces: &[LiveInterface], is_own: bool) -> String {
     let connections = tcp_connections(database.pid(), &database.ports()).unwrap_or_default();
     if is_own && connections.is_empty() && !database.is_local() {
@@ -139,7 +139,7 @@ fn tls(database: &Database) -> String {
     }
 }
 
-/// Returns what to type: for packets, and for the UNIX sockets.
+/// Returns the commands to capture packets and UNIX sockets.
 fn commands(database: &Database, place: &CapturePlace) -> Vec<String> {
     let sudo = if caller::is_root() { "" } else { "sudo " };
     let system = database.system.name;

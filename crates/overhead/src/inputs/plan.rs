@@ -1,4 +1,4 @@
-//! The captures that a verb reads: one path from command line to frames.
+//! The plan of a reading: turns files, run folders, connections and keys into frames.
 
 use super::{Dissect, TakeFrames, can_be_read_again};
 use crate::cli::{DecodeArgs, Which};
@@ -18,15 +18,15 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct InputPlan {
     pub files: Vec<PathBuf>,
-    /// The choice of connections, as records keep it.
+    /// The choice of connections, as records store it.
     pub which: Which,
     pub selection: Selection,
     pub keys: KeyFiles,
-    /// The run folder that the files are of.
+    /// The run folder that contains the files, if any.
     pub kept: Option<KeptRun>,
-    /// Frames outside of it are left out.
+    /// Frames outside this window are skipped.
     pub window: TimeWindow,
-    /// Frames read at most.
+    /// Maximum number of frames to read.
     pub count: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl InputPlan {
         Self::new(files, kept, decode)
     }
 
-    /// Returns the packets of a run, decoded as the user chose or else as they were captured; or these files.
+    /// Plans to read the packets of a run, decoded by the user's choice or else as captured, or these files.
     pub fn new(files: Vec<PathBuf>, kept: Option<KeptRun>, decode: &DecodeArgs) -> Result<Self> {
         let keys = decode.keys.clone();
         match kept {
@@ -52,13 +52,13 @@ impl InputPlan {
         }
     }
 
-    /// Returns whole captures.
+    /// Plans to read whole captures.
     pub fn of(files: Vec<PathBuf>, which: Which, keys: KeyFiles) -> Result<Self> {
         let selection = which.selection()?;
         Ok(Self { files, which, selection, keys, kept: None, window: TimeWindow::default(), count: None })
     }
 
-    /// Returns a name for the result: the run's, or the first file's and how many more there are.
+    /// Returns a name for the result: the run's, or the first file's with the number of others.
     pub fn name(&self) -> String {
         match (&self.kept, self.files.as_slice()) {
             (Some(kept), _) => kept.name(),
@@ -68,7 +68,7 @@ impl InputPlan {
         }
     }
 
-    /// Returns whether frames are left out.
+    /// Returns whether some frames are skipped.
     pub fn is_part(&self) -> bool {
         self.count.is_some() || !self.window.is_all()
     }
@@ -83,12 +83,12 @@ impl InputPlan {
         KeyReader::read(&self.keys, warnings)
     }
 
-    /// Hands all frames that are asked for to `dissection`, with `keys` told of the secrets that lie among them. Returns what
-    /// each file had of them.
+    /// Passes the selected frames to `dissection`, and TLS secrets in the files to `keys`. Returns the frames and bytes
+    /// taken from each file.
     ///
     /// # Errors
     ///
-    /// A file cannot be read, or no frame can be in the window.
+    /// A file cannot be read, or the window cannot contain a frame.
     pub fn read(&self, dissection: &mut impl Dissect, keys: &KeyReader, warnings: &mut Warnings) -> Result<Vec<Input>> {
         self.window.check()?;
         let input = |path: &PathBuf| Input { path: path.display().to_string(), frames: 0, wire_bytes: 0 };
@@ -132,20 +132,20 @@ impl Dissect for Exploring<'_> {
     }
 }
 
-/// Hands the frames that are asked for to a dissection.
+/// Passes the selected frames to a dissection.
 struct Intake<'a, D> {
     dissection: &'a mut D,
     keys: &'a KeyReader,
     wanted: &'a TimeWindow,
-    /// Whatever their time.
+    /// Whether frames of all times are selected.
     is_all: bool,
     /// The window in Unix nanoseconds, once the first frame is known.
     window: Option<(Bound<u64>, Bound<u64>)>,
-    /// Frames to come at most.
+    /// Maximum number of frames still to pass on.
     left: u64,
-    /// Frames of other times.
+    /// Number of frames outside the window.
     outside: u64,
-    /// Wanted frames of each file.
+    /// Selected frames of each file.
     inputs: Vec<Input>,
 }
 

@@ -1,4 +1,4 @@
-//! Dissection of all frames, or of those within windows.
+//! Dissects all frames, or those within windows.
 
 use super::{AggregateWindows, Chosen, Sampled, Sampler};
 use crate::inputs::Dissect;
@@ -8,7 +8,7 @@ use overhead_model::Frame;
 use overhead_report::Aggregate;
 use std::sync::Arc;
 
-/// Slower ways to the same result, and less to tell apart: for tests and measurements.
+/// Slower ways to the same result, and coarser ones, for tests and measurements.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct DissectArgs {
     /// Send every frame the general way; the result is the same
@@ -20,7 +20,8 @@ pub struct DissectArgs {
 }
 
 impl DissectArgs {
-    /// Returns what adds up the selected connections, or what of them lies within windows, in this tally.
+    /// Returns a dissection of the selected connections, limited to `windows` if given, that adds operations to
+    /// `tally`.
     pub fn dissection(
         self,
         selection: &Selection,
@@ -41,7 +42,7 @@ impl DissectArgs {
     }
 }
 
-/// Adds up frames.
+/// Dissects frames and adds up the results.
 pub enum Dissection {
     /// All frames.
     Whole(Box<Dissector<Aggregate>>),
@@ -64,14 +65,14 @@ impl Dissection {
 
 #[cfg(feature = "live")]
 impl Dissection {
-    /// Lets the listener hear of operations from now on, or no longer. With windows nothing is counted, and nobody listens.
+    /// Starts or stops telling the listener of operations. With windows there is no listener.
     pub fn listen(&mut self, is_listening: bool) {
         if let Self::Whole(dissector) = self {
             dissector.listen(is_listening);
         }
     }
 
-    /// Returns what was tallied so far.
+    /// Returns the tally so far.
     pub fn tally(&mut self) -> &Aggregate {
         match self {
             Self::Whole(dissector) => dissector.tally(),

@@ -32,16 +32,16 @@ pub struct SweepArgs {
     pub capture: CaptureArgs,
 }
 
-/// Runs of each combination, where nobody says how many.
+/// Default number of runs of each combination.
 const RUNS: u32 = 5;
 
 impl SweepArgs {
-    /// Returns a sweep that varies nothing: the same command again, as often as `--runs` says, from the first time on.
+    /// Returns a sweep without parameters, which repeats the command `--runs` times.
     pub fn repeated(capture: CaptureArgs) -> Self {
         Self { vary: Vec::new(), warmup_runs: 0, capture }
     }
 
-    /// Checks what was asked for, before anything is made.
+    /// Checks the options before anything is created.
     pub fn plan(self) -> Result<SweepPlan> {
         let args = &self.capture;
         if args.command.is_empty() {
@@ -66,15 +66,15 @@ impl SweepArgs {
     }
 }
 
-/// The plan of a sweep.
+/// The checked arguments of a sweep.
 #[derive(Debug)]
 pub struct SweepPlan {
     pub vary: Vec<SweepParameter>,
-    /// Uncounted runs of each combination at the start.
+    /// Warm-up runs of each combination, which do not count.
     pub warmup_runs: u32,
     /// Runs of each combination.
     pub runs: u32,
-    /// The options that decide what is measured, as on a command line.
+    /// The options that affect the measurement, as on a command line.
     pub settings: Vec<String>,
     pub capture: CapturePlan,
 }

@@ -23,13 +23,13 @@ use progress::SweepProgress;
 
 /// Why a sweep ends before its last run.
 enum SweepStop {
-    /// Somebody asked.
+    /// The user asked.
     Asked,
     Fault(Error),
 }
 
 impl SweepArgs {
-    /// Makes the runs that are not there yet, writes the record after each of them, and prints and draws what they come to.
+    /// Makes the missing runs, writes the record after each one, and finally prints and draws the result.
     pub fn run(self) -> Result<u8> {
         let plan = self.plan()?;
         runtime()?.block_on(async {
@@ -69,7 +69,7 @@ impl SweepPlan {
         ));
     }
 
-    /// Warms up, and makes what is missing of each round.
+    /// Warms up, and makes the missing runs of each round.
     async fn rounds(
         &self,
         progress: &mut SweepProgress,
@@ -97,7 +97,7 @@ impl SweepPlan {
         Ok(())
     }
 
-    /// Runs each combination once. A command that fails for all of them is not tried further.
+    /// Runs each combination once. If the command fails for all of them, the sweep ends.
     async fn warm_up(&self, progress: &SweepProgress, signals: &mut CaptureSignals) -> Result<(), SweepStop> {
         let mut failures = Vec::new();
         for point in &progress.points {
@@ -123,7 +123,7 @@ impl SweepPlan {
         }
     }
 
-    /// Prints and draws what there is.
+    /// Prints and draws the finished runs.
     fn conclude(&self, progress: &SweepProgress, place: &SweepFolder, stop: Option<SweepStop>) -> Result<u8> {
         let (made, all) = progress.counts();
         let (partial, fault) = match stop {

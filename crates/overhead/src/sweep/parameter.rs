@@ -83,7 +83,7 @@ pub fn filled(command: &[String], parameters: &[SweepParameter], values: &[Strin
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommandPiece<'a> {
-    /// As it is, such as braces around what is no name.
+    /// Literal text, including braces that enclose no name.
     Text(&'a str),
     /// `{{name}}`, which the command receives as `{name}`.
     Braced(&'a str),

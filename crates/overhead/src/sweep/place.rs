@@ -11,14 +11,14 @@ use overhead_report::sweep::{SWEEP_RECORD, json, load_sweep, replaced_by_sweep, 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// An open folder that belongs only to this sweep.
+/// An open folder that contains only this sweep.
 #[derive(Debug)]
 pub struct SweepFolder {
     folder: OutputFolder,
 }
 
 impl SweepFolder {
-    /// Opens the folder, or makes it. Files of another sweep, or of anybody else, stay as they are.
+    /// Opens or creates the folder. Never changes files of another sweep or of the user.
     pub fn open(plan: &SweepPlan) -> Result<Self> {
         let capture = &plan.capture;
         let Some(path) = capture.folder.as_deref() else {
@@ -55,7 +55,7 @@ impl SweepFolder {
         self.folder.path()
     }
 
-    /// Writes the record, whole or not at all.
+    /// Writes the record atomically.
     pub fn keep(&self, sweep: &Sweep) -> Result<PathBuf> {
         let text = json(sweep)?;
         let written = self.folder.write(SWEEP_RECORD, text.as_bytes());
@@ -73,7 +73,7 @@ impl SweepFolder {
         if !self.folder.is_new() {
             return;
         }
-        // Folders with other files in them remain.
+        // A folder with other files in it remains.
         for entry in fs::read_dir(self.path()).into_iter().flatten().flatten() {
             let _ = fs::remove_dir(entry.path());
         }
@@ -81,7 +81,7 @@ impl SweepFolder {
     }
 }
 
-/// Checks that a sweep that was begun is this one. Values and runs may be more, or fewer.
+/// Checks that an existing sweep has the same settings. The values and the number of runs may differ.
 fn same_sweep(plan: &SweepPlan, begun: &Sweep, path: &Path) -> Result<()> {
     let names = |parameters: &[overhead_model::sweep::SweepParameter]| {
         parameters.iter().map(|parameter| parameter.name.clone()).collect::<Vec<_>>()

@@ -22,7 +22,7 @@ pub struct SweepProgress {
 }
 
 impl SweepProgress {
-    /// Returns the plan, with the runs that were made before.
+    /// Returns the plan, with the runs that already exist.
     pub fn of(sweep: &SweepPlan, place: &SweepFolder) -> Self {
         let points = plan::points(place.path(), &sweep.vary, &sweep.capture.command, sweep.runs);
         let before = |repetition: &Repetition, point: &PlannedPoint| {
@@ -83,7 +83,7 @@ impl SweepProgress {
         self.made.iter().flatten().flatten().filter_map(|run| run.record.as_ref().ok())
     }
 
-    /// Returns the record of what there is.
+    /// Returns the record of the finished runs.
     pub fn record(&self, sweep: &SweepPlan, partial: Option<String>) -> Sweep {
         let (made, all) = self.counts();
         let missing = || format!("{made} of {all} runs were made so far");

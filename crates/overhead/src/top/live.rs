@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// What is captured, as for `capture`.
+/// Options that select what to capture, as for `capture`.
 #[derive(Args, Debug)]
 pub struct LiveArgs {
     /// Interface to capture on; `any` works [default: lo; of a container the one that its connections use]
@@ -42,7 +42,7 @@ pub struct LiveFeed {
 }
 
 impl LiveFeed {
-    /// Begins to capture.
+    /// Starts to capture.
     pub fn open(args: &LiveArgs, decode: &DecodeArgs) -> Result<Self> {
         let mut which = decode.which.clone();
         let (mut plan, elsewhere) = LivePlan::find(args.iface.clone(), args.container.as_deref(), &mut which, true)?;

@@ -83,7 +83,7 @@ impl TopArgs {
             #[cfg(not(feature = "live"))]
             bail_usage!("this build cannot capture: name a capture to replay");
         }
-        // One screen is of all of it, which nobody waits for.
+        // A single screen covers the whole capture, which is read at full speed.
         let speed = (!self.once).then_some(self.speed);
         Ok(Box::new(replay::ReplayFeed::open(InputPlan::open(self.files.clone(), &self.decode)?, speed)?))
     }

@@ -31,7 +31,7 @@ pub struct ReplayFeed {
 }
 
 impl ReplayFeed {
-    /// Begins to read; at once and to its end without a `speed`.
+    /// Starts to read: at full speed without `speed`.
     pub fn open(input: InputPlan, speed: Option<f64>) -> Result<Self> {
         let mut title = input.name();
         if let Some(speed) = speed.filter(|speed| (speed - 1.0).abs() > f64::EPSILON) {
@@ -128,7 +128,7 @@ impl Replay {
         Ok(warnings)
     }
 
-    /// Answers until the time of a frame has come; or nobody asks any more.
+    /// Answers requests until a frame is due, or until the screen has gone.
     fn wait(&mut self, frame: &Frame<'_>) {
         let clock = self.clock.get_or_insert_with(|| Clock {
             first_ns: frame.time_ns,

@@ -152,7 +152,7 @@ impl Screen {
         self.above = 0;
     }
 
-    /// Switches rows to another kind, `by` steps on, and drops the looks at the current one.
+    /// Switches to the kind of rows `by` steps further, and drops the looks at the current kind.
     fn turn(&mut self, by: usize) -> Effect {
         let at = GRAINS.iter().position(|grain| *grain == self.wanted.by).unwrap_or(0);
         self.wanted.by = GRAINS[(at + by) % GRAINS.len()];

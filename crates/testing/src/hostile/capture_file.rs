@@ -1,11 +1,11 @@
-//! Arbitrary bytes as a capture file.
+//! Treats arbitrary bytes as a capture file.
 
 use crate::hostile::sum::{Sum, settle};
 use overhead_capture::{FileSource, FrameSource, NextFrame};
 use overhead_dissect::{Dissector, Selection};
 use std::io::Cursor;
 
-/// Reads `input` to its end, or as far as it is a capture.
+/// Reads `input` to its end, or to the first invalid byte.
 pub(crate) fn run(input: &[u8]) {
     let Ok(mut source) = FileSource::from_reader("input", Cursor::new(input.to_vec())) else {
         return;

@@ -1,5 +1,5 @@
-//! Conversations through the engine: every byte is posted once, to an operation that is open, and it does not matter how
-//! TCP cut the stream.
+//! Checks conversations: every byte is posted once, to an open operation, and the cuts between TCP segments make no
+//! difference.
 
 use crate::free;
 use crate::hostile::checksum::mix;
@@ -15,7 +15,8 @@ const STARTUP: &[u8] = b"\x05\0\0\0\x01\0\0\0\x16\0\x01\0\x0bCQL_VERSION\0\x053.
 const STARTUP_LZ4: &[u8] = b"\x05\0\0\0\x01\0\0\0\x28\0\x02\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION\0\x03lz4";
 const READY: &[u8] = b"\x85\0\0\0\x02\0\0\0\0";
 
-/// Reads `input` as a conversation, twice if it says so, and again with other content: in all ways, or in the ways that it names.
+/// Plays `input` as a conversation: a second time with other cuts, if it asks for that, and then with other free bytes,
+/// in all rounds or in those that it names.
 pub(crate) fn run(protocol: Protocol, input: &[u8], thorough: bool) {
     let mut conversation = Conversation::decode(input);
     if let Some(segments) = conversation.segments.filter(|_| protocol == Protocol::Cql) {
@@ -37,7 +38,7 @@ pub(crate) fn run(protocol: Protocol, input: &[u8], thorough: bool) {
     differ(protocol, &conversation, rounds);
 }
 
-/// Says the same again with other content wherever that is free, up to what cannot be read.
+/// Plays the conversation with other free bytes, up to the first gap.
 fn differ(protocol: Protocol, conversation: &Conversation, rounds: Range<u64>) {
     let said = conversation.turns.iter().map_while(|turn| match turn {
         Turn::Bytes(side, bytes) => Some((*side, bytes.as_slice())),
@@ -85,7 +86,7 @@ fn read(protocol: Protocol, mid_stream: bool, turns: &[Turn], cut: Cut) -> Decod
     output
 }
 
-/// A decoder's output, as far as it must not depend on how the stream was cut.
+/// A decoder's output, without what may depend on the cuts.
 #[derive(Debug, Default)]
 struct DecoderOutput {
     ops: Vec<Op>,
@@ -101,8 +102,8 @@ struct Op {
     amounts: [Amounts; 2],
 }
 
-/// The fields of one direction as a sum over the sequence of runs: neighbours of the same name, account and operation
-/// are one.
+/// The fields of one direction: a checksum over the sequence of runs. Neighbouring fields with the same name, account
+/// and operation are one run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Fields {
     groups: Vec<u64>,

@@ -16,12 +16,12 @@ use std::ops::Range;
 
 const MARK: u8 = 0xf5;
 
-/// One side's turn.
+/// Bytes sent by one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Bytes that were captured.
+    /// Captured bytes.
     Bytes(Side, Vec<u8>),
-    /// So many bytes that were not.
+    /// The number of bytes that were not captured.
     Opaque(Side, u64),
 }
 
@@ -41,42 +41,42 @@ impl Turn {
     }
 }
 
-/// How a conversation is cut when it is read for the second time.
+/// Where a conversation is cut when it is played a second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// It is read once.
+    /// It is played only once.
     Never,
-    /// Each turn in its middle.
+    /// In the middle of each turn.
     Half,
-    /// Every seven bytes, gaps as well.
+    /// Every seven bytes, also within gaps.
     Seven,
     /// At every byte.
     Bytewise,
 }
 
-/// The segments of CQL v5.
+/// How turns are wrapped in segments of CQL v5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segments {
-    /// Their headers have a decompressed length: what the first two bytes of the turn say.
+    /// Whether headers have a decompressed length, which is the first two bytes of the turn.
     pub compression: bool,
-    /// They hold whole messages.
+    /// Whether segments hold whole messages.
     pub self_contained: bool,
 }
 
-/// A conversation and how to read it.
+/// A conversation, and how to play it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conversation {
     pub mid_stream: bool,
     pub cut: Cut,
-    /// Turns of CQL are to go in v5 segments.
+    /// Wraps turns of CQL in v5 segments.
     pub segments: Option<Segments>,
-    /// Which of four ways a fuzzer reads it again in, with other content.
+    /// Which of four pairs of rounds a fuzzer plays with other free bytes.
     pub other_content: u8,
     pub turns: Vec<Turn>,
 }
 
 impl Conversation {
-    /// Any bytes are a conversation.
+    /// Decodes a conversation; any bytes are valid.
     pub fn decode(input: &[u8]) -> Self {
         let (&options, mut rest) = input.split_first().unwrap_or((&0, &[]));
         let cut = match options >> 1 & 3 {
@@ -113,13 +113,13 @@ impl Conversation {
         Self { mid_stream: options & 1 != 0, cut, segments, other_content: options >> 6, turns }
     }
 
-    /// The two rounds of `overhead_testing::free` that its way of reading it again stands for.
+    /// Returns the two rounds of `overhead_testing::free` that `other_content` selects.
     pub fn rounds(&self) -> Range<u64> {
         let first = 2 * u64::from(self.other_content);
         first..first + 2
     }
 
-    /// The bytes that [`Conversation::decode`] makes this of. Gaps are of less than 64 KiB.
+    /// Returns bytes that [`Conversation::decode`] turns into this conversation. Gaps must be shorter than 64 KiB.
     pub fn encode(&self) -> Vec<u8> {
         let cut = match self.cut {
             Cut::Never => 0,
@@ -164,7 +164,7 @@ fn end_turn(turns: &mut Vec<Turn>, side: Side, bytes: &mut Vec<u8>) {
 }
 
 impl Segments {
-    /// `turn` as one segment (native protocol v5, section 2).
+    /// Wraps `turn` in one segment (native protocol v5, section 2).
     pub fn wrap(self, turn: &[u8]) -> Vec<u8> {
         const LONGEST: usize = 0x1_ffff;
         let (length, payload) = match turn {

@@ -1,4 +1,4 @@
-//! Conversations whose beginning was not captured.
+//! Checks conversations whose start was not captured.
 
 use crate::hostile::conversation::Turn;
 use crate::hostile::seeds;
@@ -8,13 +8,13 @@ use overhead_model::{Account, Protocol, Side};
 use overhead_protocols::{AnyDecoder, SharedContext};
 use std::path::Path;
 
-/// Starts a decoder at each later piece of every recorded conversation, and compares its postings with a decoder that heard all
-/// of it: a byte goes to the same account, or to `unknown`. Returns how many beginnings there were, and a line for each
-/// that breaks this.
+/// Starts a decoder at each later piece of every recorded conversation, and compares its postings with those of a
+/// decoder that starts at the beginning: each byte must go to the same account, or to `unknown`. Returns the number of
+/// starts, and a line for each violation.
 ///
 /// # Errors
 ///
-/// If a recorded session of `fixtures` cannot be read, with its path.
+/// A recorded session in `fixtures` cannot be read; the error names its path.
 pub fn begun_later(protocol: Protocol, fixtures: &Path) -> Result<(usize, Vec<String>), String> {
     let (mut beginnings, mut wrong) = (0, Vec::new());
     for (number, talk) in seeds::talks(fixtures, protocol)?.iter().enumerate() {

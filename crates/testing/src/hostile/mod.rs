@@ -25,13 +25,13 @@ use overhead_model::Protocol;
 /// A fuzz target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// A conversation in a protocol.
+    /// A conversation in one protocol.
     Conversation(Protocol),
     /// TCP segments in any order.
     Reassembler,
     /// A capture file.
     CaptureFile,
-    /// Turns that repeat themselves, with the memo and without.
+    /// Repeated turns, with and without the memo.
     Memo,
 }
 
@@ -48,7 +48,7 @@ impl Target {
         all
     };
 
-    /// Its name, which its folders below `fuzz/` share.
+    /// Returns its name, which is also the name of its folders in `fuzz/`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Conversation(protocol) => protocol.name(),
@@ -58,12 +58,12 @@ impl Target {
         }
     }
 
-    /// Returns the target of this name.
+    /// Returns the target with a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|target| target.name() == name)
     }
 
-    /// Tries one input.
+    /// Runs one input.
     ///
     /// # Panics
     ///
@@ -72,12 +72,12 @@ impl Target {
         self.try_input(input, true);
     }
 
-    /// Tries one input as a fuzzer does, who tries millions: a conversation is read again with a quarter of the other contents, which
-    /// the input names.
+    /// Runs one input as a fuzzer does, which runs millions: of the rounds with other free bytes, it plays only the
+    /// quarter that the input names.
     ///
     /// # Panics
     ///
-    /// As [`Target::run`] does.
+    /// Like [`Target::run`].
     pub fn run_quickly(self, input: &[u8]) {
         self.try_input(input, false);
     }

@@ -1,4 +1,4 @@
-//! Frames of Ethernet, IP and TCP, written by hand: what is odd about them is asked for.
+//! Builds frames of Ethernet, IP and TCP, with unusual headers on request.
 
 use overhead_model::Side;
 
@@ -8,16 +8,16 @@ const TCP: usize = 20;
 /// Values of a frame's headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FrameHeaders {
-    /// Which connection, in the addresses.
+    /// Number of the connection, which selects the addresses.
     pub connection: u8,
-    /// Of the client and of the server.
+    /// Ports of client and server.
     pub ports: [u16; 2],
     pub ipv6: bool,
-    /// The IP length is 0, as it is before the network card fills it in.
+    /// Sets the IP length to 0, as it is before the network card fills it in.
     pub no_length: bool,
-    /// An 802.1Q tag.
+    /// Adds an 802.1Q tag.
     pub tag: bool,
-    /// The timestamps option, with this value.
+    /// Adds the timestamps option with this value.
     pub timestamps: Option<u32>,
     pub seq: u32,
     pub ack: u32,
@@ -26,7 +26,7 @@ pub(crate) struct FrameHeaders {
 }
 
 impl FrameHeaders {
-    /// Writes them in place of what `bytes` holds, for `len` bytes of payload that `side` sends.
+    /// Writes the headers over `bytes`, for `len` bytes of payload sent by `side`.
     pub fn write(&self, side: Side, len: usize, bytes: &mut Vec<u8>) {
         let (connection, from_server) = (self.connection, u8::from(side == Side::Response));
         let tcp = TCP + if self.timestamps.is_some() { 12 } else { 0 };

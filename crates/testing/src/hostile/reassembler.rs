@@ -53,7 +53,7 @@ struct Wire {
 
 impl Wire {
     fn new(options: u8) -> Self {
-        // Sequence numbers that wrap soon, and a port that nobody knows.
+        // Sequence numbers that soon wrap around, and an unknown port.
         let next = if options & 4 == 0 { [[0; 2]; 2] } else { [[u32::MAX - 40; 2]; 2] };
         let ports = if options & 8 == 0 { [40_000, 6379] } else { [40_000, 7000] };
         Self { ports, next, time_ns: 1 << 60, bytes: Vec::new() }
@@ -94,8 +94,7 @@ impl Wire {
         about.write(side, len, &mut self.bytes);
     }
 
-    /// `len` bytes from `position` of a stream that repeats itself, of one that agrees with nothing, or zeros; and a
-    /// trailer.
+    /// Appends `len` bytes from `position` of a repeating stream, of an inconsistent one, or zeros; then a trailer.
     fn payload(&mut self, what: u8, position: u32, len: usize) {
         let stream = STREAMS[usize::from(what & 1)];
         let end = self.bytes.len() + len;

@@ -1,4 +1,4 @@
-//! The equations that hold for any capture.
+//! Equations that hold for any capture.
 
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::{Amounts, ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, Tally};
@@ -23,7 +23,7 @@ impl Tally for Sum {
     fn connection(&mut self, _: ConnectionSummary) {}
 }
 
-/// Ends the dissection and checks what it came to.
+/// Ends the dissection and checks the totals.
 pub(crate) fn settle(dissector: Dissector<Sum>) -> Totals {
     let (Sum(sum), totals) = dissector.finish();
     assert_eq!(sum.total() + totals.other, totals.wire_bytes, "the ledger balances");

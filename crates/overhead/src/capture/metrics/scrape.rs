@@ -1,4 +1,4 @@
-//! The series of a scrape: those of operations, bytes, calls and times.
+//! The series of a scrape: operations, bytes, calls and times.
 
 use crate::capture::dissecting::SoFar;
 use overhead_model::record::{self, OperationRow};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Operations with individual series, of about thirty lines each.
+/// Operations with separate series, of about 30 lines each.
 const SERIES: usize = 100;
 /// Upper bounds of the latency histogram, nanoseconds. The aggregate counts operations within each of them.
 const BUCKETS_NS: [u64; 18] = [
@@ -36,7 +36,6 @@ const BUCKETS_NS: [u64; 18] = [
     10_000_000_000,
 ];
 
-/// Labels of a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SeriesKey {
     protocol: String,
@@ -46,12 +45,12 @@ struct SeriesKey {
 
 impl SeriesKey {
     fn of(row: &OperationRow) -> Self {
-        // Quotes and backslashes would have to be escaped, and no name of a database has any.
+        // Avoids escapes. No database uses these characters in names.
         let operation = clean(&row.name).replace('"', "'").replace('\\', "/");
         Self { protocol: row.protocol.clone(), class: row.class.name(), operation }
     }
 
-    /// Returns the key that is exposed. Paths of HTTP, which follow the method, are user data.
+    /// Returns the exposed key, without the path of an HTTP request, which is user data.
     fn without_path(&self) -> Self {
         let method = self.operation.split(' ').next().filter(|_| self.protocol == Protocol::Http.name());
         Self { operation: method.unwrap_or(&self.operation).to_owned(), ..self.clone() }
@@ -76,7 +75,7 @@ struct SeriesSums {
     wire_bytes: [u64; 2],
     latencies: u64,
     latency_ns: f64,
-    /// How many took no longer than each of [`BUCKETS_NS`].
+    /// Number of operations that took no longer than each of [`BUCKETS_NS`].
     within: [u64; BUCKETS_NS.len()],
 }
 
@@ -96,7 +95,7 @@ impl SeriesSums {
         }
     }
 
-    /// Applies `with` to each sum and that of another.
+    /// Applies `with` to each pair of sums.
     fn each(&mut self, other: &Self, with: impl Fn(&mut u64, u64)) {
         let numbers = [&mut self.count, &mut self.errors, &mut self.unanswered, &mut self.latencies];
         let theirs = [other.count, other.errors, other.unanswered, other.latencies];
@@ -117,13 +116,13 @@ impl SeriesSums {
     }
 }
 
-/// Counts between scrapes, so that no counter ever falls.
+/// Totals that grow from scrape to scrape, so that no counter ever falls.
 #[derive(Clone, Debug, Default)]
 pub struct ScrapedMetrics {
     /// The rows at the last scrape, by full name.
     before: BTreeMap<SeriesKey, SeriesSums>,
     series: BTreeMap<SeriesKey, SeriesSums>,
-    /// Operations by name that share a series.
+    /// Number of operation names that share a series.
     sharing: u64,
     ledger: [[u64; Account::COUNT]; 2],
     frames: u64,
@@ -133,7 +132,7 @@ pub struct ScrapedMetrics {
     syscalls: BTreeMap<(&'static str, String), u64>,
     /// By role and mode, nanoseconds.
     on_cpu_ns: BTreeMap<(&'static str, &'static str), u64>,
-    /// Since the capture began, and of that captured, nanoseconds.
+    /// Time since the capture began, and the captured part of it, in nanoseconds.
     time_ns: [u64; 2],
 }
 
@@ -169,7 +168,7 @@ impl ScrapedMetrics {
         for row in rows {
             now.entry(SeriesKey::of(row)).or_default().add(&SeriesSums::of(row));
         }
-        // The aggregate counts a folded row among the others from then on: that part is not new.
+        // The aggregate adds a folded row to `(other)`, where its earlier operations are not new.
         let mut folded = BTreeMap::<SeriesKey, SeriesSums>::new();
         for (key, sums) in self.before.iter().filter(|(key, _)| !now.contains_key(key)) {
             folded.entry(key.of_others()).or_default().add(sums);
@@ -205,7 +204,7 @@ impl ScrapedMetrics {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
         text
     }

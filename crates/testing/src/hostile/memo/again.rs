@@ -1,29 +1,28 @@
-//! The turn before once more, changed a little.
+//! Repeats the previous turn with a small change.
 
 use super::turns::Turn;
 use super::words::Words;
 use overhead_model::Protocol;
 use std::collections::BTreeMap;
 
-/// How a repeated turn differs from the one before.
+/// How a repeated turn differs from the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Not at all.
     None,
-    /// Its ids are other ones, the same in request and response.
+    /// Other ids, the same in request and response.
     Ids,
-    /// One byte of the request is any other.
+    /// Another byte in the request.
     RequestByte,
-    /// One byte of the response is any other.
+    /// Another byte in the response.
     ResponseByte,
-    /// Some digits are other digits, some letters other letters.
+    /// Other digits for some digits, other letters for some letters.
     InKind,
-    /// Some bytes are any others.
+    /// Other bytes for some bytes.
     Bytes,
 }
 
 impl Change {
-    /// Returns the change of a number.
+    /// Returns the change with a number.
     pub fn of(number: u8) -> Self {
         match number & 7 {
             0 => Self::None,
@@ -35,7 +34,7 @@ impl Change {
         }
     }
 
-    /// Changes a turn.
+    /// Applies the change to a turn.
     pub fn apply(self, protocol: Protocol, turn: &mut Turn, words: &mut Words) {
         let Turn { request, response } = turn;
         match self {
@@ -53,15 +52,15 @@ impl Change {
     }
 }
 
-/// Writes new ids if the protocol has ids; now and then, all of them the same.
+/// Writes new ids if the protocol has ids. Sometimes all of them are equal.
 fn renumber(protocol: Protocol, request: &mut [u8], response: &mut [u8], words: &mut Words) {
     let is_binary = request.first() == Some(&0x80);
     let places: &[(usize, usize)] = match protocol {
-        // The stream, which is not negative in what a client sends.
+        // The stream id, which a client never makes negative.
         Protocol::Cql => &[(2, 2)],
-        // The message's own id, and the id it answers.
+        // The message's own id, and the id that it answers.
         Protocol::Mongo => &[(4, 4), (8, 4)],
-        // The opaque, of binary messages.
+        // The opaque of binary messages.
         Protocol::Memcache if is_binary => &[(12, 4)],
         _ => return,
     };
@@ -70,7 +69,7 @@ fn renumber(protocol: Protocol, request: &mut [u8], response: &mut [u8], words: 
         for start in starts(protocol, bytes) {
             for &(at, len) in places {
                 let Some(place) = bytes.get_mut(start + at..start + at + len) else { return };
-                // A request of MongoDB answers nothing, an event of CQL has no stream.
+                // Skips ids without a counterpart: those of MongoDB requests and CQL events.
                 if place.iter().all(|byte| *byte == 0) || place == [0xff; 2] {
                     continue;
                 }
@@ -88,7 +87,7 @@ fn fresh(len: usize, words: &mut Words) -> Vec<u8> {
     id
 }
 
-/// Where messages begin, as far as their lengths can be believed.
+/// Returns the start of each message, as far as the lengths are plausible.
 fn starts(protocol: Protocol, bytes: &[u8]) -> Vec<usize> {
     let mut starts = Vec::new();
     let mut at = 0;

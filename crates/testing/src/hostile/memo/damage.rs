@@ -1,16 +1,18 @@
-//! Damage to frames on their way, and to a connection.
+//! Damages frames or a connection.
 
 use super::wire::{ACK, FIN, FrameList, Planned, RST};
 use super::words::Words;
 use overhead_model::Side;
 
-/// How many kinds of damage there are.
+/// Number of kinds of damage.
 pub(crate) const KINDS: u8 = 15;
 
-/// A late repeat of acknowledged data goes back a multiple of this many frames; odd, to be of either side.
+/// A late repeat of acknowledged data goes back a multiple of this many frames. Odd, so that it can be from either
+/// side.
 const FAR: usize = 7;
 
-/// Does damage of a kind to a connection or to one of the latest frames: `place` counts from the end, `how` says more.
+/// Applies damage of a kind to a connection or to a recent frame. `place` counts frames from the end; the meaning of
+/// `how` depends on the kind.
 pub(crate) fn apply(wire: &mut FrameList, connection: usize, kind: u8, (place, how): (usize, u8), words: &mut Words) {
     let at = wire.frames.len().checked_sub(1 + place);
     match (kind, at) {
@@ -45,7 +47,7 @@ pub(crate) fn apply(wire: &mut FrameList, connection: usize, kind: u8, (place, h
     }
 }
 
-/// The payload goes in two frames.
+/// Splits the payload into two frames.
 fn cut(wire: &mut FrameList, at: usize, how: u8) {
     let frame = &mut wire.frames[at];
     if frame.payload.len() < 2 || frame.snapped > 0 {
@@ -58,7 +60,7 @@ fn cut(wire: &mut FrameList, at: usize, how: u8) {
     wire.frames.insert(at + 1, rest);
 }
 
-/// The payload comes once more later, or some of it, perhaps with more behind it or with other bytes.
+/// Sends all or part of the payload again later, possibly with additional or changed bytes.
 fn repeat(wire: &mut FrameList, at: usize, how: u8, words: &mut Words) {
     let mut frame = wire.frames[at].clone();
     if how & 1 != 0 {
@@ -78,7 +80,7 @@ fn repeat(wire: &mut FrameList, at: usize, how: u8, words: &mut Words) {
     wire.add(frame);
 }
 
-/// One byte of the payload is another.
+/// Changes one byte of the payload.
 fn spoil(frame: &mut Planned, how: u8, words: &mut Words) {
     let at = if how < 8 { frame.payload.len() * usize::from(how) / 8 } else { words.below(frame.payload.len()) };
     if let Some(byte) = frame.payload.get_mut(at) {
@@ -86,7 +88,7 @@ fn spoil(frame: &mut Planned, how: u8, words: &mut Words) {
     }
 }
 
-/// The frame takes in what the same side sends next.
+/// Merges the next frame of the same side into this one.
 fn merge(wire: &mut FrameList, at: usize) {
     let Planned { connection, side, headers, ref payload, .. } = wire.frames[at];
     let end = headers.seq.wrapping_add(payload.len() as u32);
@@ -97,7 +99,7 @@ fn merge(wire: &mut FrameList, at: usize) {
     }
 }
 
-/// A keep-alive, a window of 0, a probe of it, or an acknowledgement of nothing new.
+/// Sends a keep-alive, a zero window, a window probe or a duplicate acknowledgement.
 fn probe(wire: &mut FrameList, connection: usize, how: u8) {
     let side = if how & 1 == 0 { Side::Request } else { Side::Response };
     let next = wire.links[connection].next;
@@ -119,7 +121,7 @@ fn probe(wire: &mut FrameList, connection: usize, how: u8) {
     wire.links[connection].next = next;
 }
 
-/// One side, or both, or a reset, ends the connection.
+/// Ends the connection: a FIN of one side or both, or a reset.
 fn end(wire: &mut FrameList, connection: usize, how: u8) {
     if how & 4 != 0 {
         let side = if how & 1 == 0 { Side::Request } else { Side::Response };
@@ -133,7 +135,7 @@ fn end(wire: &mut FrameList, connection: usize, how: u8) {
     }
 }
 
-/// A further connection between the same ports, with its handshake or without, or the ends change their parts.
+/// Starts another connection on the same ports, with or without a handshake, or swaps client and server.
 fn begin_anew(wire: &mut FrameList, connection: usize, how: u8, words: &mut Words) {
     let link = &mut wire.links[connection];
     link.next = [words.below(1 << 31) as u32, words.below(1 << 31) as u32];
@@ -145,14 +147,14 @@ fn begin_anew(wire: &mut FrameList, connection: usize, how: u8, words: &mut Word
     }
 }
 
-/// Bytes go by that no frame has.
+/// Skips sequence numbers, as if frames had not been captured.
 fn miss(wire: &mut FrameList, connection: usize, how: u8, words: &mut Words) {
     let side = usize::from(how & 1);
     let next = &mut wire.links[connection].next[side];
     *next = next.wrapping_add(if how & 8 == 0 { words.below(64) as u32 } else { words.below(1 << 31) as u32 });
 }
 
-/// Headers as few frames have them.
+/// Sets unusual headers.
 fn odd_headers(frame: &mut Planned, how: u8, words: &mut Words) {
     let headers = &mut frame.headers;
     match how & 7 {

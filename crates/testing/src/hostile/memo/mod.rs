@@ -1,7 +1,7 @@
-//! A capture dissected twice, with the memo and without: what comes of it must be the same.
+//! Dissects a capture with and without the memo, and compares the results, which must be equal.
 //!
-//! The input is a script: connections of one protocol whose turns repeat with other contents, and damage done to the frames
-//! that they make. See [`script`] for how it is read.
+//! The input is a script: connections of one protocol whose turns repeat with changes, and damage to their frames.
+//! [`script`] describes the format.
 
 mod again;
 mod damage;
@@ -20,7 +20,7 @@ use script::Script;
 use sheet::Sheet;
 use wire::WrittenPacket;
 
-/// A capture, and which connections of it are dissected.
+/// A capture, and the selection of connections to dissect.
 #[derive(Debug)]
 pub struct ScriptedCapture {
     protocol: Protocol,
@@ -29,32 +29,29 @@ pub struct ScriptedCapture {
 }
 
 impl ScriptedCapture {
-    /// Makes the capture that a script describes; any bytes are one.
+    /// Builds the capture that a script describes. Any bytes are a script.
     pub fn decode(input: &[u8]) -> Self {
         Script::run(input)
     }
 
-    /// Returns the protocol that is spoken.
+    /// Returns the protocol of the connections.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Returns which connections are to be dissected.
     pub fn selection(&self) -> &Selection {
         &self.selection
     }
 
-    /// Returns how many frames there are.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Returns its frames.
     pub fn frames(&self) -> impl Iterator<Item = Frame<'_>> + Clone {
         self.packets.iter().map(|packet| Frame {
             time_ns: packet.time_ns,
@@ -65,7 +62,7 @@ impl ScriptedCapture {
         })
     }
 
-    /// Dissects it; gives what the tally came to, the totals, and how many frames the memo took.
+    /// Dissects the capture. Returns the tally, the totals, and the number of frames that the memo handled.
     pub fn dissect<T: Tally>(&self, tally: T, memo: bool) -> (T, Totals, u64) {
         let mut dissector = Dissector::new(self.selection.clone(), tally);
         if !memo {
@@ -80,15 +77,15 @@ impl ScriptedCapture {
     }
 }
 
-/// Dissects the capture of a script with the memo and without; gives how many of its frames the memo took.
+/// Dissects the capture of a script with and without the memo. Returns the number of frames that the memo handled.
 ///
 /// # Panics
 ///
-/// If the memo makes a difference, or the ledger does not balance.
+/// If the results differ, or the ledger does not balance.
 pub(crate) fn run(input: &[u8]) -> u64 {
     let capture = ScriptedCapture::decode(input);
     let (general, totals, none) = capture.dissect(Sheet::of_each(), false);
-    // Whoever wants each operation by itself learns other turns.
+    // A tally that wants each operation learns other turns.
     let (each, with_each, _) = capture.dissect(Sheet::of_each(), true);
     general.assert_each_is(&each);
     assert_eq!(with_each, totals, "totals with the memo told one by one, and without it");

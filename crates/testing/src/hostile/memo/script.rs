@@ -27,27 +27,27 @@ const AGAIN: u8 = 16;
 const REQUEST: u8 = 17;
 const RESPONSE: u8 = 18;
 const DAMAGE: u8 = 19;
-/// Kinds of damage that five bits have room for.
+/// Number of kinds of damage that fit into five bits.
 const FIRST_DAMAGES: u8 = 32 - DAMAGE;
 
-/// A step of a script that is written, for seeds.
+/// A step of a script to write, for seeds.
 #[derive(Clone, Debug)]
 pub(crate) enum ScriptStep {
-    /// A turn of a kind on a connection, with these lengths.
+    /// A turn: connection, kind and lengths.
     Turn(u8, u8, u8),
-    /// The latest turn of a connection so many times, changed in this way.
+    /// The latest turn of a connection again: connection, number of times and change.
     Again(u8, u8, u8),
-    /// A turn that is spelt out.
+    /// A turn given byte by byte: request and response.
     Spelt(Vec<u8>, Vec<u8>),
-    /// Damage of a kind to one of the latest frames.
+    /// Damage to a recent frame: kind, frame and details.
     Damage(u8, u8, u8),
 }
 
 impl ScriptStep {
-    /// Kinds of damage.
+    /// Number of kinds of damage.
     pub const DAMAGES: u8 = damage::KINDS;
 
-    /// Writes the script of a protocol.
+    /// Writes a script.
     pub fn encode(protocol: Protocol, options: [u8; 2], steps: &[Self]) -> Vec<u8> {
         let mut script = vec![protocol as u8, options[0] << 2 | 0x80, 1, options[1]];
         for step in steps {
@@ -77,7 +77,7 @@ impl ScriptStep {
     }
 }
 
-/// A script that is being carried out.
+/// The state of a running script.
 pub(crate) struct Script {
     protocol: Protocol,
     words: Words,
@@ -89,14 +89,14 @@ pub(crate) struct Script {
 #[derive(Clone, Debug, Default)]
 struct LatestTurn {
     turn: Turn,
-    /// Kind and lengths if the turn was made.
+    /// Kind and lengths; absent if the turn was given byte by byte.
     made: Option<(u8, u8)>,
-    /// A response that waits.
+    /// A delayed response.
     held: Vec<u8>,
 }
 
 impl Script {
-    /// Carries out a script.
+    /// Runs a script.
     pub fn run(input: &[u8]) -> ScriptedCapture {
         let mut rest = input;
         let [number, options, seed] = [(); 3].map(|()| take(&mut rest).unwrap_or(0));
@@ -151,14 +151,14 @@ impl Script {
         }
     }
 
-    /// Makes a turn of a kind.
+    /// Builds a turn of a kind.
     fn make(&mut self, connection: usize, kind: u8, lengths: u8) {
         let talk = &mut self.talks[connection];
         talk.turn = turns::make(self.protocol, kind, lengths, &mut self.words);
         talk.made = Some((kind, lengths));
     }
 
-    /// Changes the latest turn, or makes a made turn anew, with the same lengths or others.
+    /// Changes the latest turn, or builds it again with the same or other lengths.
     fn change(&mut self, connection: usize, how: u8) {
         match self.talks[connection].made {
             Some((kind, lengths)) if how & 8 != 0 => {
@@ -169,7 +169,7 @@ impl Script {
         }
     }
 
-    /// Says the latest turn, after which a response that waited comes first.
+    /// Sends the latest turn, after a delayed response.
     fn say(&mut self, connection: usize, is_held: bool) {
         let LatestTurn { turn: Turn { request, response }, held, .. } = &mut self.talks[connection];
         self.wire.say(connection, Side::Request, request);
@@ -191,7 +191,7 @@ impl Script {
     }
 }
 
-/// A connection as the options describe it.
+/// Sets up a connection as the options describe.
 fn link(protocol: Protocol, number: usize, options: u8, more: u8) -> ScriptedLink {
     let usual = protocol.ports().first().copied().unwrap_or(0);
     let server = if more & 0x20 == 0 { usual } else { 7_777 };
@@ -209,13 +209,13 @@ fn link(protocol: Protocol, number: usize, options: u8, more: u8) -> ScriptedLin
         2 => Acknowledge::Responses,
         _ => Acknowledge::Both,
     };
-    // The sequence numbers of one connection wrap soon.
+    // The sequence numbers of one connection soon wrap around.
     let next = if number == 1 { [100, u32::MAX - 300] } else { [1 << 20, 1 << 21] };
     let segment = if more & 8 == 0 { 1_448 } else { 40 };
     ScriptedLink { headers, next, acknowledge, segment }
 }
 
-/// How often a turn comes again: a few times, or as often as it takes until a connection remembers its turns.
+/// Returns how often a turn repeats: a few times, or until a connection remembers it.
 fn times(argument: u8) -> u8 {
     if argument < 8 { 1 + argument } else { 4 * (argument - 6) }
 }

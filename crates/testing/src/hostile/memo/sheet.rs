@@ -1,15 +1,15 @@
-//! A tally that keeps everything it is told, so that two of them can be compared.
+//! A tally that keeps everything, so that two can be compared.
 
 use crate::hostile::checksum;
 use overhead_model::{Class, ConnectionSummary, Ends, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally};
 use std::collections::BTreeMap;
 
-/// Rows, operations and connections, as far as their order does not matter.
+/// Rows, operations and connections, in a form that does not depend on their order.
 #[derive(Debug, Default)]
 pub(crate) struct Sheet {
     rows: Vec<SheetRow>,
     connections: Vec<ConnectionSummary>,
-    /// Operations told one by one, by connection in their order: row, what it came to, and when it began.
+    /// Operations reported one by one, by connection and in order: row, totals and start.
     each: BTreeMap<u64, Vec<(RowId, Operation, Option<u64>)>>,
     wants_each: bool,
     connection: u64,
@@ -18,21 +18,21 @@ pub(crate) struct Sheet {
 #[derive(Debug, PartialEq, Eq)]
 struct SheetRow {
     key: (Protocol, Class, String, &'static str, String),
-    /// Without their latencies, which may be told apart.
+    /// Operations without their latencies, which may be reported separately.
     operations: Vec<Operation>,
     latencies: Vec<u64>,
     late: [SideTotals; 2],
-    /// The sum of checksums of the operations and latencies, which is the same in any order.
+    /// Sum of the checksums of operations and latencies, which does not depend on their order.
     checksum: u64,
 }
 
 impl Sheet {
-    /// Returns one that wants to hear of each operation by itself.
+    /// Returns a tally that wants each operation.
     pub fn of_each() -> Self {
         Self { wants_each: true, ..Self::default() }
     }
 
-    /// Panics if `other` did not get the same operations one by one.
+    /// Panics unless `other` received the same operations one by one.
     pub fn assert_each_is(&self, other: &Self) {
         let keyed = |sheet: &Self, of: &[(RowId, Operation, Option<u64>)]| {
             let keyed = |(row, operation, start_ns): &(RowId, Operation, Option<u64>)| {
@@ -62,7 +62,7 @@ impl Sheet {
         );
     }
 
-    /// Returns how many bytes were posted.
+    /// Returns the number of posted bytes.
     pub fn total(&self) -> u64 {
         let sum = |sides: &[SideTotals; 2]| sides.iter().map(|side| side.amounts.total()).sum::<u64>();
         let of =
@@ -70,7 +70,7 @@ impl Sheet {
         self.rows.iter().map(of).sum()
     }
 
-    /// Panics if `other` is not the same in another order.
+    /// Panics unless `other` is equal apart from the order.
     pub fn assert_is(mut self, mut other: Self) {
         self.sort();
         other.sort();
@@ -85,14 +85,14 @@ impl Sheet {
     }
 
     fn sort(&mut self) {
-        // A row may be asked for and never come to anything.
+        // A row may be created without ever receiving an operation.
         self.rows.retain(|row| !row.operations.is_empty() || row.late != <[SideTotals; 2]>::default());
         self.rows.sort_unstable_by(|one, two| one.key.cmp(&two.key));
         self.connections.sort_by_key(|connection| (connection.first_ns, connection.client, connection.server));
     }
 }
 
-/// Panics with the first row that is not the same in both, operations in any order.
+/// Panics with the first row that differs, ignoring the order of operations.
 #[cold]
 fn differ(mut rows: Vec<SheetRow>, mut others: Vec<SheetRow>) {
     rows.iter_mut().chain(&mut others).for_each(SheetRow::sort);
@@ -109,7 +109,7 @@ impl SheetRow {
     }
 }
 
-/// Returns, as numbers, everything in which two operations can differ.
+/// Returns all parts of an operation as numbers.
 fn numbers(operation: &Operation) -> impl Iterator<Item = u64> {
     let of_side = |side| {
         let SideTotals { amounts, frames }: &SideTotals = side;

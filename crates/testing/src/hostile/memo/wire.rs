@@ -1,11 +1,11 @@
-//! The frames of a few connections, as lists that can be changed before they are written.
+//! The frames of a few connections, which can be changed before they are written.
 
 use crate::hostile::packet::FrameHeaders;
 use overhead_model::Side;
 
-/// Frames at most: a connection learns after 16, and what is longer repeats itself.
+/// Maximum number of frames. A connection learns after 16 frames, so more would only repeat.
 const FRAMES: usize = 120;
-/// Bytes of payload in all of them.
+/// Maximum bytes of payload in all frames.
 const BYTES: usize = 12 << 10;
 
 pub(crate) const FIN: u8 = 1;
@@ -21,15 +21,15 @@ pub(crate) struct Planned {
     pub side: Side,
     pub headers: FrameHeaders,
     pub payload: Vec<u8>,
-    /// Bytes at its end that were not captured.
+    /// Bytes at the end that were not captured.
     pub snapped: usize,
-    /// Bytes behind the packet.
+    /// Bytes after the packet.
     pub trailer: usize,
-    /// Nanoseconds since the frame before.
+    /// Nanoseconds since the previous frame.
     pub gap_ns: i64,
 }
 
-/// A frame as it was captured.
+/// A written frame.
 #[derive(Debug)]
 pub(crate) struct WrittenPacket {
     pub time_ns: u64,
@@ -37,7 +37,7 @@ pub(crate) struct WrittenPacket {
     pub bytes: Vec<u8>,
 }
 
-/// When a side acknowledges what it got in a frame of its own.
+/// When a side acknowledges data in a separate frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acknowledge {
     Never,
@@ -45,14 +45,14 @@ pub(crate) enum Acknowledge {
     Both,
 }
 
-/// One end-to-end connection, as far as its ends know.
+/// The state of a connection at its ends.
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptedLink {
     pub headers: FrameHeaders,
-    /// Sequence numbers to be sent next, by side.
+    /// Next sequence numbers, by side.
     pub next: [u32; 2],
     pub acknowledge: Acknowledge,
-    /// Longest payload of a frame.
+    /// Maximum payload of a frame.
     pub segment: usize,
 }
 
@@ -69,12 +69,12 @@ impl FrameList {
         Self { links, frames: Vec::new(), bytes: 0 }
     }
 
-    /// Returns whether there is no room for more.
+    /// Returns whether no more frames fit.
     pub fn is_full(&self) -> bool {
         self.frames.len() >= FRAMES || self.bytes >= BYTES
     }
 
-    /// Adds a frame that `side` sends next; its sequence numbers go on by it.
+    /// Adds a frame sent by `side`, and advances its sequence number.
     pub fn send(&mut self, connection: usize, side: Side, flags: u8, payload: &[u8]) {
         if self.is_full() {
             return;
@@ -97,7 +97,7 @@ impl FrameList {
         });
     }
 
-    /// Adds a frame as it is.
+    /// Adds a frame unchanged.
     pub fn add(&mut self, frame: Planned) {
         if !self.is_full() {
             self.bytes += frame.payload.len();
@@ -105,14 +105,14 @@ impl FrameList {
         }
     }
 
-    /// Shakes hands.
+    /// Adds a handshake.
     pub fn open(&mut self, connection: usize) {
         self.send(connection, Side::Request, SYN, b"");
         self.send(connection, Side::Response, SYN | ACK, b"");
         self.send(connection, Side::Request, ACK, b"");
     }
 
-    /// Sends bytes in as many frames as they need.
+    /// Sends bytes in as many frames as necessary.
     pub fn say(&mut self, connection: usize, side: Side, bytes: &[u8]) {
         let ScriptedLink { segment, acknowledge, .. } = self.links[connection];
         for part in bytes.chunks(segment) {

@@ -1,4 +1,4 @@
-//! How documents and messages of MongoDB's protocol are written (MongoDB's wire protocol reference; bsonspec.org).
+//! Writes documents and messages of MongoDB's protocol (MongoDB's wire protocol reference; bsonspec.org).
 
 pub(crate) fn int(name: &str, value: i32) -> Vec<u8> {
     [&[0x10], name.as_bytes(), &[0], &value.to_le_bytes()].concat()

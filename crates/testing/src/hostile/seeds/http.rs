@@ -1,9 +1,9 @@
-//! Exchanges of HTTP that no recorded session has, spelt out by RFC 9112.
+//! Exchanges of HTTP that no recorded session has, written by RFC 9112.
 
 use super::spelt::Exchange;
 use overhead_model::Side::{Request, Response};
 
-/// Exchanges that each leave the connection able to go on.
+/// Exchanges after which the connection can continue.
 pub(super) fn exchanges() -> Vec<Exchange> {
     let talks: [&[(overhead_model::Side, &str)]; 12] = [
         &[(Request, "GET /get?key=k1&b=%41 HTTP/1.1\r\nHost: a\r\nUser-Agent: x/1\r\n\r\n"), (Response, OK)],

@@ -1,4 +1,4 @@
-//! Scripts for the memo: each kind of turn again and again, each kind of damage amid them, and what was recorded.
+//! Scripts for the memo: repeated turns of each kind, each kind of damage between them, and recorded turns.
 
 use super::{LONGEST, recorded};
 use crate::hostile::conversation::Turn;
@@ -7,12 +7,12 @@ use crate::hostile::memo::{Words, turns};
 use overhead_model::{Protocol, Side};
 use std::path::Path;
 
-/// Three connections of a selected port; acknowledgements in frames of their own, timestamps, IPv6, no handshake, a port that
-/// nobody knows.
+/// Options for three connections on a selected port: separate acknowledgements, timestamps, IPv6, no handshake, an
+/// unknown port.
 const OPTIONS: [[u8; 2]; 6] = [[0x13, 0], [0x1b, 2], [0x1f, 0], [0x13, 4], [0x13, 1], [0x13, 0x20]];
-/// Turns after which a connection remembers further ones.
+/// Number of repeats after which a connection remembers further turns.
 const MANY: u8 = 10;
-/// How a turn may be changed: made anew, and otherwise.
+/// Changes to a turn: built again, or the given number.
 const ANEW: u8 = 8;
 const CHANGES: [u8; 4] = [0, 1, 5, ANEW];
 
@@ -27,7 +27,7 @@ pub(super) fn scripts(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     Ok(found)
 }
 
-/// A script of any turns and any damage, by number: of turns that a connection remembers, and others amid them.
+/// Returns a numbered pseudorandom script of turns and damage, in which some turns repeat.
 pub fn random(number: u64) -> Vec<u8> {
     let mut words = Words::new(number);
     let protocol = Protocol::ALL[words.below(Protocol::COUNT)];
@@ -47,7 +47,7 @@ pub fn random(number: u64) -> Vec<u8> {
     ScriptStep::encode(protocol, [0x10 | words.byte(16), more], &steps)
 }
 
-/// Each kind of turn again, and one after the other.
+/// Repeats each kind of turn, and then all in sequence.
 fn kinds(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     let again =
         |kind: u8| [ScriptStep::Turn(kind, 0, 0), Again(0, 7, ANEW), Again(0, 3, CHANGES[usize::from(kind) % 4])];
@@ -57,7 +57,8 @@ fn kinds(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     alone.chain(pairs).collect()
 }
 
-/// One connection prepares and another one uses it: a turn again after the other connection has changed what it is about.
+/// Prepares a statement on one connection and uses it on another, then repeats the turn after the first connection has
+/// changed it.
 fn shared(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     let script = |own: u8, other: u8| {
         let prepare = [
@@ -72,7 +73,7 @@ fn shared(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     vec![script(0, 3), script(3, 0), script(1, 0), script(2, 5)]
 }
 
-/// Each kind of damage amid turns that repeat themselves, on two connections.
+/// Applies each kind of damage between repeated turns on two connections.
 fn damaged(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     let script = |kind: u8, how: u8| {
         let turns = [
@@ -88,7 +89,7 @@ fn damaged(start: &[ScriptStep]) -> Vec<Vec<ScriptStep>> {
     (0..ScriptStep::DAMAGES).flat_map(|kind| [0, 3, 6, 11].map(|how| script(kind, how))).collect()
 }
 
-/// Recorded turns, each once more with other ids and once more with other contents.
+/// Repeats each recorded turn, once with other ids and once with other content.
 fn recorded(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<ScriptStep>>, String> {
     let mut found = Vec::new();
     for talk in recorded::talks(fixtures, protocol)? {
@@ -113,7 +114,7 @@ fn recorded(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<ScriptStep>>,
     Ok(found)
 }
 
-/// Requests with what answers them, as far as one side speaks after the other.
+/// Pairs requests with their replies, as long as the sides alternate.
 fn exchanges(talk: Vec<Turn>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     for turn in talk {

@@ -1,4 +1,4 @@
-//! Inputs to start from: recorded sessions, spelt-out messages if none was recorded, and a few frames.
+//! Seeds for fuzzing: recorded sessions, written messages if none was recorded, and a few frames.
 
 pub(crate) mod bson;
 mod http;
@@ -16,14 +16,14 @@ use std::path::Path;
 pub use memo::random as random_script;
 pub(crate) use recorded::talks;
 
-/// Longest seed. Longer sessions are taken in pieces, so that a fuzzer can try many of them in a second.
+/// Longest seed. Longer sessions are split, so that a fuzzer can try many per second.
 const LONGEST: usize = 1500;
 
-/// The seeds of a target; `fixtures` is the folder of recorded sessions.
+/// Returns the seeds of a target. `fixtures` is the folder of recorded sessions.
 ///
 /// # Errors
 ///
-/// If a recorded session cannot be read, with its path.
+/// A recorded session cannot be read; the error names its path.
 pub fn seeds(target: Target, fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     match target {
         Target::Conversation(protocol) => {
@@ -35,7 +35,7 @@ pub fn seeds(target: Target, fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// Messages that were not recorded, and the smallest of all.
+/// Returns messages that were not recorded, and the smallest exchange.
 fn spelt_out(protocol: Protocol) -> Vec<Vec<u8>> {
     let ProtocolFacts { greeting, answer, .. } = facts(protocol);
     let greeting = [(Side::Request, greeting.to_vec()), (Side::Response, answer.to_vec())];
@@ -75,7 +75,7 @@ fn raw_frame(bytes: &[u8]) -> Vec<u8> {
     [&[0x28, 0xb5, 0x2f, 0xfd, 0xa0], &len.to_le_bytes()[..], block.get(..3).unwrap_or_default(), bytes].concat()
 }
 
-/// Each exchange as one conversation, and the one that all of them make.
+/// Encodes each exchange as a conversation, and all exchanges as one.
 fn encode(exchanges: &[Vec<(Side, Vec<u8>)>], segments: Option<Segments>) -> Vec<Vec<u8>> {
     let all = exchanges.concat();
     let cuts = [Cut::Half, Cut::Seven, Cut::Bytewise, Cut::Never];

@@ -1,9 +1,9 @@
-//! How packets of `MySQL`'s protocol are written ("Client/Server Protocol" in its manual), and exchanges that were not recorded.
+//! Writes packets of `MySQL`'s protocol ("Client/Server Protocol" in its manual), and exchanges that were not recorded.
 
 use super::spelt::Exchange;
 use overhead_model::Side::{Request, Response};
 
-/// Capabilities: version 4.1, plugins, no `EOF` packets, states of the session.
+/// Capabilities: version 4.1, plugins, no `EOF` packets, session states.
 const CAPABILITIES: u32 = 0x0188_a201;
 /// The same with compressed packets.
 const COMPRESSED: u32 = CAPABILITIES | 0x20;
@@ -13,7 +13,7 @@ pub(crate) fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
     [length.get(..3).unwrap_or_default(), &[sequence], payload].concat()
 }
 
-/// Packets that follow one another, from sequence number 1 on.
+/// Consecutive packets, numbered from 1.
 pub(crate) fn answer(payloads: &[Vec<u8>]) -> Vec<u8> {
     payloads.iter().zip(1..).flat_map(|(payload, number)| packet(number, payload)).collect()
 }
@@ -77,7 +77,7 @@ pub(crate) fn execute(id: u8, flags: u8, rest: &[u8]) -> Vec<u8> {
     packet(0, &[&[23, id, 0, 0, 0, flags, 1, 0, 0, 0], rest].concat())
 }
 
-/// A compressed packet whose content is stored, or is as it is given for a content of this length.
+/// A compressed packet with stored content, or with the given content for this length.
 fn laid(sequence: u8, length: usize, content: &[u8]) -> Vec<u8> {
     let (wire, length) = ((content.len() as u32).to_le_bytes(), (length as u32).to_le_bytes());
     let part = |bytes: [u8; 4]| [bytes[0], bytes[1], bytes[2]];
@@ -93,7 +93,7 @@ fn zlib(content: &[u8]) -> Vec<u8> {
     [&[0x78, 1], super::stored_block(content).as_slice(), &(b << 16 | a).to_be_bytes()].concat()
 }
 
-/// Exchanges that each begin with a connection.
+/// Exchanges that each start with the handshake.
 pub(super) fn exchanges() -> Vec<Exchange> {
     let begun = |capabilities: u32| -> Exchange {
         vec![
@@ -131,7 +131,7 @@ pub(super) fn exchanges() -> Vec<Exchange> {
     ]
 }
 
-/// Prepared statements, with all that is done to them.
+/// All operations on prepared statements.
 fn statements() -> Exchange {
     let row = [&[0, 0][..], &[7, 0, 0, 0, 0, 0, 0, 0], b"\x02xy"].concat();
     vec![
@@ -154,7 +154,7 @@ fn statements() -> Exchange {
     ]
 }
 
-/// A file of the client, several results, attributes, and commands that are no statements.
+/// A file sent by the client, several results, attributes, and commands that are not statements.
 fn asides() -> Exchange {
     vec![
         (Request, query("LOAD DATA LOCAL INFILE 'x' INTO TABLE t")),

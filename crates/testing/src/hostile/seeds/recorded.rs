@@ -13,17 +13,17 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Pieces taken of one connection at most.
+/// Maximum number of pieces from one connection.
 const PIECES: usize = 12;
-/// Bytes of Ethernet in the captures.
+/// Length of the Ethernet header in the captures.
 const ETHERNET: usize = 14;
 
-/// Conversations on the connections of a protocol's recorded sessions, in pieces.
+/// Returns the conversations in a protocol's recorded sessions, in pieces.
 pub(super) fn conversations(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<u8>>, String> {
     Ok(talks(fixtures, protocol)?.into_iter().flat_map(pieces).collect())
 }
 
-/// The same, whole.
+/// Returns the whole conversations in a protocol's recorded sessions.
 pub(crate) fn talks(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<Turn>>, String> {
     let mut found = Vec::new();
     for capture in captures(fixtures)? {
@@ -45,7 +45,8 @@ fn server_port(args: &Path, protocol: Protocol) -> Result<Option<u16>, String> {
     Ok((system.protocol == protocol).then_some(port))
 }
 
-/// The first frames of each session, as pcap, pcapng, and compressed; and a few with other link types and tunnels.
+/// Returns the first frames of each session, as pcap, pcapng and compressed, and a few with other link types and
+/// tunnels.
 pub(super) fn files(fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
     let mut found = Vec::new();
     for capture in captures(fixtures)? {
@@ -88,7 +89,7 @@ fn each_frame(capture: &Path, mut take: impl FnMut(&Frame<'_>)) -> Result<(), St
     Ok(())
 }
 
-/// A tally that keeps what was said on each connection.
+/// A tally that keeps the bytes of each connection.
 #[derive(Debug, Default)]
 struct Talk {
     at: u64,
@@ -123,7 +124,7 @@ impl Listener for Talk {
     }
 }
 
-/// A conversation in pieces of at most [`LONGEST`] bytes; the first from its start, others from the midst of it.
+/// Splits a conversation into pieces of at most [`LONGEST`] bytes, the first from its start, others from its middle.
 fn pieces(turns: Vec<Turn>) -> Vec<Vec<u8>> {
     let cuts = [Cut::Half, Cut::Seven, Cut::Bytewise, Cut::Never];
     let mut pieces: Vec<Vec<Turn>> = Vec::new();
@@ -146,7 +147,7 @@ fn pieces(turns: Vec<Turn>) -> Vec<Vec<u8>> {
     numbered.map(encode).collect()
 }
 
-/// As many frames as make a short file.
+/// Writes the first frames as a short file.
 fn pcapng(link: LinkType, frames: &[(u64, Vec<u8>)]) -> Result<Vec<u8>, overhead_capture::WriteError> {
     let mut writer = PcapngWriter::new("seed", Vec::new(), &WriterOptions::new(link))?;
     let mut len = 0;
@@ -185,7 +186,7 @@ fn envelopes() -> Vec<(LinkType, Vec<u8>)> {
     ]
 }
 
-/// An Ethernet frame's packet in another envelope; outer lengths are made to fit.
+/// Puts the packet of an Ethernet frame into another envelope, and adjusts outer lengths.
 fn envelope(head: &[u8], frame: &[u8]) -> Vec<u8> {
     let packet = frame.get(ETHERNET..).unwrap_or_default();
     let mut bytes = [head, packet].concat();

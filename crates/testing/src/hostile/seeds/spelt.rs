@@ -1,4 +1,4 @@
-//! Exchanges of the protocols that no session in `fixtures` speaks, spelt out by their specifications.
+//! Exchanges of protocols without sessions in `fixtures`, written by their specifications.
 
 use super::bson::{doc, int, opcode, string, sub};
 use crate::hostile::conversation::Segments;
@@ -7,14 +7,14 @@ use overhead_model::Side::{self, Request, Response};
 /// The pieces of one exchange.
 pub(super) type Exchange = Vec<(Side, Vec<u8>)>;
 
-/// Exchanges of CQL in this version, and with the segments that its turns will be put in
-/// (`native_protocol_v4.spec`, `native_protocol_v5.spec`).
+/// Returns exchanges of CQL in one version, for turns with or without segments (`native_protocol_v4.spec`,
+/// `native_protocol_v5.spec`).
 pub(super) fn cql(version: u8, segments: Option<Segments>) -> Vec<Exchange> {
     let cql = CqlVersion { version, segments };
     [cql.start_up(), vec![cql.rows(), cql.prepared()], cql.statements(), vec![cql.events(), cql.keyspace()]].concat()
 }
 
-/// How messages of CQL are written.
+/// Writes messages of CQL.
 #[derive(Clone, Copy)]
 struct CqlVersion {
     version: u8,
@@ -123,7 +123,7 @@ impl CqlVersion {
         ]
     }
 
-    /// With a tracing id, warnings and a custom payload.
+    /// An exchange with a tracing id, warnings and a custom payload.
     fn keyspace(self) -> Exchange {
         let body = b"0123456789abcdef\0\x01\0\x04warn\0\x01\0\x01k\0\0\0\x01v\0\0\0\x03\0\x03lab";
         vec![self.query(8, "USE lab"), self.flagged(0x0e, 8, 8, body)]
@@ -190,7 +190,7 @@ fn found() -> Vec<u8> {
     doc(&[[b"\x03cursor\0", cursor.as_slice()].concat(), ok(), b"\x11operationTime\0\x01\0\0\0\x02\0\0\0".to_vec()])
 }
 
-/// Commands and replies, with the flags that there are.
+/// Commands and replies with all flags.
 fn messages() -> Vec<Exchange> {
     let insert = doc(&[string("insert", "c"), b"\x08ordered\0\x01".to_vec(), string("$db", "lab")]);
     let documents = [&[1], &(14 + user().len() as u32).to_le_bytes()[..], b"documents\0", &user()].concat();
@@ -210,7 +210,7 @@ fn messages() -> Vec<Exchange> {
     ]
 }
 
-/// Replies in each way of compression.
+/// Replies with each compression.
 fn compressed() -> Vec<Exchange> {
     let aggregate = doc(&[
         string("aggregate", "c"),
@@ -243,7 +243,7 @@ fn legacy() -> Exchange {
     vec![(Request, opcode(2004, 21, 0, &ask)), (Response, opcode(1, 22, 21, &answer))]
 }
 
-/// An `OP_MSG`; a request if it answers nothing.
+/// An `OP_MSG`; a request if it answers no other message.
 fn msg(id: u32, to: u32, flags: u32, body: &[u8], more: &[u8]) -> (Side, Vec<u8>) {
     let side = if to == 0 { Request } else { Response };
     (side, opcode(2013, id, to, &[&flags.to_le_bytes(), &[0][..], body, more].concat()))

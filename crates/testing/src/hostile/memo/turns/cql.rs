@@ -39,12 +39,12 @@ pub(super) fn make(kind: u8, lengths: u8, words: &mut Words) -> Pair {
     }
 }
 
-/// The id of one of a few statements.
+/// Returns the id of one of a few statements.
 fn id(more: usize) -> &'static [u8] {
     [b"stmt-one".as_slice(), b"stmt-two", b"st"][more % 3]
 }
 
-/// The text of a statement, which another connection may have prepared under the same id with another text.
+/// Returns the text of a statement. Another connection may have prepared another text under the same id.
 fn statement(more: usize) -> &'static str {
     if (more / 3).is_multiple_of(2) { "SELECT a, b FROM lab.t WHERE k = ?" } else { "DELETE FROM lab.t WHERE k = ?" }
 }
@@ -80,14 +80,14 @@ fn batch(more: usize, words: &mut Words) -> Vec<u8> {
     [body.as_slice(), &[0, 1, 0]].concat()
 }
 
-/// Two requests whose answers come the other way round.
+/// Two requests, answered in reverse order.
 fn crossed(more: usize, words: &mut Words) -> Pair {
     let (one, two) = (make(3, more as u8, words), make(1, 0, words));
     let (requests, _) = join(vec![one.clone(), two.clone()]);
     (requests, [two.1, one.1].concat())
 }
 
-/// With a page's state, which the next request repeats, and a tracing id.
+/// A page of a result: its paging state, which the next request repeats, and a tracing id.
 fn paged(stream: i16, more: usize, words: &mut Words) -> Pair {
     let state = words.bytes(4);
     let request =
@@ -110,7 +110,7 @@ fn collections(stream: i16, more: usize, words: &mut Words) -> Pair {
 fn odd(stream: i16, more: usize, words: &mut Words) -> Pair {
     let options = b"\0\x02\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION\0\x03lz4";
     match more % 4 {
-        // Compressed, by whatever means: it is not said.
+        // A compressed message of an unknown algorithm.
         0 => (frame(4, 1, stream, 7, &words.bytes(20)), frame(0x84, 1, stream, 8, &words.bytes(20))),
         1 => (frame(4, 0, stream, 1, options), frame(0x84, 0, stream, 2, b"")),
         // Version 5, after which there are segments.

@@ -50,7 +50,7 @@ fn multi_get(more: usize, words: &mut Words) -> Pair {
     (request("GET", &format!("/mget?{}", keys.join("&")), ""), response("200 OK", &words.text(12 * keys.len())))
 }
 
-/// A request that waits for leave to send its body, and has it.
+/// A request that asks for permission to send its body, and gets it.
 fn expecting(more: usize, words: &mut Words) -> Pair {
     let body = words.text(3 + more);
     let asked = format!("POST /set HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n{body}", body.len());

@@ -1,4 +1,4 @@
-//! memcached, text and binary. A connection speaks one of them; a turn of the other one is nonsense to it.
+//! memcached, text and binary. A connection uses one of them; turns of the other are nonsense to it.
 
 use super::super::words::Words;
 use super::{Pair, join};
@@ -64,7 +64,7 @@ fn meta_set(more: usize, words: &mut Words) -> Pair {
     line(&format!("ms {} {len} T{}\r\n{}", key(0, words), words.digits(2), words.text(len)), answer)
 }
 
-/// Requests that need no answer, and what ends them.
+/// Quiet requests, and the request that ends them.
 fn quiet(more: usize, words: &mut Words) -> Pair {
     let asks: Vec<_> = (0..2 + more % 3).map(|at| format!("mg {} v q O{at}\r\n", key(0, words))).collect();
     let hit = format!("VA 3 O{}\r\n{}\r\n", more % 3, words.text(3));
@@ -114,7 +114,7 @@ fn binary_set(more: usize, words: &mut Words) -> Pair {
     exchange(1, &opaque, [&words.bytes(8), key.as_bytes(), value.as_bytes()], [b"", b"", b""])
 }
 
-/// Quiet requests with ids of their own or the same ones, and what ends them.
+/// Quiet requests with distinct or equal opaques, and the request that ends them.
 fn binary_batch(more: usize, words: &mut Words) -> Pair {
     let opaque = |at: usize| [0, 0, 0, if more.is_multiple_of(2) { 0 } else { at as u8 }];
     let get = |at: usize, words: &mut Words| {

@@ -1,7 +1,7 @@
-//! Turns of each protocol, by number: a request, or several, and what the server says.
+//! Builds numbered turns for each protocol: one or more requests and the server's replies.
 //!
-//! `lengths` is 0 for the usual lengths; other numbers give other ones, so that a turn is made with the shape of the one
-//! before it, or with another.
+//! `lengths` is 0 for the usual lengths. Other numbers give other lengths, so that a turn can have the same shape as
+//! the previous one or another.
 
 mod cql;
 mod http;
@@ -23,7 +23,7 @@ pub(crate) struct Turn {
     pub response: Vec<u8>,
 }
 
-/// Makes the turn of a kind, which is below 16.
+/// Builds the turn of a kind, which must be below 16.
 pub(crate) fn make(protocol: Protocol, kind: u8, lengths: u8, words: &mut Words) -> Turn {
     let (request, response) = match protocol {
         Protocol::Resp => resp::make(kind, lengths, words),
@@ -34,14 +34,14 @@ pub(crate) fn make(protocol: Protocol, kind: u8, lengths: u8, words: &mut Words)
         Protocol::Memcache => memcache::make(kind, lengths, words),
         Protocol::Mysql => mysql::make(kind, lengths, words),
         Protocol::Ssdb => ssdb::make(kind, lengths, words),
-        // Others repeat what was recorded of them, and ask the smallest thing that there is to ask.
+        // The other protocols have only recorded turns and the smallest request.
         #[allow(unreachable_patterns, reason = "reached by a protocol that has no turns of its own")]
         _ => (facts(protocol).greeting.to_vec(), facts(protocol).answer.to_vec()),
     };
     Turn { request, response }
 }
 
-/// The kinds of turn by which a connection begins.
+/// The kinds of turns that start a connection.
 pub(crate) const fn start(protocol: Protocol) -> &'static [u8] {
     match protocol {
         Protocol::Pgwire => &[0, 3],
@@ -55,7 +55,7 @@ pub(crate) const fn start(protocol: Protocol) -> &'static [u8] {
 /// A request and its response.
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// Says one after the other.
+/// Joins turns into one.
 fn join(pairs: Vec<Pair>) -> Pair {
     let (requests, responses): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
     (requests.concat(), responses.concat())

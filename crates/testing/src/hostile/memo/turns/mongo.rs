@@ -68,7 +68,7 @@ fn find(more: usize, words: &mut Words) -> Vec<Vec<u8>> {
     vec![string("find", "c"), sub(3, "filter", &[name(more, words)]), int("limit", 1)]
 }
 
-/// A session's id, which each command has.
+/// The session id, which each command has.
 fn database(command: &[Vec<u8>]) -> Vec<u8> {
     let session = sub(3, "lsid", &[b"\x05id\0\x10\0\0\0\x040123456789abcdef".to_vec()]);
     doc(&[command, &[session, string("$db", "lab")]].concat())
@@ -86,13 +86,13 @@ fn update(more: usize, words: &mut Words) -> Vec<Vec<u8>> {
     vec![string("update", "c"), sub(4, "updates", &[sub(3, "0", &[sub(3, "q", &[name(more, words)]), change])])]
 }
 
-/// Two requests whose answers come the other way round.
+/// Two requests, answered in reverse order.
 fn crossed(more: usize, words: &mut Words) -> Pair {
     let (one, two) = (make(1, more as u8, words), make(8, 0, words));
     ([one.0, two.0].concat(), [two.1, one.1].concat())
 }
 
-/// One request, several answers.
+/// One request with several replies.
 fn exhaust(ids: [u32; 2], words: &mut Words) -> Pair {
     let next = words.below(1 << 31) as u32;
     let request = msg(ids[0], 0, 0x1_0000, &database(&[long("getMore", 5), string("collection", "c")]));
@@ -100,7 +100,7 @@ fn exhaust(ids: [u32; 2], words: &mut Words) -> Pair {
     (request, [answer(ids[1], ids[0], 2, words), answer(next, ids[1], 0, words)].concat())
 }
 
-/// Each type of value.
+/// A value of each type.
 fn nested(words: &mut Words) -> Vec<Vec<u8>> {
     let list = sub(4, "$in", &[int("0", words.int(99)), string("1", &words.text(3))]);
     let binary = [b"\x05bin\0\x04\0\0\0\0".as_slice(), &words.bytes(4)].concat();
@@ -109,7 +109,7 @@ fn nested(words: &mut Words) -> Vec<Vec<u8>> {
     vec![string("find", "c"), sub(3, "filter", &[sub(3, "a", &[list]), binary, number, flag, b"\x0anull\0".to_vec()])]
 }
 
-/// `OP_COMPRESSED` that is not compressed at all.
+/// `OP_COMPRESSED` with an uncompressed body.
 fn compressed(ids: [u32; 2], more: usize, words: &mut Words) -> Pair {
     let wrap = |id, to, body: &[u8]| {
         let plain = [&[0; 5], body].concat();
@@ -119,7 +119,7 @@ fn compressed(ids: [u32; 2], more: usize, words: &mut Words) -> Pair {
     (wrap(ids[0], 0, &ask), wrap(ids[1], ids[0], &answer))
 }
 
-/// With the flag for a checksum, and one.
+/// A message with a checksum and the flag for it.
 fn sums(ids: [u32; 2], more: usize, words: &mut Words) -> Pair {
     let summed = |body: Vec<u8>, words: &mut Words| [body, words.bytes(4)].concat();
     let ask = summed(database(&find(more, words)), words);

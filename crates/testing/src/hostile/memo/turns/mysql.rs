@@ -33,7 +33,7 @@ fn select(more: usize, words: &mut Words) -> Pair {
     (request, answer(&[vec![1], column(254), text(words.text(20 + more % 5).as_bytes()), end()]))
 }
 
-/// A statement that is prepared: its type changes with its id.
+/// Prepares a statement. Its parameter type depends on its id.
 fn prepares(more: usize) -> Pair {
     let id = id(more);
     (
@@ -57,7 +57,7 @@ fn executes(more: usize, words: &mut Words) -> Pair {
     (request, answer(&[vec![2], column(254), column(3), row, end()]))
 }
 
-/// Results of several statements in one.
+/// Several results in one reply.
 fn several(words: &mut Words) -> Pair {
     let request = query(&format!("UPDATE t SET a = {}; SELECT 1", words.digits(2)));
     (request, answer(&[ok(1, 0, 10), vec![1], column(3), text(words.digits(3).as_bytes()), end()]))
@@ -68,7 +68,7 @@ fn insert(more: usize, words: &mut Words) -> Pair {
     (request, answer(&[ok(1, 300 + u16::from(words.byte(200)), 2)]))
 }
 
-/// A file of the client is asked for, and none comes.
+/// The server asks for a file of the client and gets none.
 fn file(more: usize) -> Pair {
     (query("LOAD DATA LOCAL INFILE 'f' INTO TABLE t"), answer(&[[b"\xfbf".as_slice(), &vec![b'f'; more]].concat()]))
 }
@@ -82,7 +82,7 @@ fn ending(more: usize) -> Pair {
     }
 }
 
-/// Rows of a cursor.
+/// Fetches rows from a cursor.
 fn fetch(more: usize, words: &mut Words) -> Pair {
     let row = [vec![0, 0], text(words.text(6 + more % 4).as_bytes()), words.bytes(4)].concat();
     (packet(0, &[28, 1, 0, 0, 0, 1, 0, 0, 0]), answer(&[row, end()]))

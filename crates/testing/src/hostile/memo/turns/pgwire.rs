@@ -49,7 +49,7 @@ fn unnamed(more: usize, words: &mut Words) -> Pair {
     (request.concat(), [described.concat(), row(more, words), complete("SELECT 1", b'I')].concat())
 }
 
-/// A statement that is prepared under a name.
+/// Prepares a named statement.
 fn named(more: usize) -> Pair {
     let texts = ["SELECT abalance FROM accounts WHERE aid = $1", "SELECT $1::int4[]", "INSERT INTO t VALUES ($1)"];
     let request = [parse(name(more), texts[more % 3], &[23]), message(b'D', format!("S{}\0", name(more)).as_bytes())];
@@ -75,7 +75,7 @@ fn bound(more: usize, words: &mut Words) -> Pair {
     (request.concat(), [message(b'2', b""), data_row(&[Some(cell.as_bytes())]), tag("SELECT 1")].concat())
 }
 
-/// Several before one Sync; the last may fail.
+/// Several statements before one Sync; the last may fail.
 fn batch(more: usize, words: &mut Words) -> Pair {
     let (request, mut response) = join((0..2 + more % 6).map(|_| bound(0, words)).collect());
     if more % 5 == 4 {
@@ -113,7 +113,7 @@ fn insert(more: usize, words: &mut Words) -> Pair {
     (query(&text), complete(&format!("INSERT 0 {}", words.digits(1 + more % 3)), b'I'))
 }
 
-/// Messages that the server sends unasked.
+/// Messages that the server sends on its own.
 fn aside(more: usize, words: &mut Words) -> Vec<u8> {
     match more % 3 {
         0 => message(b'N', format!("SNOTICE\0M{}\0\0", words.text(5)).as_bytes()),

@@ -39,7 +39,8 @@ fn set(more: usize, words: &mut Words) -> Pair {
     (command(&["SET", &key(more, words), &words.text(length(more))]), b"+OK\r\n".to_vec())
 }
 
-/// Length of a value: mostly two digits, otherwise near the lengths at which digits are added or arguments are no longer read.
+/// Returns the length of a value: usually two digits, otherwise near lengths at which digits are added or arguments are
+/// no longer inspected.
 fn length(more: usize) -> usize {
     let (kind, off) = (more % 16, more / 16 % 3);
     match kind {
@@ -87,7 +88,7 @@ fn several(more: usize, words: &mut Words) -> Pair {
     (command(&["MGET", &key(0, words), &key(0, words), &key(more, words)]), [b"*3\r\n", values.as_slice()].concat())
 }
 
-/// Commands that change how later messages are read, one at a time.
+/// Commands that change how later messages are decoded, one at a time.
 fn mode(more: usize, words: &mut Words) -> Pair {
     let queued = || b"+QUEUED\r\n".to_vec();
     match more % 9 {
@@ -110,7 +111,7 @@ fn key(more: usize, words: &mut Words) -> String {
         1 => words.text(9 + more / 32),
         2 => format!("key:{}", words.digits(more / 32)),
         3 => format!("key{number}"),
-        // Around the length from which on a key has no pattern.
+        // Near the length from which keys have no pattern.
         4 => format!("key:{}", words.digits(505 + more / 32)),
         _ => format!("key:{number}"),
     }
