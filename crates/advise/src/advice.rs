@@ -5,7 +5,7 @@ use serde::Serialize;
 /// All findings of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// Of all selected connections.
+    /// Bytes of all selected connections.
     pub wire_bytes: u64,
     /// Total latency of the application's operations.
     pub waited_ns: u64,

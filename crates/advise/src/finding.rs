@@ -71,7 +71,7 @@ pub struct Saving {
     pub bytes: i64,
     /// Mean over the affected operations.
     pub bytes_per_operation: f64,
-    /// Of all selected connections.
+    /// Share of the bytes of all selected connections.
     pub percent_of_wire: f64,
     /// Waiting time of the run; `None` if unknown.
     pub ns: Option<u64>,

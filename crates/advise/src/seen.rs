@@ -102,7 +102,7 @@ pub struct SeenTraffic {
     pub rows: Vec<SeenRow>,
     /// Field names.
     pub paths: Vec<String>,
-    /// Of any frame.
+    /// Largest payload of any frame.
     pub largest_payload: u64,
     /// Operations that are in no row.
     pub unlisted: u64,

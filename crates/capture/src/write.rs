@@ -51,9 +51,9 @@ pub enum WriteError {
     #[error("{output} holds {expected} frames and cannot take one of {link}: write each link type to its own file")]
     LinkType {
         output: String,
-        /// Of the file.
+        /// The file's link type.
         expected: LinkType,
-        /// Of the frame.
+        /// The frame's link type.
         link: LinkType,
     },
     #[error("{output} cannot take a frame of {bytes} bytes: capture with a snap length, as in `-s 262144`")]

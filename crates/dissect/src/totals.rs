@@ -45,7 +45,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds the totals of one connection, or of one thread's connections.
+    /// Adds the totals of connections.
     pub fn add(&mut self, part: &Self) {
         self.other += part.other;
         self.uncaptured_call_bytes += part.uncaptured_call_bytes;

@@ -34,7 +34,7 @@ const RECORDS_PER_POLL: usize = 4096;
 /// How long a piece waits for earlier bytes of the other direction. Their writing call returns once its thread runs
 /// again, which can take long on a loaded machine.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same once a piece was lost.
+/// Shorter wait, once a piece was lost.
 const ORDER_TIMEOUT_AFTER_LOSS: Duration = Duration::from_millis(100);
 /// Interval of the search for pieces that have waited too long.
 const TIMEOUT_CHECK: Duration = Duration::from_millis(50);

@@ -30,13 +30,13 @@ pub struct Load {
     pub tool: Tool,
     /// The command line, without the password.
     pub command_line: Vec<String>,
-    /// The database as it was named on the command line (`redis`, `cassandra`, …).
+    /// The database as named on the command line (`redis`, `cassandra`, …).
     pub db: String,
     /// The protocol's name, as in the run record (`resp`, `pgwire`, `cql`, `mongo`, `mysql`, `http`, `memcache`).
     pub protocol: String,
     /// The client library.
     pub driver: LoadDriver,
-    /// The servers in the order in which they were named; more than one where the client shards.
+    /// The servers in command-line order; several if the client shards.
     pub servers: Vec<LoadServer>,
     /// Rows that `read` chooses from.
     pub rows: u64,
@@ -44,9 +44,9 @@ pub struct Load {
     pub payload_bytes: u64,
     /// How operations were sent.
     pub settings: LoadSettings,
-    /// One per combination of operation, clients and pipeline, in the order in which they ran.
+    /// One per combination of operation, clients and pipeline, in the order of running.
     pub results: Vec<LoadResult>,
-    /// Why not everything that was asked for is in here; `null` for a complete record.
+    /// Why the record is incomplete; `null` for a complete one.
     pub partial: Option<String>,
 }
 
@@ -66,23 +66,24 @@ pub struct LoadDriver {
 pub struct LoadServer {
     /// `host:port`, or `unix:path`.
     pub address: String,
-    /// As the server names itself (`Redis 7.0.15`); `null` where it was not asked, as with `--no-setup`.
+    /// The name and version that the server reports (`Redis 7.0.15`); `null` if it was not asked, as with `--no-setup`.
     pub version: Option<String>,
 }
 
-/// How operations were sent; `null` for what the protocol does not have.
+/// How operations were sent; `null` for settings that the protocol does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadSettings {
     /// Statements were prepared once per connection.
     pub prepared: Option<bool>,
-    /// CQL: rows came without the description of their columns.
+    /// CQL: rows came without column descriptions.
     pub skip_metadata: Option<bool>,
     /// PostgreSQL: parameters and results in binary format, else in text.
     pub binary: Option<bool>,
     /// RESP version, 2 or 3.
     pub resp: Option<u8>,
-    /// RESP: a pipeline was one command that named all keys, and not a command for each; `null` in records of earlier versions too.
+    /// RESP: a pipeline was one command with all keys instead of one command per key; also `null` in records of earlier
+    /// versions.
     #[serde(default)]
     pub multi_key: Option<bool>,
     /// Compression of messages: `none`, `lz4`, `snappy`, `zlib` or `zstd`.
@@ -99,20 +100,21 @@ pub struct LoadSettings {
 pub struct LoadResult {
     /// `empty`, `read`, `insert`, `oltp-point`, `oltp-range`, `oltp-insert` or `mix`.
     pub operation: String,
-    /// Of a `mix`: the weight of each operation; empty otherwise.
+    /// The weight of each operation of a `mix`; empty otherwise.
     #[serde(default)]
     pub mix: BTreeMap<String, u32>,
-    /// Clients that worked at the same time, each with a connection of its own to each server.
+    /// Clients that worked at the same time, each with its own connection to each server.
     pub clients: u32,
-    /// Operations that a client sends together before it waits.
+    /// Operations that a client sends before it waits for answers.
     pub pipeline: u32,
-    /// Operations per second that were to be started, over all clients; `null` where each client went on as soon as it was answered.
+    /// Target rate: operations started per second, over all clients; `null` if each client continued as soon as it had
+    /// its answer.
     pub rate: Option<f64>,
     /// One per repetition, in order. The last one may be partial.
     pub runs: Vec<LoadRun>,
     /// The result of the runs; `null` if no run answered any operation.
     pub summary: Option<LoadSummary>,
-    /// Why this result is not what was asked for; `null` for a complete one.
+    /// Why this result is incomplete or differs from the request; `null` for a complete one.
     pub partial: Option<String>,
 }
 
@@ -122,26 +124,26 @@ pub struct LoadResult {
 pub struct LoadRun {
     /// Start of the measurement, Unix time.
     pub started_ns: u64,
-    /// From there to the last answer.
+    /// Time from the start to the last answer.
     pub elapsed_ns: u64,
-    /// Operations that were answered as they should be, each operation of a pipeline counted.
+    /// Operations with the expected answer; each operation of a pipeline counts.
     pub operations: u64,
-    /// Operations that were answered by an error, or by something else than was asked for.
+    /// Operations with an error or an unexpected answer.
     pub errors: u64,
-    /// The first of these errors; `null` without any.
+    /// The first error; `null` without errors.
     pub first_error: Option<String>,
     /// `operations` over `elapsed_ns`.
     pub per_second: f64,
-    /// From sending to the complete answer; with a `rate`, from the time at which the operation was due to be sent.
-    /// All operations of a pipeline have the latency of the whole pipeline. Errors are not in it.
+    /// From sending to the complete answer; with a `rate`, from the time at which the operation was due. All operations
+    /// of a pipeline have the latency of the whole pipeline. Errors are excluded.
     pub latency_ns: Latency,
-    /// Time of the client process on a CPU during the run.
+    /// CPU time of the client process during the run.
     pub cpu_ns: LoadCpu,
-    /// Why the run ended early; `null` where it did not.
+    /// Why the run ended early; `null` for a complete run.
     pub partial: Option<String>,
 }
 
-/// Time on a CPU.
+/// CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadCpu {
@@ -155,13 +157,13 @@ pub struct LoadCpu {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadSummary {
-    /// The run with the median rate (of an even number of runs: the lower of the two), as an index into `runs`.
+    /// Index in `runs` of the run with the median rate (of an even number of runs: the lower of the two middle ones).
     pub median_run: usize,
     /// Its operations per second.
     pub per_second: f64,
-    /// Those of the slowest run.
+    /// Operations per second of the slowest run.
     pub per_second_min: f64,
-    /// Those of the fastest run.
+    /// Operations per second of the fastest run.
     pub per_second_max: f64,
 }
 

@@ -154,7 +154,7 @@ pub struct ConnectionSummary {
     pub protocol: Protocol,
     /// The server's name and version from the handshake, if given.
     pub server_software: Option<String>,
-    /// The same for the client or its driver.
+    /// The name and version of the client or its driver, if given.
     pub client_software: Option<String>,
     /// TLS records were seen.
     pub tls: bool,

@@ -111,11 +111,11 @@ pub struct Run {
     pub environment: Option<Environment>,
     /// Where the frames came from.
     pub source: Source,
-    /// The carrier of the bytes: `tcp`, `unix`, `tls-plaintext`, or `mixed`, where connections differ and each says so. Without
-    /// frames there was no link: wire bytes are the payload.
+    /// The carrier of the bytes: `tcp`, `unix`, `tls-plaintext`, or `mixed` if connections differ; each connection then
+    /// names its own. Without frames there was no link: wire bytes are the payload.
     #[serde(default)]
     pub transport: Transport,
-    /// The windows of a run that captured a part of the time; absent where it captured all of it.
+    /// The windows of a run that captured only part of the time; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
     /// Transport totals over the selected connections.
@@ -126,27 +126,27 @@ pub struct Run {
     pub operations: Vec<OperationRow>,
     /// The 1,000 largest connections, by wire bytes.
     pub connections: Vec<Connection>,
-    /// How many more connections there were.
+    /// Number of further connections.
     pub connections_omitted: u64,
     /// Kernel counters of the window.
     pub counters: Measured<Counters>,
     /// The cost of measuring.
     pub observer: Observer,
-    /// Why figures per operation are lower bounds, a phrase for each kind of loss; empty where they are exact.
+    /// Why figures per operation are lower bounds, a phrase for each kind of loss; empty if they are exact.
     #[serde(default)]
     pub lower_bounds: Vec<String>,
-    /// Warnings, in whole sentences for people.
+    /// Warnings, as complete sentences.
     pub warnings: Vec<String>,
-    /// Operations by connection, client or server; absent unless it was asked for.
+    /// Operations by connection, client or server; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeerRows>,
     /// The bytes a link would have carried for the same payload: modelled, not measured; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub projection: Option<Projection>,
-    /// The rows in the order and number that were asked for; absent unless they were.
+    /// The rows as requested: order, number, grain and price; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<View>,
-    /// The exit status this tool itself had for the run (0 complete, 3 partial).
+    /// The exit status of this tool for the run (0 complete, 3 partial).
     #[serde(default)]
     pub exit: u8,
 }
@@ -181,23 +181,24 @@ pub struct Environment {
     /// The captured interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<Interface>,
-    /// The container in whose network namespace the interface is; absent where the tool's own namespace was captured.
+    /// The container whose network namespace has the interface; absent if the tool's own namespace was captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
 }
 
-/// A network interface, as far as it matters to what a capture shows.
+/// A network interface, with the properties that affect captured frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// MTU in bytes; `None` where the system does not say (`any`).
+    /// MTU in bytes; `None` if the system does not report it (`any`).
     pub mtu: Option<u32>,
-    /// Kernel driver, where there is one.
+    /// Kernel driver, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Segmentation and receive offloads and whether they were on (`tso`, `gso`, `gro`, `lro`); empty where the system does not say.
+    /// Segmentation and receive offloads, and whether they were on (`tso`, `gso`, `gro`, `lro`); empty if the system
+    /// does not report them.
     pub offloads: BTreeMap<String, bool>,
 }
 
@@ -209,7 +210,7 @@ pub struct Workload {
     pub command: Vec<String>,
     /// Its exit code; 128 + n when signal n ended it; `None` while unknown.
     pub exit_code: Option<i32>,
-    /// Whether it was ended, because the capture was over, and did not end by itself.
+    /// Whether the tool ended it because the capture was over.
     #[serde(default)]
     pub was_ended: bool,
 }
@@ -220,44 +221,44 @@ pub struct Workload {
 pub struct Source {
     /// File or live.
     pub kind: SourceKind,
-    /// Each file read, or the files written by a live run that are still there (paths relative to the run folder).
+    /// The files that were read, or those of a live run that still exist (paths relative to the run folder).
     pub inputs: Vec<Input>,
-    /// How many packet files a live run wrote and deleted; absent where it wrote one.
+    /// How many packet files a live run wrote and deleted; absent if it wrote only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation: Option<Rotation>,
-    /// Which connections were asked for.
+    /// The requested connections.
     #[serde(default)]
     pub selection: Selected,
     /// Link types seen, by their tcpdump names.
     pub link_types: Vec<String>,
     /// Time of the first frame, Unix nanoseconds; 0 without frames.
     pub first_ns: u64,
-    /// Time of the last frame, likewise.
+    /// Time of the last frame, Unix nanoseconds; 0 without frames.
     pub last_ns: u64,
     /// Frames captured.
     pub frames: u64,
-    /// Original lengths of these frames.
+    /// Original lengths of the captured frames.
     pub wire_bytes: u64,
-    /// Captured lengths of these frames.
+    /// Captured lengths of the captured frames.
     pub captured_bytes: u64,
-    /// Frames captured shorter than they were.
+    /// Frames that were not captured completely.
     pub truncated_frames: u64,
     /// Second copies on `any`.
     pub duplicate_frames: u64,
-    /// Frames whose headers do not parse, though they were captured whole.
+    /// Frames whose headers do not parse although they were captured completely.
     pub malformed_frames: u64,
-    /// Frames whose headers the snap length cut off; what they carried is not known, and they count as `other`.
+    /// Frames whose headers were cut off by the snap length. Their content is unknown, and they count as `other`.
     #[serde(default)]
     pub header_snapped_frames: u64,
-    /// Frames that the kernel dropped for want of buffer.
+    /// Frames that the kernel dropped because the buffer was full.
     pub kernel_drops: Measured<u64>,
 }
 
-/// The choice of connections, as the command line had it: what is needed to read the same packets in the same way.
+/// The choice of connections on the command line, needed to read the same packets in the same way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Selected {
-    /// Systems or protocols named by `--db`; empty where they were to be found out.
+    /// Systems or protocols named by `--db`; empty for detection.
     pub db: Vec<String>,
     /// Ports named by `--port`; empty for the usual ones.
     pub ports: Vec<u16>,
@@ -282,7 +283,7 @@ pub struct Input {
     pub path: String,
     /// Frames read from it.
     pub frames: u64,
-    /// Their original lengths.
+    /// Original lengths of these frames.
     pub wire_bytes: u64,
 }
 
@@ -292,37 +293,38 @@ pub struct Input {
 pub struct TcpTotals {
     /// Connections.
     pub connections: u64,
-    /// TCP payload, repeats included.
+    /// TCP payload, including repeats.
     pub payload_bytes: u64,
-    /// Payload that was not new, keep-alive bytes included.
+    /// Repeated payload, including keep-alive bytes.
     pub retransmitted_bytes: u64,
-    /// Frames with new payload that were captured after bytes that follow theirs.
+    /// Frames with new payload that were captured after later bytes of the stream.
     pub out_of_order_frames: u64,
     /// Bytes between captured bytes that are in no captured frame; posted nowhere.
     pub gap_bytes: u64,
     /// Frames without payload.
     pub control_frames: u64,
-    /// Payload that was on the wire and not captured (snapped), repeats included.
+    /// Payload on the wire that was not captured (snapped), including repeats.
     #[serde(default)]
     pub snapped_bytes: u64,
-    /// Frames whose IP packet is longer than the 1,500 bytes that Ethernet carries: captured on loopback, or before
-    /// segmentation and after receive offload.
+    /// Frames with an IP packet longer than the 1,500 bytes of Ethernet: captured on loopback, before segmentation or
+    /// after receive offload.
     #[serde(default)]
     pub oversize_frames: u64,
-    /// Bytes of headers that a link of MTU 1,500 would add to these at least: those of each further segment.
+    /// Minimum bytes of headers that a link of MTU 1,500 would add to these frames: those of each further segment.
     #[serde(default)]
     pub oversize_header_bytes: u64,
-    /// Length of the longest of their IP packets in bytes; 0 without any.
+    /// Length of the longest of these IP packets in bytes; 0 without any.
     #[serde(default)]
     pub oversize_longest_bytes: u64,
-    /// Connections with payload of which only the client's frames were captured: their responses are absent, not empty.
+    /// Connections with payload from which only the client's frames were captured: their responses are missing, not
+    /// empty.
     #[serde(default)]
     pub request_only: u64,
-    /// Connections with payload of which only the server's frames were captured.
+    /// Connections with payload from which only the server's frames were captured.
     #[serde(default)]
     pub response_only: u64,
-    /// Connections given up before their end, to keep memory within bounds: half-open ones first. What came of them later
-    /// counts as connections of their own.
+    /// Connections given up before their end to limit memory, half-open ones first. Their later frames count as new
+    /// connections.
     #[serde(default)]
     pub given_up: u64,
 }
@@ -339,7 +341,7 @@ pub struct Ledger {
     pub request: Amounts,
     /// Server to client.
     pub response: Amounts,
-    /// Frames of no selected connection, whole.
+    /// Frames that belong to no selected connection.
     pub other: u64,
 }
 
@@ -353,47 +355,48 @@ pub struct OperationRow {
     pub class: Class,
     /// Name of the operation.
     pub name: String,
-    /// How it was sent; empty where there is only one way.
+    /// How it was sent; empty if there is only one way.
     pub via: String,
-    /// Operations (of class `unmatched`: stretches). Messages that a server sends of its own accord are no operations.
+    /// Operations (of class `unmatched`: stretches). Messages that a server sends unsolicited are not operations.
     pub count: u64,
-    /// Messages sent by the server of its own accord (events, pushes, notifications); the row's distributions are over
-    /// these and the operations together.
+    /// Messages that the server sent unsolicited (events, pushes, notifications); the row's distributions cover these
+    /// and the operations.
     #[serde(default)]
     pub unsolicited: u64,
-    /// Of these, answered by an error.
+    /// Operations answered by an error.
     pub errors: u64,
-    /// Of these, an answer was due and is not in the capture, or not all of it.
+    /// Operations without a complete answer in the capture although one was due.
     pub unanswered: u64,
-    /// Of these, no answer was due (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, skipped in an aborted pipeline).
+    /// Operations that needed no answer (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, skipped in an aborted
+    /// pipeline).
     #[serde(default)]
     pub no_reply: u64,
     /// Client to server.
     pub request: SideRow,
     /// Server to client.
     pub response: SideRow,
-    /// First byte of the request to last byte of the response; unavailable if two clocks were at work.
+    /// First byte of the request to last byte of the response; unavailable if the directions had different clocks.
     pub latency_ns: Measured<Latency>,
-    /// How many operations of `latency_ns` took no longer than some lengths of time, the shortest first; absent unless it was
-    /// asked for.
+    /// Cumulative counts of `latency_ns`: how many operations took no longer than certain times, shortest first; absent
+    /// unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_within: Option<Vec<Within>>,
     /// Estimates for the whole time from the sampled windows; absent if the whole time was captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<RowEstimates>,
-    /// The grain below the name: the largest by bytes on the wire, then `(other)`, where there are more. They add up to the
-    /// row. Operations without a statement are `(none)` where others of the row have one; empty where none has.
+    /// The grain below the name: the largest by bytes on the wire, then `(other)` for the rest. They add up to the row.
+    /// `(none)` has operations without a statement; empty if no operation has one.
     #[serde(default)]
     pub statements: Vec<StatementRow>,
     /// The payload of all its operations by side, account and field; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Vec<FieldRow>>,
-    /// What the kernel did for these operations; absent from offline records, and where it was not sampled.
+    /// The kernel's work for these operations; absent from offline records, and if it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<OperationKernel>,
 }
 
-/// The operations of a row that have one statement.
+/// The operations of a row with one statement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatementRow {
@@ -402,37 +405,37 @@ pub struct StatementRow {
     pub text: String,
     /// Operations.
     pub count: u64,
-    /// Of these, answered by an error.
+    /// Operations answered by an error.
     pub errors: u64,
-    /// Of these, an answer was due and is not in the capture, or not all of it.
+    /// Operations without a complete answer in the capture although one was due.
     #[serde(default)]
     pub unanswered: u64,
-    /// Of these, no answer was due.
+    /// Operations that needed no answer.
     #[serde(default)]
     pub no_reply: u64,
-    /// Messages sent by the server of its own accord.
+    /// Messages that the server sent unsolicited.
     #[serde(default)]
     pub unsolicited: u64,
     /// Client to server.
     pub request: SideSums,
     /// Server to client.
     pub response: SideSums,
-    /// First byte of the request to last byte of the response; unavailable if two clocks were at work.
+    /// First byte of the request to last byte of the response; unavailable if the directions had different clocks.
     pub latency_ns: Measured<Latency>,
-    /// The payload of its operations by side, account and field; absent unless requested, and where the row has this statement
-    /// alone.
+    /// The payload of its operations by side, account and field; absent unless requested, and if the row has only this
+    /// statement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Vec<FieldRow>>,
-    /// What the kernel did for these operations; absent from offline records, and where it was not sampled.
+    /// The kernel's work for these operations; absent from offline records, and if it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<OperationKernel>,
 }
 
-/// How many operations took no longer than a length of time.
+/// How many operations took no longer than a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Within {
-    /// The length of time; as exact as a percentile, to 0.1%.
+    /// The time; as exact as a percentile, to 0.1%.
     pub ns: u64,
     /// Operations that took no longer.
     pub count: u64,
@@ -444,9 +447,9 @@ pub struct Within {
 pub struct FieldRow {
     /// Direction.
     pub side: Side,
-    /// Where it is posted.
+    /// The account it is posted to.
     pub account: Account,
-    /// The field and the groups it lies in, joined by dots, as `explain` names it.
+    /// The field and its groups, joined by dots, as `explain` names them.
     pub field: String,
     /// Total over the row's operations.
     pub bytes: u64,
@@ -498,12 +501,12 @@ pub struct SideRow {
     pub payload_bytes: Distribution,
     /// Totals per account.
     pub accounts: Amounts,
-    /// Why the zeros of this direction mean that it was not seen, not that it was empty; absent where it was seen.
+    /// Why the zeros of this direction mean that it was not seen, not that it was empty; absent if it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<String>,
 }
 
-/// A distribution of sizes over operations. `total` holds late bytes as well; the rest is fixed when an operation closes.
+/// A distribution of sizes over operations. `total` includes late bytes; the rest is fixed when an operation closes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Distribution {
@@ -525,7 +528,7 @@ pub struct Distribution {
     pub max: u64,
 }
 
-/// A distribution of latencies, over the operations for which both ends were seen.
+/// A distribution of latencies, over operations with both ends in the capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
@@ -553,7 +556,7 @@ pub struct Latency {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connection {
-    /// `address:port` of the client; `pid:4711` where it is known by its process.
+    /// `address:port` of the client; `pid:4711` if it is known only by its process.
     pub client: String,
     /// `address:port` of the server; `unix:/path` of a UNIX socket, `unix:@name` of an abstract one.
     pub server: String,
@@ -562,24 +565,24 @@ pub struct Connection {
     pub transport: Option<Transport>,
     /// Protocol name.
     pub protocol: String,
-    /// As the server named itself; `null` where it did not.
+    /// The server's name for itself; `null` if it gave none.
     pub server_software: Option<String>,
-    /// As the client or driver named itself; `null` where it did not.
+    /// The name that the client or driver gave itself; `null` if it gave none.
     pub client_software: Option<String>,
     /// TLS records were seen.
     pub tls: bool,
-    /// How the server's side was told.
+    /// How the server's side was determined.
     pub server_decided_by: DecidedBy,
     /// Operations on it.
     pub operations: u64,
     /// Bytes of its frames on the wire.
     pub wire_bytes: u64,
-    /// The kernel's own TCP counters of it, both directions.
+    /// The kernel's TCP counters of the connection, both directions.
     #[serde(default = "Measured::<KernelTcp>::not_recorded")]
     pub kernel: Measured<KernelTcp>,
 }
 
-/// Counters of the kernel's TCP for a connection.
+/// The kernel's TCP counters of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelTcp {
@@ -587,7 +590,7 @@ pub struct KernelTcp {
     pub wire_bytes: u64,
     /// Segments sent.
     pub segments: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
 }
 

@@ -25,22 +25,22 @@ pub struct Sweep {
     pub schema_version: u32,
     /// The program that wrote the record.
     pub tool: Tool,
-    /// The command that is run, with the parameters in braces (`{P}`); passwords are `***`.
+    /// The command, with parameters in braces (`{P}`); passwords are `***`.
     pub command: Vec<String>,
-    /// Options of the captures that decide what is measured, as on the command line; a sweep that goes on must have the same.
+    /// Options that affect the measurement, as on the command line. Continuing a sweep requires the same options.
     pub settings: Vec<String>,
-    /// Which connections were asked for.
+    /// The requested connections.
     pub selection: Selected,
-    /// Machine and interface of the first run that counts; absent before there is one.
+    /// Machine and interface of the first run that counts; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
-    /// The parameters that vary, in the order of the command line.
+    /// The parameters, in the order of the command line.
     pub parameters: Vec<SweepParameter>,
-    /// Runs of each combination that were asked for.
+    /// Requested runs of each combination.
     pub runs: u32,
     /// One for each combination of values; the last parameter varies fastest.
     pub points: Vec<SweepPoint>,
-    /// Why not everything that was asked for is in here; `null` for a complete sweep.
+    /// Why the sweep is incomplete; `null` for a complete one.
     pub partial: Option<String>,
 }
 
@@ -48,13 +48,13 @@ pub struct Sweep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepParameter {
-    /// Its name, which stands in braces in the command.
+    /// Its name; `{name}` in the command is replaced by a value.
     pub name: String,
     /// Its values, in the order of the command line.
     pub values: Vec<String>,
 }
 
-/// One combination of values, and what its runs come to.
+/// One combination of values, and the results of its runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepPoint {
@@ -62,15 +62,15 @@ pub struct SweepPoint {
     pub values: Vec<String>,
     /// The folder of its runs, relative to the sweep's.
     pub folder: String,
-    /// Its runs in the order of the rounds, those that did not count included.
+    /// Its runs in the order of the rounds, including those that do not count.
     pub runs: Vec<SweepRun>,
-    /// Figures of whole runs: of all workload operations together.
+    /// Figures of all workload operations of a run together.
     pub total: SweepTotal,
     /// One for each workload operation, the largest by bytes first.
     pub operations: Vec<SweepOperation>,
     /// Figures that the command itself reported; empty if its format is unknown.
     pub reported: Vec<SweepReported>,
-    /// Why byte figures are lower bounds, a phrase for each run and kind of loss; empty where they are exact.
+    /// Why byte figures are lower bounds, a phrase for each run and kind of loss; empty if they are exact.
     pub lower_bounds: Vec<String>,
 }
 
@@ -80,9 +80,9 @@ pub struct SweepPoint {
 pub struct SweepRun {
     /// Its folder, relative to the sweep's.
     pub folder: String,
-    /// Why it does not count; `null` for one that does.
+    /// Why it does not count; `null` if it does.
     pub fault: Option<String>,
-    /// It counts, and is partial: its record says why.
+    /// Whether a run that counts is partial; its record has the reason.
     #[serde(default)]
     pub partial: bool,
 }
@@ -97,7 +97,8 @@ pub struct SweepTotal {
     pub per_second: Measured<Spread>,
     /// Bytes on the wire per operation, both directions.
     pub wire_bytes: Measured<Spread>,
-    /// Frames of the selected connections per operation, both directions, acknowledgments and connection set-up included.
+    /// Frames of the selected connections per operation, both directions, including acknowledgments and connection
+    /// set-up.
     pub frames: Measured<Spread>,
     /// Work of the server's processes.
     pub server: SweepWork,
@@ -115,12 +116,11 @@ pub struct SweepWork {
     pub cycles: Measured<Spread>,
     /// The unit of the cycles; `null` if there are none.
     pub cycles_source: Option<CycleSource>,
-    /// Time on a CPU.
+    /// CPU time.
     pub on_cpu_ns: Measured<Spread>,
 }
 
-// Holds spreads over runs, which do not add up, so it is not a row.
-/// One workload operation of a [`SweepPoint`], over the runs that count and have it.
+/// One workload operation of a [`SweepPoint`], over the runs that count and have it. Its spreads do not add up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepOperation {
@@ -128,7 +128,7 @@ pub struct SweepOperation {
     pub protocol: String,
     /// Name of the operation.
     pub name: String,
-    /// How it was sent; empty where there is only one way.
+    /// How it was sent; empty if there is only one way.
     pub via: String,
     /// Operations of a run.
     pub count: Spread,
@@ -142,8 +142,8 @@ pub struct SweepOperation {
     pub wire_bytes: Spread,
     /// First byte of the request to last byte of the response, at the capture point.
     pub latency_ns: SweepLatency,
-    /// How many operations of `latency_ns` took no longer than some lengths of time, in all runs together; the last entry has all
-    /// of them. Empty where the runs do not have it.
+    /// Cumulative counts of `latency_ns` over all runs: how many operations took no longer than certain times; the last
+    /// entry has all of them. Empty if the runs do not have them.
     #[serde(default)]
     pub latency_within: Vec<Within>,
 }

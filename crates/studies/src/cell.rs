@@ -60,7 +60,7 @@ struct Sum {
 struct Direction {
     wire: f64,
     payload: f64,
-    /// Of the operation in the middle.
+    /// Payload of the median operation.
     payload_p50: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     frames: Option<f64>,

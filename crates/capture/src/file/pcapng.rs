@@ -53,7 +53,7 @@ pub(super) struct PcapngReader {
     /// Latest drop count, by interface.
     drops: BTreeMap<usize, u64>,
     secrets: DecryptionSecrets,
-    /// Of the first section.
+    /// Comment of the first section.
     comment: Option<String>,
     /// Time of the last frame, for frames without one.
     time_ns: u64,

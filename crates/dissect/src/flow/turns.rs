@@ -14,7 +14,7 @@ const ALIKE: usize = 16;
 /// Most different beginnings.
 const COMMON: usize = 512;
 
-/// The shared turns of one thread's connections.
+/// The turns that connections share.
 #[derive(Clone, Debug, Default)]
 pub struct SharedTurns(Arc<SharedTurnsInner>);
 

@@ -78,11 +78,11 @@ struct CallDirection {
     /// Bytes of the TCP stream captured or given up so far.
     heard: u64,
     laid: u64,
-    /// Whose calls are used, the sender's (`true`) or the receiver's: whichever came first.
+    /// Whether the calls of the sender are used, not the receiver's. Set by the first call.
     source: Option<bool>,
     /// End of the records assigned to calls, as a position among the bytes the library moved.
     told: u64,
-    /// End of the content handed on, likewise.
+    /// End of the content handed on, as such a position.
     handed: u64,
     has_data: bool,
     /// Number of the last record of application data.

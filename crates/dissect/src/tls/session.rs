@@ -63,7 +63,7 @@ struct CipherDirection {
     is_late: bool,
     /// Opens TLS 1.2 records, or TLS 1.3 handshake records, once the secret is known.
     opener: Option<RecordOpener>,
-    /// Opens TLS 1.3 application data, likewise.
+    /// Opens TLS 1.3 application data, once the secret is known.
     traffic: Option<TrafficKeys>,
     /// Generation of the key log at the last lookup.
     looked: Option<u64>,

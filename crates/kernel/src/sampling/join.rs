@@ -38,7 +38,7 @@ pub(super) struct OperationKey {
 pub(super) struct KindWork {
     /// Operations read (by a client: written) in the slices.
     pub sampled: f64,
-    /// The same, weighted like their slices.
+    /// The number of these operations, weighted like their slices.
     pub operations: f64,
     pub own: CpuWork,
     /// The event loop's work in rounds that read these operations.
@@ -127,7 +127,7 @@ type FlowEnds = (SocketAddr, SocketAddr);
 #[derive(Clone, Copy, Debug, Default)]
 struct TracedOperation {
     kind: Option<usize>,
-    /// Of the request and of the response.
+    /// Bytes of the request and of the response.
     bytes: [u64; 2],
     is_closed: bool,
     /// Stands for bytes that belong to no operation.

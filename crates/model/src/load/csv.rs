@@ -1,4 +1,4 @@
-//! A record of a load as one table, a row for each repetition of each combination.
+//! The record of a load as a table, with a row for each repetition of each combination.
 
 use super::{Load, LoadResult, LoadRun};
 use crate::csv::{Csv, CsvRow};
@@ -66,7 +66,7 @@ impl Load {
         table.finish()
     }
 
-    /// Sets what all rows share.
+    /// Sets the cells that all rows share.
     fn cells<'a>(&self, cells: CsvRow<'a>) -> CsvRow<'a> {
         let addresses: Vec<&str> = self.servers.iter().map(|server| server.address.as_str()).collect();
         let versions: Vec<&str> = self.servers.iter().filter_map(|server| server.version.as_deref()).collect();

@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A container that processes of a run are in.
+/// A container with processes of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Container {
-    /// What its engine calls it, of a pod's container the name within the pod; the id, where nobody has said.
+    /// The engine's name for it; for a container of a pod, its name within the pod; the id if no name is known.
     pub name: String,
-    /// The first twelve digits of its number; all of the id of engines that take any text for one.
+    /// The first twelve digits of its id; the whole id for engines that accept any text.
     pub id: String,
-    /// `docker`, `podman`, `containerd`, `cri-o`, `runc` or `crun`; absent where only its control group is known.
+    /// `docker`, `podman`, `containerd`, `cri-o`, `runc` or `crun`; absent if only its control group is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// Name of the Kubernetes pod that it belongs to; absent without one.
+    /// Name of its Kubernetes pod; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// Kubernetes namespace of the pod; absent without one.

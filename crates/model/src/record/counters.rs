@@ -14,9 +14,9 @@ pub struct Counters {
     pub server: Measured<Role>,
     /// The client's processes.
     pub client: Measured<Role>,
-    /// `NET_RX`/`NET_TX` softirq time and count over the whole machine, where it was asked for.
+    /// `NET_RX`/`NET_TX` softirq time and count over the whole machine, on request.
     pub softirq: Measured<Softirq>,
-    /// Where the captured connections are of several protocols: the counters of each. Empty otherwise.
+    /// The counters of each protocol, if the captured connections have several; empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<ProtocolCounters>,
     /// How the work by operation was sampled.
@@ -24,7 +24,7 @@ pub struct Counters {
     pub by_operation: Measured<WorkSample>,
 }
 
-/// Of records from before there was any.
+/// The value for records from before work was sampled.
 fn not_sampled() -> Measured<WorkSample> {
     Measured::unavailable("not recorded")
 }
@@ -33,18 +33,18 @@ fn not_sampled() -> Measured<WorkSample> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Role {
-    /// Processes that were followed, in order of appearance.
+    /// Followed processes, in order of appearance.
     pub pids: Vec<u32>,
-    /// Their command names, without repeats.
+    /// Their command names, without duplicates.
     pub comms: Vec<String>,
-    /// The containers that these processes are in; empty where they are in none.
+    /// The containers of these processes; empty without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Container>,
-    /// By system call name.
+    /// System calls by name.
     pub syscalls: BTreeMap<String, Syscall>,
     /// CPU cycles.
     pub cycles: Measured<Cycles>,
-    /// Time on a CPU.
+    /// CPU time.
     pub on_cpu_ns: Measured<OnCpu>,
     /// Times a thread left a CPU.
     pub context_switches: Measured<ContextSwitches>,
@@ -52,34 +52,34 @@ pub struct Role {
     pub migrations: Measured<u64>,
     /// Times a thread was woken.
     pub wakeups: Measured<u64>,
-    /// Socket layer, TCP only.
+    /// Calls and bytes at the socket layer, TCP only.
     pub socket: Measured<Socket>,
     /// Segments retransmitted by the kernel.
     pub retransmissions: Measured<u64>,
-    /// Share of the bytes at the socket layer that the capture saw: payload of the role's captured connections, each byte
-    /// once, over bytes sent and received. 1 in a clean run; less where frames were dropped, or where the processes also
+    /// Share of the bytes at the socket layer that the capture saw: payload of the role's captured connections, each
+    /// byte once, over bytes sent and received. 1 in a clean run; less if frames were dropped, or if the processes also
     /// served connections that were not captured.
     #[serde(default = "not_compared")]
     pub coverage: Measured<f64>,
-    /// Share of the captured payload that is of these processes' connections. 1 in a clean run; less where other connections
-    /// of the run are of another host's processes, or of ones that were not followed.
+    /// Share of the captured payload that belongs to connections of these processes. 1 in a clean run; less if
+    /// connections of the run belong to processes of another host, or to processes that were not followed.
     #[serde(default = "not_compared")]
     pub captured_share: Measured<f64>,
-    /// Why these counters are not to be divided by the run's operations; absent where they may be.
+    /// Why these counters must not be divided by the run's operations; absent if they may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
 }
 
-/// Of records from before there was a coverage.
+/// The value for records from before coverage was computed.
 fn not_compared() -> Measured<f64> {
     Measured::unavailable("not recorded")
 }
 
-/// Counters of the processes that one protocol's connections belong to.
+/// Counters of the processes with connections of one protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProtocolCounters {
-    /// Protocol name, as that of an operation.
+    /// Protocol name, as in operations.
     pub protocol: String,
     /// Its servers' processes.
     pub server: Measured<Role>,
@@ -93,13 +93,13 @@ pub struct ProtocolCounters {
 pub struct Syscall {
     /// Calls that returned in the window, or that never return (`exit`).
     pub count: u64,
-    /// Of these, those that returned an error.
+    /// Calls that returned an error.
     pub errors: u64,
-    /// CPU time inside, waiting excluded, estimated from the sampled calls.
+    /// CPU time inside, excluding waiting, estimated from the sampled calls.
     pub ns: Measured<u64>,
 }
 
-/// CPU cycles and the unit they are in.
+/// CPU cycles and their unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cycles {
@@ -109,7 +109,8 @@ pub struct Cycles {
     pub kernel: u64,
     /// Real cycles, or time in another unit.
     pub source: CycleSource,
-    /// Why the source is not `hardware`, or what is to be said of the hardware's counter (it was shared, and is scaled); else `null`.
+    /// Why the source is not `hardware`, or a limitation of the hardware counter (it was shared, and is scaled); else
+    /// `null`.
     pub reason: Option<String>,
     /// Ticks per nanosecond on the CPU; `null` for `hardware`.
     pub ticks_per_ns: Option<f64>,
@@ -122,11 +123,11 @@ pub struct Cycles {
 pub enum CycleSource {
     /// The CPU's cycle counter.
     Hardware,
-    /// Time-stamp-counter ticks while on a CPU: a unit of time, not information beyond it.
+    /// Ticks of the time-stamp counter while on a CPU: a unit of time, not of work.
     Reference,
 }
 
-/// Time on a CPU. `user + kernel` is the scheduler's own account; the split between them may be sampled.
+/// CPU time. `user + kernel` is exact, from the scheduler; the split between them may be sampled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OnCpu {
@@ -134,11 +135,11 @@ pub struct OnCpu {
     pub user: u64,
     /// In the kernel.
     pub kernel: u64,
-    /// How the split was made: `{"method": "sampled", "samples": n}` or the like.
+    /// How the split was made.
     pub split: Split,
 }
 
-/// How user and kernel time were told apart.
+/// How user and kernel time were separated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Split {
@@ -152,9 +153,9 @@ pub struct Split {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextSwitches {
-    /// Because it had to wait.
+    /// The thread had to wait.
     pub voluntary: u64,
-    /// Because another was to run.
+    /// Another thread was scheduled.
     pub involuntary: u64,
 }
 
@@ -162,13 +163,13 @@ pub struct ContextSwitches {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Socket {
-    /// Sends that took at least one byte.
+    /// Sends that transferred at least one byte.
     pub send_calls: u64,
-    /// Bytes they took.
+    /// Bytes sent.
     pub send_bytes: u64,
-    /// Receives that gave at least one byte.
+    /// Receives that transferred at least one byte.
     pub recv_calls: u64,
-    /// Bytes they gave.
+    /// Bytes received.
     pub recv_bytes: u64,
 }
 

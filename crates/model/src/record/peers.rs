@@ -4,15 +4,15 @@ use super::{By, Latency, Measured, SideSums};
 use crate::operation::Class;
 use serde::{Deserialize, Serialize};
 
-/// Operations added up by connection, by client or by server. All rows together come to what `operations` come to.
+/// Operations summed by connection, client or server. All rows together equal the sum of `operations`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeerRows {
     /// The grain of the rows.
     pub by: By,
-    /// A row for each class that there is of a group, the largest group first; the last ones have what is left out.
+    /// A row for each class of a group, the largest group first; the last rows have the omitted groups.
     pub rows: Vec<PeerRow>,
-    /// Groups that have no rows of their own.
+    /// Groups without rows.
     pub left_out: u64,
 }
 
@@ -24,31 +24,31 @@ pub struct PeerRow {
     pub class: Class,
     /// Protocol name.
     pub protocol: String,
-    /// The client's address, of a connection with its port. Absent where servers are told apart, and of what is left out.
+    /// The client's address, with the port for a connection. Absent if rows are servers, and for omitted groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The server's address and port. Absent where clients are told apart, and of what is left out.
+    /// The server's address and port. Absent if rows are clients, and for omitted groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Time of the first frame of a connection, Unix nanoseconds; absent where rows are of something else.
+    /// Time of a connection's first frame, Unix nanoseconds; absent if rows are not connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_ns: Option<u64>,
-    /// Connections of the group, whatever the class.
+    /// Connections of the group, of all classes.
     pub connections: u64,
     /// Operations (of class `unmatched`: stretches).
     pub count: u64,
-    /// Messages sent by the server of its own accord.
+    /// Messages that the server sent unsolicited.
     pub unsolicited: u64,
-    /// Of the operations, answered by an error.
+    /// Operations answered by an error.
     pub errors: u64,
-    /// Of the operations, an answer was due and is not in the capture, or not all of it.
+    /// Operations without a complete answer in the capture although one was due.
     pub unanswered: u64,
-    /// Of the operations, no answer was due.
+    /// Operations that needed no answer.
     pub no_reply: u64,
     /// Client to server.
     pub request: SideSums,
     /// Server to client.
     pub response: SideSums,
-    /// First byte of the request to last byte of the response; unavailable if two clocks were at work.
+    /// First byte of the request to last byte of the response; unavailable if the directions had different clocks.
     pub latency_ns: Measured<Latency>,
 }

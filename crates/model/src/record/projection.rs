@@ -1,4 +1,4 @@
-//! Modelled traffic of another link, kept apart from measured figures.
+//! Modelled traffic of another link, separate from measured figures.
 
 use super::{Ledger, SideSums};
 use crate::operation::Class;
@@ -8,36 +8,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Projection {
-    /// MTU of the link in bytes; `null` where frames stay as they were captured.
+    /// MTU of the link in bytes; `null` if frames stay as captured.
     pub mtu: Option<u32>,
-    /// Frames have on them what Ethernet's have on the cable: it is in the account `link`, of frames without payload in `control`.
+    /// Whether frames include Ethernet's overhead on the cable, posted to `link` (for frames without payload, to
+    /// `control`).
     pub physical: bool,
     /// Frames of the model.
     pub frames: u64,
-    /// Their lengths.
+    /// Bytes of these frames.
     pub wire_bytes: u64,
     /// Captured frames that were cut.
     pub cut_frames: u64,
-    /// Frames that there are more for it.
+    /// Frames that the cuts added.
     pub added_frames: u64,
-    /// Headers of these.
+    /// Headers of the added frames.
     pub added_header_bytes: u64,
-    /// Acknowledgments that a receiver would send besides, one for two of the segments that were cut. They are in none of the other
-    /// figures: a receiver may send fewer.
+    /// Acknowledgments that a receiver would add, one for every two of the cut segments. No other figure includes them,
+    /// because a receiver may send fewer.
     pub ack_frames: u64,
-    /// Bytes of these.
+    /// Bytes of these acknowledgments.
     pub ack_bytes: u64,
-    /// Bytes that Ethernet takes for preambles; 0 unless `physical`.
+    /// Bytes of Ethernet preambles; 0 unless `physical`.
     pub preamble_bytes: u64,
-    /// Check sequences; 0 unless `physical`.
+    /// Bytes of check sequences; 0 unless `physical`.
     pub check_sequence_bytes: u64,
-    /// Gaps between frames; 0 unless `physical`.
+    /// Gaps between frames, in bytes; 0 unless `physical`.
     pub gap_bytes: u64,
-    /// Padding of short frames that was not captured; 0 unless `physical`.
+    /// Padding of short frames that was not captured, in bytes; 0 unless `physical`.
     pub padding_bytes: u64,
-    /// The ledger of the model. Its accounts of payload are the measured ones.
+    /// The ledger of the model. Its payload accounts are the measured ones.
     pub ledger: Ledger,
-    /// Its operations, as the measured ones are sorted.
+    /// Its operations, in the order of the measured ones.
     pub operations: Vec<ProjectedRow>,
 }
 
@@ -53,7 +54,7 @@ pub struct ProjectedRow {
     pub name: String,
     /// How it was sent.
     pub via: String,
-    /// Operations and unsolicited messages: what means are over.
+    /// Operations and unsolicited messages: the samples of means.
     pub count: u64,
     /// Client to server.
     pub request: SideSums,

@@ -5,32 +5,32 @@ use crate::account::Account;
 use crate::operation::Side;
 use serde::{Deserialize, Serialize};
 
-/// The windows of a run that captured a part of the time (`--sample`). All other figures of the record are of what was
-/// seen in them.
+/// The windows of a run that captured part of the time (`--sample`). All other figures of the record cover only these
+/// windows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Length of a window in nanoseconds.
     pub window_ns: u64,
-    /// Length of a period in nanoseconds. Each has one window, at a place chosen by chance.
+    /// Length of a period in nanoseconds. Each has one window, at a random place.
     pub period_ns: u64,
-    /// What the places were drawn from: the same seed gives the same places.
+    /// The seed of these places: the same seed gives the same places.
     pub seed: u64,
-    /// When the first period began, Unix nanoseconds.
+    /// Start of the first period, Unix nanoseconds.
     pub start_ns: u64,
-    /// Windows, those without frames and those that the end has cut included.
+    /// Windows, including those without frames and those cut by the end.
     pub windows: u64,
-    /// From the beginning of the first period to the end, in nanoseconds.
+    /// Time from the start of the first period to the end, in nanoseconds.
     pub span_ns: u64,
-    /// Of this, the time within windows.
+    /// Time within windows, in nanoseconds.
     pub covered_ns: u64,
     /// `covered_ns` over `span_ns`.
     pub covered_share: f64,
-    /// Operations that a window's end has cut: they count as unanswered, and are in no mean of `sampled`.
+    /// Operations cut by the end of a window. They count as unanswered, and no mean of `sampled` includes them.
     pub cut_operations: u64,
-    /// Frames in a second of the whole span.
+    /// Frames per second over the whole span.
     pub frames_per_second: Measured<Estimate>,
-    /// Bytes on the wire in a second of the whole span.
+    /// Bytes on the wire per second over the whole span.
     pub wire_bytes_per_second: Measured<Estimate>,
 }
 
@@ -40,11 +40,11 @@ pub struct Sample {
 pub struct Estimate {
     /// The estimate: a ratio of sums over windows.
     pub value: f64,
-    /// Its standard error: windows are clusters, whose operations are not independent of one another.
+    /// Its standard error. Windows are treated as clusters, because operations in a window are not independent.
     pub standard_error: f64,
     /// Lower end of the 95% confidence interval, by Student's t; not below 0.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
@@ -52,9 +52,9 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RowEstimates {
-    /// Windows that the row was seen in.
+    /// Windows with operations of the row.
     pub windows: u64,
-    /// Operations in a second of the whole span: those whose request began within a window.
+    /// Operations per second over the whole span, from those whose request began within a window.
     pub per_second: Measured<Estimate>,
     /// Mean bytes on the wire of a request.
     pub request_wire_bytes: Measured<Estimate>,
@@ -62,9 +62,9 @@ pub struct RowEstimates {
     pub response_wire_bytes: Measured<Estimate>,
     /// Mean latency in nanoseconds.
     pub latency_ns: Measured<Estimate>,
-    /// Share of operations that were answered by an error.
+    /// Share of operations answered by an error.
     pub error_share: Measured<Estimate>,
-    /// Mean bytes by direction and account, of those that have any.
+    /// Mean bytes by direction and account; accounts without bytes are omitted.
     #[serde(default)]
     pub accounts: Vec<AccountEstimate>,
 }
@@ -75,8 +75,8 @@ pub struct RowEstimates {
 pub struct AccountEstimate {
     /// Direction.
     pub side: Side,
-    /// Where the bytes are posted.
+    /// The account.
     pub account: Account,
-    /// Bytes of an operation.
+    /// Bytes per operation.
     pub bytes: Measured<Estimate>,
 }

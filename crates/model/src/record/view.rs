@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// Operations of a name.
+    /// Operations with the same name.
     #[default]
     Name,
-    /// Operations of a name that have one statement.
+    /// Operations with the same name and statement.
     Statement,
     /// A connection.
     Connection,
@@ -35,7 +35,7 @@ impl By {
     }
 }
 
-/// What rows are sorted by, the largest first; those of the workload stand before the other classes in any case.
+/// The sort key of rows, largest first. Rows of the workload always come first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum SortKey {
@@ -58,23 +58,23 @@ pub enum SortKey {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Price {
-    /// As it was given, such as `0.02/GB`.
+    /// The price as given, such as `0.02/GB`.
     pub text: String,
-    /// For one byte, in whatever it is paid in.
+    /// Price of one byte, in the currency of `text`.
     pub per_byte: f64,
 }
 
-/// The price of the bytes of a row.
+/// The price of a row's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Of a million such operations; `null` without operations.
+    /// Price of a million such operations; `null` without operations.
     pub per_million_operations: Option<f64>,
-    /// Of a day at the rate that was seen; `null` where all frames have one time.
+    /// Price of a day at the observed rate; `null` if all frames have the same time.
     pub per_day: Option<f64>,
 }
 
-/// The rows of a record in the order and number that were asked for; they add up to the same as all rows.
+/// The rows of a record in the requested order and number. They have the same sum as all rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct View {
@@ -82,7 +82,7 @@ pub struct View {
     pub by: By,
     /// The sort key.
     pub sort: SortKey,
-    /// How many were asked for; what is beyond is one more. `null` for all.
+    /// The requested number of rows; one more row sums up the rest. `null` for all.
     pub top: Option<u64>,
     /// The price of a byte; absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,34 +95,34 @@ pub struct View {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ViewRow {
-    /// Class of the operations; `null` where rows of several classes are one.
+    /// Class of the operations; `null` if the row merges several classes.
     pub class: Option<Class>,
-    /// Protocol name; empty where rows of several are one.
+    /// Protocol name; empty if the row merges several protocols.
     pub protocol: String,
-    /// Name of the operation; empty where rows are of something else, `(other)` where rows are one.
+    /// Name of the operation; empty if rows are not operations; `(other)` for merged rows.
     pub name: String,
-    /// How it was sent; empty where there is only one way, or where that does not tell rows apart.
+    /// How it was sent; empty if there is only one way, or if rows do not distinguish it.
     pub via: String,
-    /// The statement, where rows are of these and the operations have one.
+    /// The statement; absent if rows are not statements, or if the operations have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statement: Option<String>,
-    /// The client's address, of a connection with its port; absent where rows are of something else.
+    /// The client's address, with the port for a connection; absent if rows are not clients or connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The server's address and port; absent where rows are of something else.
+    /// The server's address and port; absent if rows are not servers or connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Rows that are added up in this one.
+    /// Number of rows merged in this one.
     pub rows: u64,
     /// Operations.
     pub count: u64,
-    /// Messages sent by the server of its own accord.
+    /// Messages that the server sent unsolicited.
     pub unsolicited: u64,
-    /// Of the operations, answered by an error.
+    /// Operations answered by an error.
     pub errors: u64,
-    /// Of the operations, without a complete answer, though one was due.
+    /// Operations without a complete answer in the capture although one was due.
     pub unanswered: u64,
-    /// Of the operations, those that no answer was due to.
+    /// Operations that needed no answer.
     pub no_reply: u64,
     /// Client to server.
     pub request: SideSums,
@@ -147,7 +147,7 @@ pub struct SideSums {
     pub payload_bytes: u64,
     /// Totals per account.
     pub accounts: Amounts,
-    /// Why the zeros of this direction mean that it was not seen, not that it was empty; absent where it was seen.
+    /// Why the zeros of this direction mean that it was not seen, not that it was empty; absent if it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<String>,
 }

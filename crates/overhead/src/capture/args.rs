@@ -154,7 +154,7 @@ pub fn byte_size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("{text} is too large: give less than 2G"))
 }
 
-/// Parses a number with an optional suffix k, m or g, in either case. A number without a suffix counts `unit` bytes.
+/// Parses a number with an optional suffix k, m or g, in either case. Without a suffix, its unit is `unit` bytes.
 pub fn sized(text: &str, unit: u64) -> Option<u64> {
     let (digits, factor) = match text.char_indices().next_back()? {
         (at, 'k' | 'K') => (&text[..at], 1 << 10),

@@ -41,7 +41,7 @@ pub struct CapturePlan {
     pub plaintext: Option<PlaintextProcesses>,
     /// How the user named the server.
     pub server: ServerArgs,
-    /// The same, including the processes of a container.
+    /// The server's processes, including those of a container.
     pub server_processes: ProcessSelection,
     pub keys: KeyFiles,
     pub folder: Option<PathBuf>,

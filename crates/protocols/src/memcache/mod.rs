@@ -68,7 +68,6 @@ pub struct Memcache {
     is_watching: bool,
     /// Bytes already searched for a line end, by side.
     scanned: [usize; 2],
-    /// Of the current request.
     keys: KeyPatterns,
 }
 

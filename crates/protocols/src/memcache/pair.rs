@@ -128,7 +128,7 @@ pub(super) struct MemcachePending {
     /// Distinguishes its reply from others: a fingerprint of the opaque or key that the reply repeats (0: neither), or
     /// a binary opaque with half a fingerprint of the key above it (0: not repeated). [`UNTOLD`] if it was not needed.
     pub id: u64,
-    /// Of a quiet request, a fingerprint of the key: requests with the same key are interchangeable in the totals.
+    /// Fingerprint of a quiet request's key. Quiet requests with the same key are interchangeable in the totals.
     pub key: u64,
     /// Requests without a reply were sent before it; servers answer them with some errors anyway.
     pub is_behind_silent: bool,

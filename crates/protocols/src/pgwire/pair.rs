@@ -72,9 +72,9 @@ pub(super) type PgUnitId = u64;
 pub(super) struct PgExpectedReply {
     pub request: PgRequest,
     pub unit: PgUnitId,
-    /// Of an `Execute`.
+    /// The portal of an `Execute`.
     pub portal: Option<PgPortalId>,
-    /// Of a `Describe`.
+    /// The statement of a `Describe`.
     pub statement: Option<PgStatementId>,
 }
 

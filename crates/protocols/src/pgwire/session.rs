@@ -24,9 +24,8 @@ pub(super) struct PgStatement {
     pub named: bool,
     /// Its name still refers to it.
     is_listed: bool,
-    /// In order; unknown ones may be missing at the end.
+    /// In order. Unknown types may be missing at the end, here and in `columns`.
     pub parameters: Vec<PgTypeShape>,
-    /// Likewise.
     pub columns: Vec<PgTypeShape>,
 }
 
@@ -40,7 +39,7 @@ impl PgStatement {
 #[derive(Debug, Default)]
 pub(super) struct PgPortal {
     statement: Option<PgStatementId>,
-    /// Of its result, as on the wire.
+    /// Format codes of its result, as on the wire.
     formats: Vec<u8>,
 }
 
@@ -183,9 +182,9 @@ pub(super) struct PgSessionView<'a> {
     /// Changes with any named statement or portal.
     named: u64,
     unnamed: Option<Cow<'a, PgStatement>>,
-    /// Of the unnamed portal: format codes and statement.
+    /// Format codes and statement of the unnamed portal.
     portal: Option<(Cow<'a, [u8]>, PgPortalTarget<'a>)>,
-    /// Of the last result of a simple query: columns and formats.
+    /// Columns and formats of the last result of a simple query.
     columns: Cow<'a, [PgTypeShape]>,
     formats: Cow<'a, [u8]>,
 }

@@ -37,7 +37,6 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 pub struct Ssdb {
     packets: [SsdbPacket; 2],
     pairing: SsdbPairing,
-    /// Of the current request.
     keys: KeyPatterns,
 }
 

@@ -31,7 +31,7 @@ use rows::Rows;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The sums of a capture, or of one thread's part.
+/// The sums of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Aggregate {
     rows: Rows,

@@ -3,8 +3,8 @@
 //! Lookup finds a statement of a row; operations without a statement use the empty one. If there are more kinds of operation
 //! than [`ROWS`], the first in the order (class, protocol, name, via) get a row each. The others share one row named [`OTHER`]
 //! per protocol and class, without separate statements. An earlier kind can therefore displace a row; the ids of the displaced
-//! row's statements then resolve to the shared row. Keys, never arrival order, decide which rows stay, so threads and merges
-//! agree. Statements are shed by size, which depends on call order: see [`Rows::shed`].
+//! row's statements then resolve to the shared row. Keys, never arrival order, decide which rows stay. Statements are shed by
+//! size, which depends on call order: see [`Rows::shed`].
 
 mod shed;
 

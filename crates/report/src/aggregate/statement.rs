@@ -116,7 +116,7 @@ impl Statement {
         Side::BOTH.map(|side| self.amounts(side).total()).iter().sum()
     }
 
-    /// Returns whether the statement was ever used; which statements stay unused can depend on the split into threads.
+    /// Returns whether the statement was ever used. Unused statements are not in the record.
     pub fn holds_something(&self) -> bool {
         self.alike.times > 0 || self.sums.count > 0 || self.sums.sides.iter().any(|side| *side != SideTotals::default())
     }

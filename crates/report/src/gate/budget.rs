@@ -57,7 +57,7 @@ pub struct OperationBudget {
     /// Bytes per operation when the budget was written, by account figure.
     #[serde(default)]
     pub accounts: BTreeMap<Figure, f64>,
-    /// The same by field, such as `response.schema row description.column.name`.
+    /// Bytes per operation by field, such as `response.schema row description.column.name`.
     #[serde(default)]
     pub fields: Option<BTreeMap<String, f64>>,
 }
