@@ -59,8 +59,8 @@ pub enum Sniff {
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolFacts {
     pub sniff: fn(&[u8]) -> Sniff,
-    /// Whether messages are lines of text, as in many protocols, so that recognition takes both directions.
-    /// Decoders of binary protocols reject foreign bytes themselves.
+    /// Whether messages are lines of text, as in many protocols, so that recognition takes both directions: `sniff`
+    /// returns [`Sniff::Perhaps`]. Decoders of other protocols reject foreign bytes themselves.
     pub is_text: bool,
     /// The smallest request answered without a login; empty if the server speaks first.
     pub greeting: &'static [u8],
