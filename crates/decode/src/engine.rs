@@ -64,10 +64,10 @@ impl<D: Decoder> DecoderEngine<D> {
         self.streams.0.iter_mut().for_each(|stream| stream.state = State::Dead);
     }
 
-    /// Returns the number of [`Decoder::quiet`] if no incomplete message is kept and nothing was lost.
+    /// Returns the number of [`Decoder::idle_state`] if no incomplete message is kept and nothing was lost.
     #[inline]
-    pub fn quiet(&self) -> Option<u64> {
-        if self.streams.is_settled() { self.decoder.quiet() } else { None }
+    pub fn idle_state(&self) -> Option<u64> {
+        if self.streams.is_settled() { self.decoder.idle_state() } else { None }
     }
 
     /// See [`Decoder::feed_state`].

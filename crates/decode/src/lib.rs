@@ -275,18 +275,18 @@ pub trait Decoder {
         self.lost(Side::Response, out);
     }
 
-    /// Returns a number if the connection is quiet: no message is incomplete and no request is pending, in either
+    /// Returns a number if the connection is idle: no message is incomplete and no request is pending, in either
     /// direction. Returns `None` otherwise, or if the decoder does not support this.
     ///
     /// While two calls return the same number, equal bytes yield equal postings, labels and outcomes after both, and bytes
     /// that [`Out::post_free`] marks need not be equal. So the number must change with all state that outlives an operation
     /// and affects decoding: prepared statements, negotiated options, open transactions. A decoder that keeps this state in
     /// a [`Versioned`] gets the number from it.
-    fn quiet(&self) -> Option<u64> {
+    fn idle_state(&self) -> Option<u64> {
         None
     }
 
-    /// Hashes all state behind the number of [`Decoder::quiet`] into `state`. Returns false if it does not, for example
+    /// Hashes all state behind the number of [`Decoder::idle_state`] into `state`. Returns false if it does not, for example
     /// because the state is large. Connections with equal hashes decode equal bytes equally.
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
         let _ = state;

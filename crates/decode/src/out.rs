@@ -76,7 +76,7 @@ pub struct Label<'a> {
 pub type Field = (Account, &'static str, u64);
 
 /// How far the bytes of a field may vary without any effect on postings, labels, notes or decoder state, now or later. See
-/// [`Decoder::quiet`](super::Decoder::quiet).
+/// [`Decoder::idle_state`](super::Decoder::idle_state).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Free {
     Any,

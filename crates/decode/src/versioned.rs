@@ -1,6 +1,6 @@
 //! Decoder state with a version number.
 //!
-//! [`Decoder::quiet`](super::Decoder::quiet) promises equal postings for equal bytes while its number is the same. A
+//! [`Decoder::idle_state`](super::Decoder::idle_state) promises equal postings for equal bytes while its number is the same. A
 //! decoder that keeps all its state in a [`Versioned`] and returns [`Versioned::version`] keeps that promise by
 //! construction: the state can be read freely, but changed only through the wrapper.
 
@@ -9,7 +9,7 @@ use std::ops::Deref;
 /// A value and its version. Equal versions mean equal values.
 ///
 /// A value that changes back still gets a new version, because old values are not kept. State that changes with every
-/// request is better encoded in separate bits of the number that [`Decoder::quiet`](super::Decoder::quiet) returns.
+/// request is better encoded in separate bits of the number that [`Decoder::idle_state`](super::Decoder::idle_state) returns.
 #[derive(Clone, Debug, Default)]
 pub struct Versioned<T> {
     value: T,

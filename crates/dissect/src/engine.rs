@@ -62,10 +62,10 @@ impl<D: Decoder> ConnectionEngine<D> {
         self.0.refuse();
     }
 
-    /// Returns the decoder's state number while the connection is quiet: see [`overhead_decode::DecoderEngine::quiet`].
+    /// Returns the decoder's state number while the connection is idle: see [`overhead_decode::DecoderEngine::idle_state`].
     #[inline]
-    pub fn quiet(&self) -> Option<u64> {
-        self.0.quiet()
+    pub fn idle_state(&self) -> Option<u64> {
+        self.0.idle_state()
     }
 
     /// Feeds that number's meaning to `state`, if possible: see [`Decoder::feed_state`].

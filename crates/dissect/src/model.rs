@@ -60,7 +60,7 @@ impl ModelTotals {
 
 impl LinkModel {
     /// Counts a captured frame of this length, whatever its content.
-    pub fn frame(self, wire_len: u32, modelled: &mut ModelTotals) {
+    pub fn count_frame(self, wire_len: u32, modelled: &mut ModelTotals) {
         if self.is_physical {
             modelled.physical(u64::from(wire_len));
         }
@@ -193,12 +193,12 @@ mod tests {
         for payload_len in [0, 100] {
             let mut short = segment(payload_len);
             (short.headers.tcp, short.wire_len) = (20, 54 + payload_len);
-            model.frame(short.wire_len, &mut modelled);
+            model.count_frame(short.wire_len, &mut modelled);
             let pieces = model.pieces(&short, &mut modelled);
             let padding = if payload_len == 0 { 6 } else { 0 };
             assert_eq!((pieces.len(), pieces[0].wire_len), (1, 54 + payload_len + 24 + padding));
         }
-        model.frame(42, &mut modelled);
+        model.count_frame(42, &mut modelled);
         assert_eq!((modelled.padding_bytes, modelled.physical_bytes, modelled.elsewhere()), (24, 96, 42));
     }
 
@@ -207,7 +207,7 @@ mod tests {
         let model = LinkModel { mtu: Some(1_500), is_physical: true };
         let mut modelled = ModelTotals::default();
         let whole = segment(4_000);
-        model.frame(whole.wire_len, &mut modelled);
+        model.count_frame(whole.wire_len, &mut modelled);
         let pieces = model.pieces(&whole, &mut modelled);
         assert_eq!(pieces.iter().map(|piece| u64::from(piece.wire_len)).sum::<u64>(), 4_000 + 3 * (66 + 24));
         assert_eq!((modelled.physical_bytes, modelled.elsewhere()), (72, 0));

@@ -114,7 +114,7 @@ impl Totals {
     }
 
     #[inline(always)]
-    pub(crate) fn frame(&mut self, frame: &Frame<'_>) {
+    pub(crate) fn count_frame(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
         self.wire_bytes += u64::from(frame.wire_len());
         self.captured_bytes += u64::from(frame.captured_len());

@@ -1,4 +1,4 @@
-//! The promise of `Decoder::quiet` and `Out::post_free`, on what was recorded of real servers and drivers.
+//! The promise of `Decoder::idle_state` and `Out::post_free`, on what was recorded of real servers and drivers.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -321,7 +321,7 @@ fn many_repeats_of_a_message_that_is_never_whole_are_bounded() {
 const BATCH: [&[u8]; 2] = [GET, SET];
 
 #[test]
-fn pairing_recovers_from_lost_replies_at_a_quiet_point() {
+fn pairing_recovers_from_lost_replies_while_idle() {
     let (half, replies) = (BATCH.concat(), [VALUE, OK].concat());
     let talk = Talk::new().handshake().send(Request, &half).send(Request, &half);
     let talk = talk.miss(Response, replies.len() as u32).send(Response, &replies).ack(Request);
@@ -337,7 +337,7 @@ fn pairing_recovers_from_lost_replies_at_a_quiet_point() {
 }
 
 #[test]
-fn pairing_recovers_from_lost_commands_at_a_quiet_point() {
+fn pairing_recovers_from_lost_commands_while_idle() {
     let (half, replies) = (BATCH.concat(), [VALUE, OK, VALUE, OK].concat());
     let talk = Talk::new().handshake().miss(Request, half.len() as u32).send(Request, &half);
     let talk = talk.send(Response, &replies).ack(Request);

@@ -223,7 +223,7 @@ mod tests {
         }
         assert!(looked_like_another);
         for protocol in Protocol::ALL {
-            let (asked, answered) = (facts(protocol).greeting, facts(protocol).answer);
+            let (asked, answered) = (facts(protocol).greeting, facts(protocol).reply);
             for (side, bytes) in [(Side::Request, asked), (Side::Response, answered)] {
                 for end in 1..bytes.len() {
                     let judged = judge_so_far(protocol, side, &bytes[..end], false);

@@ -65,7 +65,7 @@ pub struct ProtocolFacts {
     /// The smallest request answered without a login; empty if the server speaks first.
     pub greeting: &'static [u8],
     /// The smallest reply to it, or the server's first message.
-    pub answer: &'static [u8],
+    pub reply: &'static [u8],
     /// Returns whether bytes begin a reply to [`ProtocolFacts::greeting`].
     pub is_greeted: fn(&[u8]) -> bool,
 }
@@ -166,9 +166,9 @@ macro_rules! registry {
             }
 
             #[inline]
-            fn quiet(&self) -> Option<u64> {
+            fn idle_state(&self) -> Option<u64> {
                 match self {
-                    $(Self::$variant(decoder) => decoder.quiet(),)+
+                    $(Self::$variant(decoder) => decoder.idle_state(),)+
                 }
             }
 

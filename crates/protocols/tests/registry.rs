@@ -13,7 +13,7 @@ fn greeted_by(answer: &[u8]) -> Vec<Protocol> {
 #[test]
 fn a_greeting_and_its_answer_are_one_operation_however_they_are_cut() {
     for protocol in Protocol::ALL {
-        let talk = [(Side::Request, facts(protocol).greeting), (Side::Response, facts(protocol).answer)];
+        let talk = [(Side::Request, facts(protocol).greeting), (Side::Response, facts(protocol).reply)];
         let transcript = check(|| AnyDecoder::new(protocol, false, &SharedContext::default()), &talk);
         let ops: Vec<_> = transcript.ops.iter().map(|op| (op.name().is_empty(), op.outcome)).collect();
         // The greeting of a server that speaks first waits for the client.
@@ -27,7 +27,7 @@ fn a_greeting_and_its_answer_are_one_operation_however_they_are_cut() {
 fn the_first_bytes_of_a_greeting_tell_whose_it_is() {
     for protocol in Protocol::ALL {
         let (side, first) = match facts(protocol).greeting {
-            b"" => (Side::Response, facts(protocol).answer),
+            b"" => (Side::Response, facts(protocol).reply),
             greeting => (Side::Request, greeting),
         };
         let expected = match (facts(protocol).is_text, side) {
@@ -46,7 +46,7 @@ fn the_first_bytes_of_a_greeting_tell_whose_it_is() {
 #[test]
 fn an_answer_to_a_greeting_is_of_one_protocol() {
     for protocol in Protocol::ALL {
-        assert_eq!(greeted_by(facts(protocol).answer), [protocol]);
+        assert_eq!(greeted_by(facts(protocol).reply), [protocol]);
     }
     for denied in [&b"-NOAUTH Authentication required.\r\n"[..], b"-DENIED Redis is running in protected mode"] {
         assert_eq!(greeted_by(denied), [Protocol::Resp]);

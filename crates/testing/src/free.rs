@@ -1,4 +1,4 @@
-//! Checks what [`Decoder::quiet`] and [`Out::post_free`] promise. Changes bytes that the decoder marked as free, and
+//! Checks what [`Decoder::idle_state`] and [`Out::post_free`] promise. Changes bytes that the decoder marked as free, and
 //! repeats turns if the decoder's number permits it. The decoder's output must stay the same.
 
 use overhead_decode::{Decoder, Free, Input, Label, Note, OpId, Out, Reader, Step};
@@ -12,7 +12,7 @@ pub const ROUNDS: u64 = 8;
 /// Counts of what a conversation allowed to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Turns: stretches of the conversation between two quiet moments.
+    /// Turns: stretches of the conversation between two idle moments.
     pub turns: usize,
     /// Turns that leave the number unchanged, so that they can be repeated.
     pub repeatable: usize,
@@ -61,14 +61,14 @@ pub fn check_rounds<D: Decoder>(new: impl Fn() -> D, conversation: &[(Side, &[u8
     checked
 }
 
-/// Plays `conversation` and returns the decoder's number after each piece; `None` where it is not quiet.
+/// Plays `conversation` and returns the decoder's number after each piece; `None` where it is not idle.
 pub fn numbers<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Option<u64>> {
     let mut stage = Stage::new(decoder);
-    let after = |piece| stage.play(std::slice::from_ref(piece)).then(|| stage.quiet()).flatten();
+    let after = |piece| stage.play(std::slice::from_ref(piece)).then(|| stage.idle_state()).flatten();
     conversation.iter().map(after).collect()
 }
 
-/// A stretch of a conversation between two quiet moments.
+/// A stretch of a conversation between two idle moments.
 #[derive(Debug)]
 struct Turn {
     pieces: Range<usize>,
@@ -117,12 +117,12 @@ enum Said {
 fn turns<D: Decoder>(decoder: D, conversation: &[(Side, &[u8])]) -> Vec<Turn> {
     let mut stage = Stage::new(decoder);
     let mut turns = Vec::new();
-    let mut begun = stage.quiet().map(|number| (0, number));
+    let mut begun = stage.idle_state().map(|number| (0, number));
     for (index, piece) in conversation.iter().enumerate() {
         if !stage.play(std::slice::from_ref(piece)) {
             break;
         }
-        let Some(after) = stage.quiet() else { continue };
+        let Some(after) = stage.idle_state() else { continue };
         let heard = stage.heard.take();
         if let Some((start, before)) = begun {
             turns.push(Turn { pieces: start..index + 1, before, after, heard });
@@ -146,20 +146,20 @@ impl<D: Decoder> Stage<D> {
     }
 
     /// Returns the decoder's number if all bytes were consumed.
-    fn quiet(&self) -> Option<u64> {
-        self.decoder.quiet().filter(|_| self.tails.iter().all(Vec::is_empty))
+    fn idle_state(&self) -> Option<u64> {
+        self.decoder.idle_state().filter(|_| self.tails.iter().all(Vec::is_empty))
     }
 
     /// Plays `turn` with its free bytes changed. The postings must stay the same.
     fn repeat(&mut self, turn: &Turn, conversation: &[(Side, &[u8])], dice: &mut Dice) {
         let pieces = changed(conversation.get(turn.pieces.clone()).unwrap_or_default(), &turn.heard.free, dice);
         self.heard.take();
-        assert_eq!(self.quiet(), Some(turn.before), "before {pieces:?}");
+        assert_eq!(self.idle_state(), Some(turn.before), "before {pieces:?}");
         let borrowed: Vec<(Side, &[u8])> = pieces.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
         assert!(self.play(&borrowed), "not taken: {pieces:?}");
         let Told { said, .. } = self.heard.take();
         assert_eq!(said, turn.heard.said, "said of {pieces:?}");
-        assert_eq!(self.quiet(), Some(turn.after), "after {pieces:?}");
+        assert_eq!(self.idle_state(), Some(turn.after), "after {pieces:?}");
     }
 
     /// Returns whether the decoder took all pieces.

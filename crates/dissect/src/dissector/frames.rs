@@ -45,7 +45,7 @@ impl FrameDissector {
     }
 
     /// Handles one frame; hands its content, and any packet it completes, to `take`.
-    pub fn frame(&mut self, frame: &Frame<'_>, mut take: impl FnMut(FrameContent<'_>, CaptureMoment)) {
+    pub fn each_content(&mut self, frame: &Frame<'_>, mut take: impl FnMut(FrameContent<'_>, CaptureMoment)) {
         match self.look_at(frame) {
             FrameSight::Usual(plain) => take(FrameContent::Segment(&plain.segment()), self.moment()),
             FrameSight::Copy => {}
@@ -72,7 +72,7 @@ impl FrameDissector {
 
     #[inline(always)]
     fn count(&mut self, frame: &Frame<'_>) {
-        self.totals.frame(frame);
+        self.totals.count_frame(frame);
         if self.last_link != Some(frame.link) {
             self.last_link = Some(frame.link);
             self.totals.link_types.insert(frame.link);

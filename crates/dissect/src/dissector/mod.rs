@@ -96,9 +96,9 @@ impl<T: Tally> Dissector<T> {
         let Self { frames, connections, model, .. } = self;
         let Some((model, modelled)) = model else { return };
         if frame.link != LinkType::UPPER_PDU {
-            model.frame(frame.original_len, modelled);
+            model.count_frame(frame.original_len, modelled);
         }
-        frames.frame(frame, |found, at| {
+        frames.each_content(frame, |found, at| {
             let (FrameContent::Segment(segment) | FrameContent::Reassembled(segment)) = found else {
                 return connections.found(found, at);
             };

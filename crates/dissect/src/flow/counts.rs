@@ -32,7 +32,7 @@ pub struct RareCounts {
 impl FlowCounts {
     /// Counts a frame with a whole segment of these lengths.
     #[inline]
-    pub fn frame(&mut self, headers: Headers, payload_len: usize) {
+    pub fn count_frame(&mut self, headers: Headers, payload_len: usize) {
         self.frames += 1;
         self.wire_bytes += headers.total() + payload_len as u64;
         self.segment(headers, payload_len as u32, 1);

@@ -1,6 +1,6 @@
 //! Results of earlier turns, reused for later ones like them.
 //!
-//! A *turn* is the traffic between two quiet moments of a connection, when nothing is open, incomplete, held back or waited for. After
+//! A *turn* is the traffic between two idle moments of a connection, when nothing is open, incomplete, held back or waited for. After
 //! the general path handles a turn, the connection keeps its frames, each with a mask of the bytes that may differ, and its result.
 //! Later frames that match are counted instead of decoded. They are kept until their turn is complete, so that a turn that continues
 //! differently can still take the general path.
@@ -23,17 +23,17 @@ const FRAMES: usize = 6;
 /// Most payload in a turn, in bytes.
 const BYTES: usize = 16 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuietState {
+pub enum IdleVersion {
     Unknown,
     No,
-    /// Quiet, with the decoder in this version.
+    /// Idle, with the decoder in this version.
     In(u64),
 }
 
 #[derive(Debug)]
 struct LearnedTurn {
     turn: Arc<Turn>,
-    /// The decoder's version before and after the turn: see [`overhead_decode::Decoder::quiet`].
+    /// The decoder's version before and after the turn: see [`overhead_decode::Decoder::idle_state`].
     version: u64,
     /// Repetitions not yet reported to the tally.
     count: u64,
@@ -64,7 +64,7 @@ pub struct Memo {
     pub under_way: TurnFrames,
     /// The decoder's version at the start of the turn being learnt.
     learning: Option<u64>,
-    pub quiet: QuietState,
+    pub idle: IdleVersion,
     /// Repetitions of the first turn that the books have not taken in.
     due: u64,
     /// Acknowledged offset of each direction at its last payload, and at the end of the last turn.
@@ -93,7 +93,7 @@ impl Memo {
             shared,
             under_way: TurnFrames::default(),
             learning: None,
-            quiet: QuietState::Unknown,
+            idle: IdleVersion::Unknown,
             due: 0,
             acked_before: [0; 2],
             acked: [0; 2],

@@ -1,7 +1,7 @@
 //! Takes in frames by memory of earlier turns like theirs; see [`memo`](super::memo).
 
 use super::half::{AckedData, StreamReassembly};
-use super::memo::{LEARN_AFTER, Memo, QuietState, TurnMatch};
+use super::memo::{IdleVersion, LEARN_AFTER, Memo, TurnMatch};
 use super::turn::{TurnFrame, TurnFrames};
 use super::turns::SharedTurns;
 use super::{ConnectionFlow, FlowStage};
@@ -58,8 +58,8 @@ impl ConnectionFlow {
         let state = || turns.state(|state| decoding.engine.feed_state(state));
         let begins = !self.unproven
             && self.is_past_midst()
-            && self.book.is_quiet()
-            && decoding.engine.quiet().is_some()
+            && self.book.is_idle()
+            && decoding.engine.idle_state().is_some()
             && turns.like(&TurnFrames::default(), (side, bare), state).is_some();
         if begins {
             self.memory = MemoMode::On(Box::new(Memo::new(turns.clone())));
@@ -79,7 +79,7 @@ impl ConnectionFlow {
                 self.fall_back(None, tally);
             }
             if let MemoMode::On(memo) = &mut self.memory {
-                memo.quiet = QuietState::Unknown;
+                memo.idle = IdleVersion::Unknown;
             }
             return;
         }
@@ -95,7 +95,7 @@ impl ConnectionFlow {
             Some(bare) if !bare.payload.is_empty() => self.begin_to_learn(side, &bare, number),
             _ => {
                 if let MemoMode::On(memo) = &mut self.memory {
-                    memo.quiet = QuietState::Unknown;
+                    memo.idle = IdleVersion::Unknown;
                 }
             }
         }
@@ -114,14 +114,14 @@ impl ConnectionFlow {
     #[inline]
     fn matches<T: Tally>(&mut self, side: Side, bare: &PlainSegment<'_>, number: u64, tally: &mut T) -> bool {
         let MemoMode::On(memo) = &mut self.memory else { return false };
-        if memo.quiet == QuietState::Unknown {
+        if memo.idle == IdleVersion::Unknown {
             let number = match &self.stage {
-                FlowStage::Decoding(decoding) if !self.unproven && self.book.is_quiet() => decoding.engine.quiet(),
+                FlowStage::Decoding(decoding) if !self.unproven && self.book.is_idle() => decoding.engine.idle_state(),
                 _ => None,
             };
-            memo.quiet = number.map_or(QuietState::No, QuietState::In);
+            memo.idle = number.map_or(IdleVersion::No, IdleVersion::In);
         }
-        let QuietState::In(version) = memo.quiet else { return false };
+        let IdleVersion::In(version) = memo.idle else { return false };
         if bare.payload.is_empty() && !memo.is_under_way() {
             return false;
         }
@@ -167,10 +167,10 @@ impl ConnectionFlow {
         if !memo.is_under_way() {
             return false;
         }
-        let quiet = std::mem::replace(&mut memo.quiet, QuietState::Unknown);
+        let idle = std::mem::replace(&mut memo.idle, IdleVersion::Unknown);
         let under_way = memo.take_under_way();
-        let is_learning = match (quiet, goes_on) {
-            (QuietState::In(version), Some((side, len))) => memo.begin_learning(version, side, len),
+        let is_learning = match (idle, goes_on) {
+            (IdleVersion::In(version), Some((side, len))) => memo.begin_learning(version, side, len),
             _ => false,
         };
         if is_learning {
@@ -182,7 +182,7 @@ impl ConnectionFlow {
             if is_learning && let MemoMode::On(memo) = &mut self.memory {
                 memo.learn(TurnFrame { acked: None, ..*frame }, payload);
             }
-            self.counts.frame(frame.headers, payload.len());
+            self.counts.count_frame(frame.headers, payload.len());
             if let Some(acked) = frame.acked {
                 self.book.acknowledged(frame.side.other(), acked);
             }
@@ -204,7 +204,7 @@ impl ConnectionFlow {
     fn begin_to_learn(&mut self, side: Side, bare: &PlainSegment<'_>, number: u64) {
         let MemoMode::On(memo) = &mut self.memory else { return };
         // Unknown if something was under way.
-        if let QuietState::In(version) = std::mem::replace(&mut memo.quiet, QuietState::Unknown)
+        if let IdleVersion::In(version) = std::mem::replace(&mut memo.idle, IdleVersion::Unknown)
             && memo.begin_learning(version, side, bare.payload.len())
         {
             self.book.record();
@@ -217,7 +217,7 @@ impl ConnectionFlow {
     /// Adds the next segment on the general path to the turn being learnt, or stops learning if the segment does not fit.
     fn learn_on(&mut self, side: Side, bare: Option<&PlainSegment<'_>>, number: u64) {
         let MemoMode::On(memo) = &mut self.memory else { return };
-        memo.quiet = QuietState::Unknown;
+        memo.idle = IdleVersion::Unknown;
         if !bare.is_some_and(|bare| memo.learn(taken(side, bare, number, None), bare.payload)) {
             self.stop_learning();
         }
@@ -237,14 +237,14 @@ impl ConnectionFlow {
         match &mut self.memory {
             MemoMode::On(memo) if memo.is_learning() => {
                 if let FlowStage::Decoding(decoding) = &self.stage
-                    && self.book.is_quiet()
-                    && let Some(version) = decoding.engine.quiet()
+                    && self.book.is_idle()
+                    && let Some(version) = decoding.engine.idle_state()
                 {
                     if let Some(recording) = self.book.recorded() {
                         let feed = |turns: &SharedTurns| turns.state(|state| decoding.engine.feed_state(state));
                         memo.keep((version, feed), &recording, &mut self.counts, tally);
                     }
-                    memo.quiet = QuietState::In(version);
+                    memo.idle = IdleVersion::In(version);
                 }
             }
             MemoMode::Later(_) if tally.listens_at_times() && tally.listener().is_some() => {}

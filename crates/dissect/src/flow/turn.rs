@@ -265,7 +265,7 @@ pub fn turn(under_way: &TurnFrames, recording: &TurnRecording, wants_each: bool)
     }
     let mut counts = FlowCounts::default();
     for frame in frames {
-        counts.frame(frame.headers, frame.len);
+        counts.count_frame(frame.headers, frame.len);
     }
     operations.shrink_to_fit();
     latencies.shrink_to_fit();

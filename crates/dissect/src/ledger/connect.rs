@@ -13,7 +13,7 @@ pub(super) struct ConnectAmounts {
 }
 
 impl ConnectAmounts {
-    pub fn frame(&mut self, side: Side, account: Account, bytes: u64) {
+    pub fn charge_frame(&mut self, side: Side, account: Account, bytes: u64) {
         self.frames[side as usize] += 1;
         *self.amount(side, account) += bytes;
     }

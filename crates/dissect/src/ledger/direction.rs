@@ -145,12 +145,12 @@ impl LedgerDirection {
 
     /// Returns the frame that carried the next byte, if any.
     #[inline]
-    pub fn frame(&self) -> Option<&Arrival> {
+    pub fn arrival(&self) -> Option<&Arrival> {
         self.slice.as_ref()?.frame.as_ref()
     }
 
     /// Returns whether all announced bytes are posted, and no charge or frame waits for more.
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.slice.is_none()
             && self.rare.as_ref().is_none_or(|rare| rare.deferred.is_empty() && rare.scattered.is_empty())
     }

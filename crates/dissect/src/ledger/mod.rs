@@ -266,7 +266,7 @@ impl ConnectionLedger {
             }
             Some(State::Gone) | None => {
                 self.spoil();
-                self.connect.frame(side, account, bytes);
+                self.connect.charge_frame(side, account, bytes);
             }
         }
     }
@@ -437,7 +437,7 @@ impl ConnectionLedger {
     fn begin(&mut self, side: Side, op: OpId) -> (ByteOwner, u64) {
         let direction = &mut self.directions[side as usize];
         let is_new = direction.begin_run(op);
-        let (room, in_frame) = (direction.room(), direction.frame().is_some());
+        let (room, in_frame) = (direction.room(), direction.arrival().is_some());
         let is_more = is_new || direction.is_at_start();
         if is_new {
             self.record_run(side, op);
@@ -473,7 +473,7 @@ impl ConnectionLedger {
     /// Traces posted bytes that are summed but not yet entered.
     #[inline]
     fn trace_posted<T: Tally>(&self, side: Side, op: OpId, (account, len): (Account, u64), tally: &mut T) {
-        let frame = self.directions[side as usize].frame().map(|frame| frame.number);
+        let frame = self.directions[side as usize].arrival().map(|frame| frame.number);
         tally.trace(Trace::Posted { side, op: self.known(op), account, frame, len, in_order: true });
     }
 

@@ -100,8 +100,8 @@ impl TurnRecording {
 
 impl ConnectionLedger {
     /// Returns whether nothing is open, announced or waited for.
-    pub fn is_quiet(&self) -> bool {
-        self.ops.outstanding() == 0 && self.directions.iter().all(LedgerDirection::is_quiet)
+    pub fn is_idle(&self) -> bool {
+        self.ops.outstanding() == 0 && self.directions.iter().all(LedgerDirection::is_idle)
     }
 
     /// Starts recording the turn that begins.

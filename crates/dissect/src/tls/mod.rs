@@ -233,8 +233,8 @@ impl<D: Decoder> Decoder for LayeredDecoder<D> {
     }
 
     #[inline]
-    fn quiet(&self) -> Option<u64> {
-        if self.is_fresh || self.secured.is_some() || self.calls.is_some() { None } else { self.decoder.quiet() }
+    fn idle_state(&self) -> Option<u64> {
+        if self.is_fresh || self.secured.is_some() || self.calls.is_some() { None } else { self.decoder.idle_state() }
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {

@@ -80,8 +80,8 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     is_text: false,
     // OPTIONS in version 4, stream 0, no body; the answer is SUPPORTED or an error.
     greeting: b"\x04\0\0\0\x05\0\0\0\0",
-    answer: b"\x84\0\0\0\x06\0\0\0\x02\0\0",
-    is_greeted: |answer| matches!(answer, [0x84, _, _, _, 0 | 6, _, _, _, _, ..]),
+    reply: b"\x84\0\0\0\x06\0\0\0\x02\0\0",
+    is_greeted: |reply| matches!(reply, [0x84, _, _, _, 0 | 6, _, _, _, _, ..]),
 };
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
@@ -136,12 +136,12 @@ impl Decoder for Cql {
         }
     }
 
-    fn quiet(&self) -> Option<u64> {
+    fn idle_state(&self) -> Option<u64> {
         // All fields are named, so that a new one cannot be missed. Segments have checksums, so none of their bytes are
         // free to differ; without segments, nothing is assembled.
         let Self { session, framing, format: _, rest, assembly: _, buffers: _ } = self;
         let is_plain = *framing == [CqlFraming::Messages; 2] && rest.iter().all(Option::is_none);
-        if is_plain { session.quiet() } else { None }
+        if is_plain { session.idle_state() } else { None }
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {

@@ -164,7 +164,7 @@ impl Session {
     }
 
     /// Returns the version of the state between requests; `None` if it depends on other connections.
-    pub fn quiet(&self) -> Option<u64> {
+    pub fn idle_state(&self) -> Option<u64> {
         // All fields are named, so that a new one cannot be missed. Losses matter only to waiting requests; row types
         // are set before use.
         let Self { waiting: _, outstanding, losses: _, shared: _, memory, row_types: _ } = self;

@@ -38,8 +38,8 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     // The first line names the protocol, so one direction is enough.
     is_text: false,
     greeting: b"HEAD / HTTP/1.0\r\n\r\n",
-    answer: b"HTTP/1.0 200 OK\r\n\r\n",
-    is_greeted: |answer| answer.starts_with(b"HTTP/1."),
+    reply: b"HTTP/1.0 200 OK\r\n\r\n",
+    is_greeted: |reply| reply.starts_with(b"HTTP/1."),
 };
 
 #[derive(Debug, Default)]
@@ -95,16 +95,16 @@ impl Decoder for Http {
         self.pairing.end(out);
     }
 
-    fn quiet(&self) -> Option<u64> {
+    fn idle_state(&self) -> Option<u64> {
         // Between operations, only the known software matters.
         let Self { request, response, pairing } = self;
-        let is_quiet = request.is_between() && response.is_between() && pairing.is_quiet();
-        is_quiet.then(|| u64::from(request.knows_software()) | u64::from(response.knows_software()) << 1)
+        let is_idle = request.is_between() && response.is_between() && pairing.is_idle();
+        is_idle.then(|| u64::from(request.knows_software()) | u64::from(response.knows_software()) << 1)
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
         // The number is the complete state.
-        self.quiet().hash(state);
+        self.idle_state().hash(state);
         true
     }
 

@@ -97,7 +97,7 @@ impl HttpPairing {
     }
 
     /// Returns whether nothing is outstanding and the connection is still decoded.
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.switched.is_none()
     }
 

@@ -9,7 +9,7 @@ use overhead_testing::transcript::{Transcript, check};
 mod bodies;
 mod damage;
 mod heads;
-mod quiet;
+mod idle;
 mod switches;
 
 const C: Side = Side::Request;

@@ -44,8 +44,8 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: true,
     greeting: b"version\r\n",
-    answer: b"VERSION 1.6.18\r\n",
-    is_greeted: |answer| answer.starts_with(b"VERSION ") || answer.starts_with(b"CLIENT_ERROR unauthenticated"),
+    reply: b"VERSION 1.6.18\r\n",
+    is_greeted: |reply| reply.starts_with(b"VERSION ") || reply.starts_with(b"CLIENT_ERROR unauthenticated"),
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,7 +256,7 @@ impl Decoder for Memcache {
         self.pairing.end(out);
     }
 
-    fn quiet(&self) -> Option<u64> {
+    fn idle_state(&self) -> Option<u64> {
         let Self { mode, request, response, sent, target, pairing, is_watching, scanned: _, keys: _ } = self;
         let stages = *request == MemcacheStage::Idle && *response == MemcacheStage::Idle;
         let between = stages && sent.is_none() && target.is_none() && pairing.is_empty() && !is_watching;
@@ -265,7 +265,7 @@ impl Decoder for Memcache {
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
         // The number is the complete state.
-        self.quiet().hash(state);
+        self.idle_state().hash(state);
         true
     }
 

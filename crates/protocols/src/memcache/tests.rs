@@ -8,8 +8,8 @@ use overhead_testing::transcript::{Entry, Transcript, check};
 use proptest::prelude::*;
 
 mod binary;
+mod idle;
 mod meta;
-mod quiet;
 
 const C: Side = Side::Request;
 const S: Side = Side::Response;

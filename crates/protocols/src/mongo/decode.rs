@@ -94,11 +94,11 @@ impl MongoDecoder {
     }
 
     /// Returns the number of the current state while no message is incomplete and no request waits.
-    pub(super) fn quiet(&self) -> Option<u64> {
+    pub(super) fn idle_state(&self) -> Option<u64> {
         let Self { pairing, directions, expansion: _ } = self;
         // A walk keeps nothing between messages.
         let between = directions.iter().all(|direction| direction.message.is_none());
-        between.then(|| pairing.quiet()).flatten()
+        between.then(|| pairing.idle_state()).flatten()
     }
 
     pub(super) fn feed_state(&self, state: &mut impl Hasher) -> bool {

@@ -63,8 +63,8 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     // OP_MSG, request 1: { hello: 1, $db: "admin" }.
     greeting:
         b"\x34\0\0\0\x01\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0\x1f\0\0\0\x10hello\0\x01\0\0\0\x02$db\0\x06\0\0\0admin\0\0",
-    answer: b"\x26\0\0\0\x05\0\0\0\x01\0\0\0\xdd\x07\0\0\0\0\0\0\0\x11\0\0\0\x01ok\0\0\0\0\0\0\0\xf0\x3f\0",
-    is_greeted: |answer| matches!(answer, [_, _, _, _, _, _, _, _, 1, 0, 0, 0, 0xdd, 7, 0, 0, ..]),
+    reply: b"\x26\0\0\0\x05\0\0\0\x01\0\0\0\xdd\x07\0\0\0\0\0\0\0\x11\0\0\0\x01ok\0\0\0\0\0\0\0\xf0\x3f\0",
+    is_greeted: |reply| matches!(reply, [_, _, _, _, _, _, _, _, 1, 0, 0, 0, 0xdd, 7, 0, 0, ..]),
 };
 
 #[derive(Debug)]
@@ -102,8 +102,8 @@ impl Decoder for Mongo {
         self.connection.abandon(out);
     }
 
-    fn quiet(&self) -> Option<u64> {
-        self.connection.quiet()
+    fn idle_state(&self) -> Option<u64> {
+        self.connection.idle_state()
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {

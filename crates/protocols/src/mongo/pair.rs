@@ -79,7 +79,7 @@ impl MongoPairing {
     }
 
     /// Returns the version of the state; `None` while a request waits.
-    pub(super) fn quiet(&self) -> Option<u64> {
+    pub(super) fn idle_state(&self) -> Option<u64> {
         self.waiting.is_empty().then(|| self.state.version())
     }
 

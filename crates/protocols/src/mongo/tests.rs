@@ -3,9 +3,9 @@
 mod build;
 mod compressed;
 mod damage;
+mod idle;
 mod legacy;
 mod properties;
-mod quiet;
 mod statements;
 
 use super::{Mongo, sniff};

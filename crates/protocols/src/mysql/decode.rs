@@ -620,9 +620,9 @@ impl PlainDecoder {
         self.pairing.finish(out);
     }
 
-    /// Returns the number of the state while nothing is in progress; see [`overhead_decode::Decoder::quiet`].
+    /// Returns the number of the state while nothing is in progress; see [`overhead_decode::Decoder::idle_state`].
     #[inline]
-    pub fn quiet(&self) -> Option<u64> {
+    pub fn idle_state(&self) -> Option<u64> {
         let is_idle = self.pairing.is_idle() && self.rest_of_command.is_none() && self.rest_of_row.is_none();
         (is_idle && self.phase == LoginPhase::Begun).then(|| self.session.version())
     }

@@ -53,7 +53,7 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
     greeting: b"",
-    answer: b"\x4a\0\0\0\x0a8.0.36\0\x0b\0\0\0\x3aBK\x1e\x30\x16\x02\x05\0\xff\xff\xff\x02\0\xff\xdf\x15\0\0\0\0\0\0\0\0\0\0abcdefghijkl\0caching_sha2_password\0",
+    reply: b"\x4a\0\0\0\x0a8.0.36\0\x0b\0\0\0\x3aBK\x1e\x30\x16\x02\x05\0\xff\xff\xff\x02\0\xff\xdf\x15\0\0\0\0\0\0\0\0\0\0abcdefghijkl\0caching_sha2_password\0",
     is_greeted: is_greeting,
 };
 
@@ -155,8 +155,8 @@ impl Decoder for Mysql {
     }
 
     #[inline]
-    fn quiet(&self) -> Option<u64> {
-        if matches!(self.layer, PacketLayer::Plain) { self.plain.quiet() } else { None }
+    fn idle_state(&self) -> Option<u64> {
+        if matches!(self.layer, PacketLayer::Plain) { self.plain.idle_state() } else { None }
     }
 
     fn held(&self) -> usize {

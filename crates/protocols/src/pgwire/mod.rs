@@ -63,8 +63,8 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     is_text: false,
     // SSLRequest; the answer is one letter.
     greeting: b"\0\0\0\x08\x04\xd2\x16\x2f",
-    answer: b"N",
-    is_greeted: |answer| matches!(answer, [b'S' | b'N']),
+    reply: b"N",
+    is_greeted: |reply| matches!(reply, [b'S' | b'N']),
 };
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
@@ -110,7 +110,7 @@ impl Decoder for Pgwire {
         self.pairing.abandon(out);
     }
 
-    fn quiet(&self) -> Option<u64> {
+    fn idle_state(&self) -> Option<u64> {
         self.state_number()
     }
 

@@ -45,8 +45,8 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: true,
     greeting: b"PING\r\n",
-    answer: b"+PONG\r\n",
-    is_greeted: |answer| [&b"+PONG"[..], b"-NOAUTH", b"-DENIED"].iter().any(|word| answer.starts_with(word)),
+    reply: b"+PONG\r\n",
+    is_greeted: |reply| [&b"+PONG"[..], b"-NOAUTH", b"-DENIED"].iter().any(|word| reply.starts_with(word)),
 };
 
 #[derive(Debug)]
@@ -118,11 +118,11 @@ impl Decoder for Resp {
         }
     }
 
-    fn quiet(&self) -> Option<u64> {
+    fn idle_state(&self) -> Option<u64> {
         // The other fields belong to the current message.
         let Self { request, reply: _, target, pairing, replication } = self;
         let between = request.stage == RespStage::Idle && target.is_none() && replication.is_none();
-        between.then(|| pairing.quiet()).flatten()
+        between.then(|| pairing.idle_state()).flatten()
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {

@@ -139,7 +139,7 @@ impl RespPairing {
 
     /// Returns the version of the state; `None` while a command waits or unrequested values may arrive.
     #[inline]
-    pub fn quiet(&self) -> Option<u64> {
+    pub fn idle_state(&self) -> Option<u64> {
         let Self { pending, state, mid_stream: _, expects, confirms } = self;
         let waits = !pending.is_empty() || *expects != HelloField::Nothing || confirms.is_some();
         (!waits && !state.monitoring && !state.replicates).then(|| state.version())

@@ -8,8 +8,8 @@ use overhead_testing::transcript::{Transcript, check};
 use proptest::prelude::*;
 
 mod classes;
+mod idle;
 mod pubsub;
-mod quiet;
 mod replication;
 mod scripts;
 mod statements;

@@ -29,8 +29,8 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
     greeting: b"4\nping\n\n",
-    answer: b"2\nok\n\n",
-    is_greeted: |answer| answer.starts_with(b"2\nok\n") || answer.starts_with(b"6\nnoauth\n"),
+    reply: b"2\nok\n\n",
+    is_greeted: |reply| reply.starts_with(b"2\nok\n") || reply.starts_with(b"6\nnoauth\n"),
 };
 
 #[derive(Debug, Default)]
@@ -121,14 +121,14 @@ impl Decoder for Ssdb {
         }
     }
 
-    fn quiet(&self) -> Option<u64> {
+    fn idle_state(&self) -> Option<u64> {
         let between = self.packets.iter().all(|packet| packet.stage == SsdbStage::Line && packet.place == 0);
-        (between && self.pairing.is_quiet()).then_some(0)
+        (between && self.pairing.is_idle()).then_some(0)
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
         // The number is the complete state.
-        self.quiet().hash(state);
+        self.idle_state().hash(state);
         true
     }
 

@@ -44,7 +44,7 @@ pub(super) struct SsdbPairing {
 
 impl SsdbPairing {
     /// Returns whether nothing waits and the server streams nothing.
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.pending.is_empty() && !self.streams
     }
 

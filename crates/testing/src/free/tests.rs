@@ -85,7 +85,7 @@ impl Decoder for Toy {
 
     fn lost<R: Reader>(&mut self, _: Side, _: &mut Out<'_, R>) {}
 
-    fn quiet(&self) -> Option<u64> {
+    fn idle_state(&self) -> Option<u64> {
         let number = if self.slip == Slip::Number { 0 } else { self.flag.version() };
         self.waiting.is_empty().then_some(number)
     }

@@ -28,9 +28,9 @@ impl Connection {
     /// Returns the state after a request and its response.
     fn turn(&mut self, asked: &[u8], answered: &[u8]) -> Option<u64> {
         self.0.bytes(Request, asked, &mut self.1);
-        assert_eq!(self.0.quiet(), None, "a request waits");
+        assert_eq!(self.0.idle_state(), None, "a request waits");
         self.0.bytes(Response, answered, &mut self.1);
-        self.0.quiet()
+        self.0.idle_state()
     }
 }
 
@@ -89,7 +89,7 @@ fn a_state_has_another_number_where_the_same_bytes_would_be_read_otherwise() {
 }
 
 #[test]
-fn what_others_may_prepare_at_any_moment_is_not_quiet() {
+fn what_others_may_prepare_at_any_moment_is_not_idle() {
     let shared = SharedContext::default();
     let (mut one, mut other) = (Connection::of(&shared), Connection::of(&shared));
     let prepare = |other: &mut Connection, id: &[u8]| {
@@ -107,7 +107,7 @@ fn what_others_may_prepare_at_any_moment_is_not_quiet() {
 }
 
 #[test]
-fn with_compression_or_segments_nothing_is_quiet() {
+fn with_compression_or_segments_nothing_is_idle() {
     let text = query(1, "SELECT a FROM lab.tab");
     let packed = lz4_flex::block::compress(&text[9..]);
     let body = [&int(text.len() as u32 - 9)[..], &packed].concat();

@@ -75,7 +75,7 @@ fn a_request_for_tls_turns_the_connection() {
         transcript.summary(),
         ["setup SSLREQUEST [handshake] ok: framing 27, metadata 9 | framing 20, metadata 56, status 2"]
     );
-    assert_eq!(decoder.plain.quiet(), None);
+    assert_eq!(decoder.plain.idle_state(), None);
 }
 
 #[test]

@@ -21,15 +21,15 @@ fn states(turns: &[Exchange]) -> Vec<Option<u64>> {
     let mut transcript = Transcript::default();
     engine.bytes(C, &startup(), &mut transcript);
     engine.bytes(S, &welcome(), &mut transcript);
-    assert_eq!(engine.quiet(), None, "a connection that was not used");
+    assert_eq!(engine.idle_state(), None, "a connection that was not used");
     engine.bytes(C, &query("BEGIN"), &mut transcript);
     engine.bytes(S, &[tag("BEGIN"), ready()].concat(), &mut transcript);
-    let mut states = vec![engine.quiet()];
+    let mut states = vec![engine.idle_state()];
     for (asked, answered) in turns {
         engine.bytes(C, &asked.concat(), &mut transcript);
-        assert_eq!(engine.quiet(), None, "a request waits");
+        assert_eq!(engine.idle_state(), None, "a request waits");
         engine.bytes(S, &answered.concat(), &mut transcript);
-        states.push(engine.quiet());
+        states.push(engine.idle_state());
     }
     states
 }
@@ -114,12 +114,12 @@ fn a_state_has_another_number_where_the_same_bytes_would_be_read_otherwise() {
 }
 
 #[test]
-fn a_connection_is_quiet_when_nothing_is_under_way() {
+fn a_connection_is_idle_when_nothing_is_under_way() {
     let mut engine = DecoderEngine::new(Pgwire::new(false), false);
     let mut transcript = Transcript::default();
     let mut step = |side: Side, bytes: &[u8]| {
         engine.bytes(side, bytes, &mut transcript);
-        engine.quiet().is_some()
+        engine.idle_state().is_some()
     };
     assert!(!step(C, &startup()));
     assert!(!step(S, &welcome()), "a connection that was not used");

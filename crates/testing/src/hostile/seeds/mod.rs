@@ -37,8 +37,8 @@ pub fn seeds(target: Target, fixtures: &Path) -> Result<Vec<Vec<u8>>, String> {
 
 /// Returns messages that were not recorded, and the smallest exchange.
 fn spelt_out(protocol: Protocol) -> Vec<Vec<u8>> {
-    let ProtocolFacts { greeting, answer, .. } = facts(protocol);
-    let greeting = [(Side::Request, greeting.to_vec()), (Side::Response, answer.to_vec())];
+    let ProtocolFacts { greeting, reply, .. } = facts(protocol);
+    let greeting = [(Side::Request, greeting.to_vec()), (Side::Response, reply.to_vec())];
     let greeting = encode(&[greeting.to_vec()], None);
     let more = match protocol {
         Protocol::Cql => cql(),

@@ -36,7 +36,7 @@ pub(crate) fn make(protocol: Protocol, kind: u8, lengths: u8, words: &mut Words)
         Protocol::Ssdb => ssdb::make(kind, lengths, words),
         // The other protocols have only recorded turns and the smallest request.
         #[allow(unreachable_patterns, reason = "reached by a protocol that has no turns of its own")]
-        _ => (facts(protocol).greeting.to_vec(), facts(protocol).answer.to_vec()),
+        _ => (facts(protocol).greeting.to_vec(), facts(protocol).reply.to_vec()),
     };
     Turn { request, response }
 }

@@ -1,4 +1,4 @@
-//! When a connection is quiet, which states its number distinguishes, and which bytes are free.
+//! When a connection is idle, which states its number distinguishes, and which bytes are free.
 
 use super::{C, Resp, S, command, commands};
 use overhead_model::Side;
@@ -137,7 +137,7 @@ fn the_number_tells_whether_anything_but_setup_came() {
 }
 
 #[test]
-fn who_waits_or_is_fed_is_not_quiet() {
+fn who_waits_or_is_fed_is_not_idle() {
     let blocked = commands(&["BLPOP a 0"]);
     assert_eq!(numbers(&[(C, &blocked)]), [None]);
     assert_eq!(numbers(&[(C, "MONITOR\r\n"), (S, "+OK\r\n")]), [None, None]);

@@ -1,4 +1,4 @@
-//! When a connection is quiet, and which bytes are free.
+//! When a connection is idle, and which bytes are free.
 
 use super::{C, Memcache, S};
 use overhead_model::Side;
@@ -54,7 +54,7 @@ fn equal_turns_leave_the_number_as_it_is() {
 }
 
 #[test]
-fn who_waits_or_watches_is_not_quiet() {
+fn who_waits_or_watches_is_not_idle() {
     assert_eq!(numbers(&[(C, "get k\r\n")]), [None]);
     assert_eq!(numbers(&[(C, "mg k q\r\n")]), [None]);
     assert_eq!(numbers(&[(C, "set k 0 0 5\r\nab"), (S, "SERVER_ERROR no\r\n")]), [None, None]);

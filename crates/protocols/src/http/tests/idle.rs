@@ -1,4 +1,4 @@
-//! When a connection is quiet, which states its number distinguishes, and which bytes are free.
+//! When a connection is idle, which states its number distinguishes, and which bytes are free.
 
 use super::{C, Http, NOTHING, S, Side, ok};
 use overhead_testing::free::{self, Checked};
@@ -49,7 +49,7 @@ fn the_number_tells_whether_software_is_known() {
 }
 
 #[test]
-fn who_waits_or_has_switched_is_not_quiet() {
+fn who_waits_or_has_switched_is_not_idle() {
     let begun = "PUT / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab";
     assert_eq!(numbers(&[(C, begun), (C, "cde"), (S, "HTTP/1.1 100 C\r\n\r\n"), (S, NOTHING)])[..3], [None; 3]);
     let early = numbers(&[(C, begun), (S, NOTHING), (C, "cde")]);

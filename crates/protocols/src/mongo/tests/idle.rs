@@ -1,4 +1,4 @@
-//! When a connection is quiet, which states its number distinguishes, and which bytes are free.
+//! When a connection is idle, which states its number distinguishes, and which bytes are free.
 
 use super::*;
 use overhead_testing::free::{self, Checked};
@@ -155,7 +155,7 @@ fn what_is_compressed_is_no_turn_to_be_repeated() {
 }
 
 #[test]
-fn a_stream_of_replies_is_not_quiet_until_it_ends() {
+fn a_stream_of_replies_is_not_idle_until_it_ends() {
     let request = msg(6, 0, 1 << 16, &[body(&[long("getMore", 9), text("collection", "c")])]);
     let part = |id, to, flags| msg(id, to, flags, &[body(&[ok()])]);
     let talk: [(Side, &[u8]); 4] =
@@ -169,7 +169,7 @@ fn a_stream_of_replies_is_not_quiet_until_it_ends() {
 }
 
 #[test]
-fn a_message_that_goes_on_is_not_quiet() {
+fn a_message_that_goes_on_is_not_idle() {
     let ping = command(1, &[int("ping", 1)]);
     let (head, tail) = ping.split_at(20);
     let answer = reply(1, &[ok()]);
