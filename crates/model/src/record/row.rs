@@ -1,0 +1,186 @@
+//! The rows of operations, and their distributions of sizes and latencies.
+
+use super::{Measured, OperationKernel, RowEstimates, SideSums};
+use crate::account::{Account, Amounts};
+use crate::operation::{Class, Side};
+use serde::{Deserialize, Serialize};
+
+/// One row of the record: all operations of one protocol, class, name and way of sending.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OperationRow {
+    /// Protocol name.
+    pub protocol: String,
+    /// Class.
+    pub class: Class,
+    /// Name of the operation.
+    pub name: String,
+    /// How it was sent; empty if there is only one way.
+    pub via: String,
+    /// Operations (of class `unmatched`: stretches). Messages that a server sends unsolicited are not operations.
+    pub count: u64,
+    /// Messages that the server sent unsolicited (events, pushes, notifications); the row's distributions cover these
+    /// and the operations.
+    #[serde(default)]
+    pub unsolicited: u64,
+    /// Operations answered by an error.
+    pub errors: u64,
+    /// Operations without a complete answer in the capture although one was due.
+    pub unanswered: u64,
+    /// Operations that needed no answer (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, skipped in an aborted
+    /// pipeline).
+    #[serde(default)]
+    pub no_reply: u64,
+    /// Client to server.
+    pub request: SideRow,
+    /// Server to client.
+    pub response: SideRow,
+    /// First byte of the request to last byte of the response; unavailable if the directions had different clocks.
+    pub latency_ns: Measured<Latency>,
+    /// Cumulative counts of `latency_ns`: how many operations took no longer than certain times, shortest first; absent
+    /// unless requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_within: Option<Vec<Within>>,
+    /// Estimates for the whole time from the sampled windows; absent if the whole time was captured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<RowEstimates>,
+    /// The grain below the name: the largest by bytes on the wire, then `(other)` for the rest. They add up to the row.
+    /// `(none)` has operations without a statement; empty if no operation has one.
+    #[serde(default)]
+    pub statements: Vec<StatementRow>,
+    /// The payload of all its operations by side, account and field; absent unless requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Vec<FieldRow>>,
+    /// The kernel's work for these operations; absent from offline records, and if it was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<OperationKernel>,
+}
+
+/// The operations of a row with one statement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StatementRow {
+    /// SQL or CQL without its literals, a command with the shape of its filter or the pattern of its keys, a method with the
+    /// pattern of its path. It holds no user data.
+    pub text: String,
+    /// Operations.
+    pub count: u64,
+    /// Operations answered by an error.
+    pub errors: u64,
+    /// Operations without a complete answer in the capture although one was due.
+    #[serde(default)]
+    pub unanswered: u64,
+    /// Operations that needed no answer.
+    #[serde(default)]
+    pub no_reply: u64,
+    /// Messages that the server sent unsolicited.
+    #[serde(default)]
+    pub unsolicited: u64,
+    /// Client to server.
+    pub request: SideSums,
+    /// Server to client.
+    pub response: SideSums,
+    /// First byte of the request to last byte of the response; unavailable if the directions had different clocks.
+    pub latency_ns: Measured<Latency>,
+    /// The payload of its operations by side, account and field; absent unless requested, and if the row has only this
+    /// statement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Vec<FieldRow>>,
+    /// The kernel's work for these operations; absent from offline records, and if it was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<OperationKernel>,
+}
+
+/// How many operations took no longer than a certain time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Within {
+    /// The time; as exact as a percentile, to 0.1%.
+    pub ns: u64,
+    /// Operations that took no longer.
+    pub count: u64,
+}
+
+/// One field of a row's messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FieldRow {
+    /// Direction.
+    pub side: Side,
+    /// The account it is posted to.
+    pub account: Account,
+    /// The field and its groups, joined by dots, as `explain` names them.
+    pub field: String,
+    /// Total over the row's operations.
+    pub bytes: u64,
+}
+
+impl OperationRow {
+    /// Counts the samples of means and distributions: operations and unsolicited messages.
+    pub fn samples(&self) -> u64 {
+        self.count + self.unsolicited
+    }
+}
+
+/// One direction of an [`OperationRow`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SideRow {
+    /// Frames touched, summed over operations; shared frames count once in each.
+    pub frames: u64,
+    /// Bytes on the wire per operation.
+    pub wire_bytes: Distribution,
+    /// TCP payload per operation, each byte once.
+    pub payload_bytes: Distribution,
+    /// Totals per account.
+    pub accounts: Amounts,
+    /// Why the zeros of this direction mean that it was not seen, not that it was empty; absent if it was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<String>,
+}
+
+/// A distribution of sizes over operations. `total` includes late bytes; the rest is fixed when an operation closes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Distribution {
+    /// Sum.
+    pub total: u64,
+    /// `total` over the number of operations; 0 without any.
+    pub mean: f64,
+    /// Smallest.
+    pub min: u64,
+    /// Median, nearest rank.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// A distribution of latencies, over operations with both ends in the capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Latency {
+    /// Operations in the distribution.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Smallest.
+    pub min: u64,
+    /// Median, nearest rank.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// 99.99th percentile.
+    pub p9999: u64,
+    /// Largest.
+    pub max: u64,
+}
