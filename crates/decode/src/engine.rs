@@ -1,9 +1,13 @@
 //! The loop that feeds the two streams of a connection to a decoder.
 
-use super::{Decoder, Input, Malformed, MessageBoundary, Note, OpId, Out, Reader, Step};
+mod streams;
+
+use super::{Decoder, Input, Malformed, MessageBoundary, Note, Out, Reader, Step};
 use crate::limits;
-use overhead_model::{Account, Outcome, Side};
+use overhead_model::Side;
 use std::hash::Hasher;
+pub use streams::StreamStates;
+use streams::{StreamState, StreamSync};
 
 /// Name of the row for bytes without a known message boundary.
 const UNDECODED: &str = "(undecoded)";
@@ -61,7 +65,7 @@ impl<D: Decoder> DecoderEngine<D> {
 
     /// Stops decoding: the connection is of another protocol.
     pub fn refuse(&mut self) {
-        self.streams.0.iter_mut().for_each(|stream| stream.state = State::Dead);
+        self.streams.0.iter_mut().for_each(|stream| stream.state = StreamSync::Dead);
     }
 
     /// Returns the number of [`Decoder::idle_state`] if no incomplete message is kept and nothing was lost.
@@ -95,81 +99,6 @@ impl<D: Decoder> DecoderEngine<D> {
 pub struct EngineDriver<'a, D> {
     decoder: &'a mut D,
     streams: &'a mut [StreamState; 2],
-}
-
-/// The state of both directions.
-#[derive(Debug)]
-pub struct StreamStates([StreamState; 2]);
-
-#[derive(Debug)]
-struct StreamState {
-    state: State,
-    /// Captured start of the current message.
-    tail: Vec<u8>,
-    /// Unreadable bytes of that message after `tail`.
-    opaque: u64,
-    /// Length of the current message, if known.
-    need: Option<u64>,
-    /// Operation that the decoder charges.
-    current: Option<OpId>,
-    /// Unmatched operation that receives undecoded bytes until a boundary is found.
-    stretch: Option<OpId>,
-    /// A boundary was lost earlier, so the current one may be false.
-    doubtful: bool,
-    /// Decoding already failed at this position during a search.
-    tried: bool,
-    /// The other side sent bytes, or bytes were lost: the next byte begins a turn.
-    turns: bool,
-    /// Start of a turn, relative to the current position, during a search.
-    turn: Option<usize>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// At a message boundary, or within a message whose start was seen.
-    Synced,
-    /// Looking for a boundary: the capture started mid-connection, or bytes were lost.
-    Searching,
-    /// Not this protocol: nothing more is decoded.
-    Dead,
-}
-
-impl StreamStates {
-    pub fn new(mid_stream: bool) -> Self {
-        let state = if mid_stream { State::Searching } else { State::Synced };
-        let stream = || StreamState {
-            state,
-            tail: Vec::new(),
-            opaque: 0,
-            need: None,
-            current: None,
-            stretch: None,
-            doubtful: false,
-            tried: false,
-            turns: true,
-            turn: None,
-        };
-        Self([stream(), stream()])
-    }
-
-    /// Returns how many bytes of incomplete messages are kept.
-    pub fn held(&self) -> usize {
-        self.0.iter().map(|stream| stream.tail.capacity()).sum()
-    }
-
-    /// Returns whether both directions are at the end of a message.
-    #[inline]
-    pub(super) fn is_settled(&self) -> bool {
-        let is_settled = |stream: &StreamState| {
-            let StreamState { state, tail, opaque, need, stretch, tried, .. } = stream;
-            *state == State::Synced && tail.is_empty() && *opaque == 0 && need.is_none() && stretch.is_none() && !tried
-        };
-        self.0.iter().all(is_settled)
-    }
-
-    pub fn shrink(&mut self) {
-        self.0.iter_mut().for_each(|stream| stream.tail.shrink_to_fit());
-    }
 }
 
 impl<'a, D: Decoder> EngineDriver<'a, D> {
@@ -210,7 +139,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
             }
         } else {
             let stream = &mut self.streams[side as usize];
-            if stream.state == State::Searching && std::mem::take(&mut stream.turns) {
+            if stream.state == StreamSync::Searching && std::mem::take(&mut stream.turns) {
                 stream.turn = Some(stream.tail.len());
             }
             stream.keep(bytes, out);
@@ -252,7 +181,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         stream.clear();
         // A message that was cut off has no operation yet.
         let (current, name) =
-            if stream.state == State::Synced { (None, "(cut off)") } else { (stream.current, UNDECODED) };
+            if stream.state == StreamSync::Synced { (None, "(cut off)") } else { (stream.current, UNDECODED) };
         let mut out = Out::new(reader, side, current);
         stream.strand(name, left, &mut out);
         stream.current = out.current();
@@ -300,9 +229,9 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         while input.available() > 0 {
             let stream = &mut self.streams[side as usize];
             let used = match stream.state {
-                State::Dead => stream.strand(UNDECODED, input.available(), out),
-                State::Searching => self.search(side, input, out),
-                State::Synced => self.step(side, input, out),
+                StreamSync::Dead => stream.strand(UNDECODED, input.available(), out),
+                StreamSync::Searching => self.search(side, input, out),
+                StreamSync::Synced => self.step(side, input, out),
             };
             if used == 0 {
                 break;
@@ -321,7 +250,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         out.leave_all();
         let posted = out.posted() - before;
         let stream = &mut self.streams[side as usize];
-        if step == Ok(Step::Progress) && posted > 0 && stream.state == State::Synced {
+        if step == Ok(Step::Progress) && posted > 0 && stream.state == StreamSync::Synced {
             stream.tried = false;
             return posted;
         }
@@ -348,14 +277,14 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         }
         let stream = &mut self.streams[side as usize];
         match stream.state {
-            State::Dead if posted == 0 => stream.strand(UNDECODED, input.available(), out),
+            StreamSync::Dead if posted == 0 => stream.strand(UNDECODED, input.available(), out),
             // No message begins here after all.
-            State::Searching if posted == 0 && stream.tried => {
+            StreamSync::Searching if posted == 0 && stream.tried => {
                 stream.tried = false;
                 stream.strand(UNDECODED, 1, out)
             }
             // The previous message does not continue here; another may begin.
-            State::Searching => {
+            StreamSync::Searching => {
                 stream.tried = true;
                 if posted == 0 { self.search(side, input, out) } else { posted }
             }
@@ -370,9 +299,9 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
     #[cold]
     fn give_up<R: Reader>(&mut self, side: Side, malformed: Malformed, out: &mut Out<'_, R>) {
         let (state, note) = if self.streams[side as usize].doubtful {
-            (State::Searching, Note::LostBoundary)
+            (StreamSync::Searching, Note::LostBoundary)
         } else {
-            (State::Dead, Note::Malformed(malformed.0))
+            (StreamSync::Dead, Note::Malformed(malformed.0))
         };
         out.note(note);
         self.decoder.lost(side, out);
@@ -385,7 +314,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
     /// Gives up `left` bytes without a known boundary and searches for the next one.
     #[cold]
     fn lose<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
-        if self.streams[side as usize].state == State::Synced {
+        if self.streams[side as usize].state == StreamSync::Synced {
             out.note(Note::LostBoundary);
         }
         self.search_on(side, left, out);
@@ -394,10 +323,10 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
     /// Like [`EngineDriver::lose`] if the loss was already noted.
     fn search_on<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
         let stream = &mut self.streams[side as usize];
-        if stream.state == State::Synced {
+        if stream.state == StreamSync::Synced {
             self.decoder.lost(side, out);
             out.release();
-            stream.state = State::Searching;
+            stream.state = StreamSync::Searching;
             stream.doubtful = true;
         }
         stream.clear();
@@ -420,7 +349,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         stream.tried &= skipped == 0;
         if found {
             stream.end_stretch(out);
-            stream.state = State::Synced;
+            stream.state = StreamSync::Synced;
             if skipped == 0 {
                 return self.step(side, input, out);
             }
@@ -479,53 +408,5 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         }
         self.streams[side as usize].turns = input.opaque > 0;
         (input.bytes.len(), false)
-    }
-}
-
-impl StreamState {
-    fn clear(&mut self) {
-        self.tail.clear();
-        self.opaque = 0;
-        self.need = None;
-    }
-
-    /// Adds up to `n` unreadable bytes to the current message and returns how many it took.
-    fn extend_opaque(&mut self, n: u64) -> u64 {
-        let missing = self.need.unwrap_or(0).saturating_sub(self.tail.len() as u64 + self.opaque);
-        let taken = n.min(missing);
-        self.opaque += taken;
-        taken
-    }
-
-    /// Keeps bytes of an incomplete message, up to the limit.
-    fn keep<R: Reader>(&mut self, bytes: &[u8], out: &mut Out<'_, R>) {
-        let room = usize::try_from(limits::MESSAGE_BUFFER).unwrap_or(usize::MAX).saturating_sub(self.tail.len());
-        let kept = bytes.len().min(room);
-        self.tail.extend_from_slice(bytes.get(..kept).unwrap_or_default());
-        let beyond = (bytes.len() - kept) as u64;
-        if beyond > 0 && self.opaque == 0 {
-            out.note(Note::LongMessage);
-        }
-        self.opaque += beyond;
-    }
-
-    /// Posts `n` bytes to `unknown` of the unmatched operation and returns `n`.
-    #[cold]
-    fn strand<R: Reader>(&mut self, name: &str, n: u64, out: &mut Out<'_, R>) -> u64 {
-        if n > 0 {
-            match self.stretch {
-                Some(op) => out.charge(op),
-                None => self.stretch = Some(out.orphan(name)),
-            }
-            out.post(Account::Unknown, "undecoded", n);
-        }
-        n
-    }
-
-    fn end_stretch<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        out.release();
-        if let Some(op) = self.stretch.take() {
-            out.close(op, Outcome::NoReply);
-        }
     }
 }

@@ -98,6 +98,15 @@ impl Input<'_> {
         Ok(if left.available() < self.available() { Step::Progress } else { step })
     }
 
+    /// Returns the step to wait for more bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns `reason` if the next bytes were not captured.
+    pub fn await_more(&self, reason: &'static str) -> Result<Step, Malformed> {
+        if self.opaque > 0 { Err(Malformed(reason)) } else { Ok(Step::More) }
+    }
+
     /// Returns the input after `n` posted bytes.
     #[must_use]
     pub fn after(mut self, n: u64) -> Self {
@@ -138,6 +147,23 @@ pub enum MessageBoundary {
     No,
     /// More bytes are needed (at most [`crate::limits::BOUNDARY_WINDOW`]).
     More,
+}
+
+impl MessageBoundary {
+    pub fn yes_if(is_boundary: bool) -> Self {
+        if is_boundary { Self::Yes } else { Self::No }
+    }
+
+    pub fn more_if(may_be_boundary: bool) -> Self {
+        if may_be_boundary { Self::More } else { Self::No }
+    }
+}
+
+/// `None` if more bytes are needed.
+impl From<Option<bool>> for MessageBoundary {
+    fn from(is_boundary: Option<bool>) -> Self {
+        is_boundary.map_or(Self::More, Self::yes_if)
+    }
 }
 
 /// A protocol: the state of one connection, fed by a [`DecoderEngine`].

@@ -7,6 +7,7 @@
 
 use super::{Label, Note, OpId, OperationShares, Out, Reader};
 use overhead_model::{Account, Amounts, Outcome, Side};
+use std::collections::VecDeque;
 
 /// Recorded postings, in order.
 #[derive(Debug, Default)]
@@ -246,6 +247,47 @@ impl TapePlayer<'_> {
             },
         );
         shares.post_parts(parts, wire, "compressed", out);
+    }
+}
+
+/// Operations that are over, to close once their bytes on the tapes of both directions are posted.
+#[derive(Debug, Default)]
+pub struct DeferredCloses(VecDeque<DeferredClose>);
+
+#[derive(Clone, Copy, Debug)]
+struct DeferredClose {
+    op: OpId,
+    outcome: Outcome,
+    /// By side.
+    after: [u64; 2],
+}
+
+impl DeferredCloses {
+    /// Adds an operation to close once this much of each direction is posted.
+    pub fn push(&mut self, op: OpId, outcome: Outcome, after: [u64; 2]) {
+        self.0.push_back(DeferredClose { op, outcome, after });
+    }
+
+    /// Closes operations whose bytes are posted, and the earliest of the others if there are more than `limit`.
+    pub fn settle<R: Reader>(&mut self, posted: [u64; 2], limit: usize, out: &mut Out<'_, R>) {
+        while let Some(&DeferredClose { op, outcome, after }) = self.0.front() {
+            let is_posted = after.iter().zip(posted).all(|(after, posted)| *after <= posted);
+            if !is_posted && self.0.len() <= limit {
+                return;
+            }
+            self.0.pop_front();
+            out.close(op, outcome);
+        }
+    }
+
+    /// Stops waiting for the bytes of one direction, which were lost.
+    pub fn forget(&mut self, side: Side) {
+        self.0.iter_mut().for_each(|closing| closing.after[side as usize] = 0);
+    }
+
+    /// Returns the memory held, in bytes.
+    pub fn held(&self) -> usize {
+        self.0.capacity() * size_of::<DeferredClose>()
     }
 }
 

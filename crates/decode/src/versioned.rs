@@ -41,9 +41,9 @@ impl<T> Versioned<T> {
         T: Clone + PartialEq,
     {
         let before = self.value.clone();
-        let answer = change(&mut self.value);
+        let result = change(&mut self.value);
         self.version += u64::from(self.value != before);
-        answer
+        result
     }
 
     /// Sets a part of the value. Increments the version only if the part differs.

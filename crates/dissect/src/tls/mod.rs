@@ -11,6 +11,7 @@ mod calls;
 mod crypt;
 mod hello;
 mod keylog;
+mod layer;
 mod records;
 mod session;
 mod suite;
@@ -22,18 +23,13 @@ pub(crate) use calls::ClearPart;
 pub use keylog::KeyLog;
 
 use crate::proxy;
-use calls::{CallEvent, LibraryCalls, PendingRecord, RecordFacts};
+use calls::LibraryCalls;
+use layer::TlsLayer;
 use overhead_decode::engine::{EngineDriver, StreamStates};
-use overhead_decode::limits::OUTSTANDING;
-use overhead_decode::tape::TapeRecorder;
-use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Note, OpId, Out, Reader, Step};
+use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Note, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
-use records::{APPLICATION_DATA, RecordHeader, RecordOperations};
-use session::{RecordContent, RecordLayout, TlsSession, WireRecord};
-use std::collections::VecDeque;
 use std::hash::Hasher;
 use std::sync::Arc;
-use weave::{OwnContent, PostingWeave};
 
 /// A protocol's decoder, with or without TLS around it.
 #[derive(Debug)]
@@ -53,25 +49,6 @@ pub(crate) struct LayeredDecoder<D> {
 struct SecuredStreams {
     tls: TlsLayer,
     streams: StreamStates,
-}
-
-/// The records, and their content that is held back.
-#[derive(Debug)]
-struct TlsLayer {
-    session: TlsSession,
-    records: RecordOperations,
-    weaves: [PostingWeave; 2],
-    /// Operations that are over except for postings held back.
-    closing: VecDeque<PendingClose>,
-    text: Vec<u8>,
-}
-
-/// An operation to close once this many records of each direction are posted.
-#[derive(Clone, Copy, Debug)]
-struct PendingClose {
-    op: OpId,
-    outcome: Outcome,
-    after: [u64; 2],
 }
 
 impl<D: Decoder> LayeredDecoder<D> {
@@ -117,18 +94,14 @@ impl<D: Decoder> LayeredDecoder<D> {
             tls.apply(&mut inner, events, &mut out);
         }
         for side in Side::BOTH {
-            let mut out = Out::new(reader, side, None);
-            if !tls.weaves[side as usize].is_idle() {
-                tls.feed(side, &mut out, |recorder| inner.finish_side(side, recorder));
-            }
-            tls.settle(usize::MAX, &mut out);
+            tls.finish(&mut inner, side, &mut Out::new(reader, side, None));
         }
     }
 
     pub(crate) fn shrink(&mut self) {
         if let Some(SecuredStreams { tls, streams }) = self.secured.as_deref_mut() {
             streams.shrink();
-            tls.text = Vec::new();
+            tls.shrink();
         }
     }
 
@@ -155,13 +128,7 @@ impl<D: Decoder> LayeredDecoder<D> {
 
     fn begin<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::Tls);
-        let tls = TlsLayer {
-            session: TlsSession::new(self.keys.take(), self.calls.is_some()),
-            records: RecordOperations::default(),
-            weaves: [PostingWeave::default(), PostingWeave::default()],
-            closing: VecDeque::new(),
-            text: Vec::new(),
-        };
+        let tls = TlsLayer::new(self.keys.take(), self.calls.is_some());
         self.secured = Some(Box::new(SecuredStreams { tls, streams: StreamStates::new(false) }));
     }
 }
@@ -211,8 +178,7 @@ impl<D: Decoder> Decoder for LayeredDecoder<D> {
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         match self.secured.as_deref_mut() {
             Some(SecuredStreams { tls, streams }) => {
-                tls.session.lost(side);
-                tls.interrupt(&mut EngineDriver::new(&mut self.decoder, streams), side, out);
+                tls.lost(&mut EngineDriver::new(&mut self.decoder, streams), side, out);
             }
             None => self.decoder.lost(side, out),
         }
@@ -249,22 +215,9 @@ impl<D: Decoder> Decoder for LayeredDecoder<D> {
     }
 }
 
-/// The start of an operation relative to the open ones.
-#[derive(Clone, Copy, Debug)]
-enum OpenOrder {
-    Latest,
-    /// Before some of them, because it became known late.
-    Earlier,
-}
-
 impl SecuredStreams {
     fn held(&self) -> usize {
-        let TlsLayer { weaves, closing, text, .. } = &self.tls;
-        size_of::<Self>()
-            + self.streams.held()
-            + text.capacity()
-            + closing.capacity() * size_of::<PendingClose>()
-            + weaves.iter().map(PostingWeave::held_bytes).sum::<usize>()
+        size_of::<Self>() + self.streams.held() + self.tls.held()
     }
 
     fn step<D: Decoder, R: Reader>(
@@ -275,242 +228,5 @@ impl SecuredStreams {
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
         self.tls.step((&mut EngineDriver::new(decoder, &mut self.streams), calls), side, input, out)
-    }
-}
-
-impl TlsLayer {
-    fn step<D: Decoder, R: Reader>(
-        &mut self,
-        (inner, calls): (&mut EngineDriver<'_, D>, Option<&mut LibraryCalls>),
-        side: Side,
-        input: Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
-        let header = match RecordHeader::read(input)? {
-            Some(header) if input.available() < header.total() => return Ok(Step::Need(header.total())),
-            Some(header) => header,
-            None => return Ok(Step::More),
-        };
-        out.note(Note::Tls);
-        let mut text = std::mem::take(&mut self.text);
-        let record = WireRecord { header: header.bytes, fragment: header.fragment(input), length: header.length() };
-        let content = self.session.record(side, record, &mut text);
-        if let Some(calls) = calls {
-            let end = calls.position(side, input.available()) + header.total();
-            if let RecordContent::Sealed(layout) = content {
-                calls.lay(side, PendingRecord { end, kind: header.kind(), layout, is_late: false, number: 0 });
-                self.tell(inner, calls, out);
-                out.pass(header.total());
-                self.text = text;
-                return Ok(Step::Progress);
-            }
-            if matches!(content, RecordContent::Opened(_)) {
-                calls.ignore();
-            }
-            if calls.is_waiting(side) {
-                // Late keys open the following records.
-                let mut events = Vec::new();
-                calls.seal(side, &mut events);
-                self.apply(inner, events, out);
-            }
-        }
-        if let RecordContent::Opened(layout) = content {
-            out.decrypted(self.weaves[side as usize].ahead(layout), &text);
-        }
-        match content {
-            RecordContent::Opened(layout) | RecordContent::Unread(layout)
-                if layout.kind != APPLICATION_DATA || layout.content == 0 =>
-            {
-                let session = self.records.is_handshake_over().then_some(OpenOrder::Latest);
-                self.own(side, layout, session, out);
-                out.pass(header.total());
-            }
-            RecordContent::Opened(layout) => {
-                self.data(side, layout, out, |recorder| inner.bytes(side, &text, recorder));
-                out.pass(header.total());
-            }
-            RecordContent::Unread(layout) => {
-                self.data(side, layout, out, |recorder| inner.opaque(side, layout.content as u64, recorder));
-                out.pass(header.total());
-            }
-            content @ (RecordContent::Closed | RecordContent::Sealed(_) | RecordContent::Failed(_)) => {
-                if let RecordContent::Failed(reason) = content {
-                    out.note(Note::Undecryptable(reason));
-                }
-                if self.is_decrypting(side) {
-                    self.interrupt(inner, side, out);
-                }
-                self.records.post(side, header, input, out);
-            }
-        }
-        self.text = text;
-        Ok(Step::Progress)
-    }
-
-    /// Applies everything the calls so far show.
-    fn tell<D: Decoder, R: Reader>(
-        &mut self,
-        inner: &mut EngineDriver<'_, D>,
-        calls: &mut LibraryCalls,
-        out: &mut Out<'_, R>,
-    ) {
-        let mut events = Vec::new();
-        calls.tell(&mut events);
-        for side in Side::BOTH {
-            if calls.is_given_up(side) {
-                calls.seal(side, &mut events);
-            }
-        }
-        self.apply(inner, events, out);
-    }
-
-    fn apply<D: Decoder, R: Reader>(
-        &mut self,
-        inner: &mut EngineDriver<'_, D>,
-        events: Vec<(Side, CallEvent)>,
-        out: &mut Out<'_, R>,
-    ) {
-        for (side, event) in events {
-            out.of_side(side, |out| match event {
-                CallEvent::Record(RecordFacts::Data(layout)) => self.begin_data(side, layout, out),
-                CallEvent::Record(RecordFacts::Own { layout, is_session, is_overtaken }) => {
-                    let order = if is_overtaken { OpenOrder::Earlier } else { OpenOrder::Latest };
-                    let session = (is_session || self.records.is_handshake_over()).then_some(order);
-                    self.own(side, layout, session, out);
-                }
-                CallEvent::Record(RecordFacts::Sealed(layout, kind)) => self.sealed(side, layout, kind, out),
-                CallEvent::Content(bytes) => {
-                    let mut rest = bytes.as_slice();
-                    for (ahead, len) in self.weaves[side as usize].tell(bytes.len() as u64) {
-                        let (here, after) = rest.split_at(rest.len().min(usize::try_from(len).unwrap_or(usize::MAX)));
-                        out.decrypted(ahead, here);
-                        rest = after;
-                    }
-                    self.feed(side, out, |recorder| inner.bytes(side, &bytes, recorder));
-                }
-                CallEvent::Missing(len) => {
-                    self.weaves[side as usize].tell(len);
-                    self.feed(side, out, |recorder| inner.opaque(side, len, recorder));
-                }
-                CallEvent::GivenUp(reason) => {
-                    out.note(Note::Undecryptable(reason));
-                    self.interrupt(inner, side, out);
-                }
-            });
-        }
-    }
-
-    /// Pushes a record with unknown content.
-    fn sealed<R: Reader>(&mut self, side: Side, layout: RecordLayout, kind: u8, out: &mut Out<'_, R>) {
-        if (side, kind) == (Side::Response, APPLICATION_DATA)
-            && let Some(op) = self.records.end_handshake()
-        {
-            self.close(side, op, Outcome::Ok, out);
-        }
-        let op = self.records.operation(kind, out);
-        let weave = &mut self.weaves[side as usize];
-        weave.push(layout.closed(), Some(OwnContent::sealed(op, kind)));
-        weave.play(out);
-    }
-
-    /// Returns whether `side` has any decoded content.
-    fn is_decrypting(&self, side: Side) -> bool {
-        self.weaves[side as usize].end() > 0
-    }
-
-    /// Pushes a record of application data, whose content `decode` decodes. The server's first one ends the handshake unless it has ended.
-    fn data<R: Reader>(
-        &mut self,
-        side: Side,
-        layout: RecordLayout,
-        out: &mut Out<'_, R>,
-        decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>),
-    ) {
-        self.begin_data(side, layout, out);
-        self.feed(side, out, decode);
-    }
-
-    /// Pushes a record of application data whose content is decoded later.
-    fn begin_data<R: Reader>(&mut self, side: Side, layout: RecordLayout, out: &mut Out<'_, R>) {
-        if side == Side::Response
-            && let Some(op) = self.records.end_handshake()
-        {
-            self.close(side, op, Outcome::Ok, out);
-        }
-        self.weaves[side as usize].push(layout, None);
-    }
-
-    /// Pushes a record without application data: part of the handshake or, with a `session`, an operation that does not count.
-    fn own<R: Reader>(&mut self, side: Side, layout: RecordLayout, session: Option<OpenOrder>, out: &mut Out<'_, R>) {
-        let field = records::content_name(layout.kind);
-        if let Some(order) = session {
-            let op = match order {
-                OpenOrder::Latest => out.open(),
-                OpenOrder::Earlier => out.open_earlier(),
-            };
-            out.label(op, Class::Setup, "TLS", "session");
-            self.push_own(side, layout, (op, field), out);
-            self.close(side, op, Outcome::Unsolicited, out);
-            return;
-        }
-        let op = self.records.handshake(out);
-        self.push_own(side, layout, (op, field), out);
-        let outcome = match layout.kind {
-            records::ALERT if side == Side::Response => Some(Outcome::Error),
-            _ => self.session.is_established().then_some(Outcome::Ok),
-        };
-        if let Some(outcome) = outcome
-            && let Some(op) = self.records.end_handshake()
-        {
-            self.close(side, op, outcome, out);
-        }
-    }
-
-    fn push_own<R: Reader>(
-        &mut self,
-        side: Side,
-        layout: RecordLayout,
-        own: (OpId, &'static str),
-        out: &mut Out<'_, R>,
-    ) {
-        let weave = &mut self.weaves[side as usize];
-        weave.push(layout, Some(OwnContent::of_tls(own)));
-        weave.play(out);
-    }
-
-    /// Lets `decode` put content on the tape of `side`, and posts all complete records.
-    fn feed<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>, decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>)) {
-        let weave = &mut self.weaves[side as usize];
-        decode(&mut TapeRecorder::append(out, &mut weave.tape));
-        weave.play(out);
-        let after = [self.weaves[0].end_of_tape(), self.weaves[1].end_of_tape()];
-        let closed = self.weaves[side as usize].tape.closed();
-        self.closing.extend(closed.map(|(op, outcome)| PendingClose { op, outcome, after }));
-        self.settle(OUTSTANDING, out);
-    }
-
-    /// Closes an operation whose last record of `side` was pushed.
-    fn close<R: Reader>(&mut self, side: Side, op: OpId, outcome: Outcome, out: &mut Out<'_, R>) {
-        let mut after = [0; 2];
-        after[side as usize] = self.weaves[side as usize].end();
-        self.closing.push_back(PendingClose { op, outcome, after });
-        self.settle(OUTSTANDING, out);
-    }
-
-    /// Closes operations that are over and posted, and the earliest of the others if there are more than `limit`.
-    fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
-        while let Some(&PendingClose { op, outcome, after }) = self.closing.front() {
-            let is_posted = Side::BOTH.iter().all(|&side| after[side as usize] <= self.weaves[side as usize].posted());
-            if !is_posted && self.closing.len() <= limit {
-                return;
-            }
-            self.closing.pop_front();
-            out.close(op, outcome);
-        }
-    }
-
-    /// Notes that the next content of `side` does not continue the earlier content.
-    fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, side: Side, out: &mut Out<'_, R>) {
-        self.feed(side, out, |recorder| inner.interrupt(side, recorder));
     }
 }

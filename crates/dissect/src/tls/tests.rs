@@ -5,7 +5,7 @@ use super::keylog::{SecretLabel, TlsSecret};
 use super::suite::CipherSuite;
 use super::*;
 use crate::engine::ConnectionEngine;
-use overhead_decode::Note;
+use overhead_decode::{Note, OpId};
 use overhead_model::Account;
 use overhead_protocols::mongo::Mongo;
 use overhead_protocols::pgwire::Pgwire;

@@ -1,0 +1,325 @@
+//! The records of a connection: decrypts them, and posts their content woven into their headers and tags.
+
+use super::KeyLog;
+use super::calls::{CallEvent, LibraryCalls, PendingRecord, RecordFacts};
+use super::records::{self, APPLICATION_DATA, RecordHeader, RecordOperations};
+use super::session::{RecordContent, RecordLayout, TlsSession, WireRecord};
+use super::weave::{OwnContent, PostingWeave};
+use overhead_decode::engine::EngineDriver;
+use overhead_decode::limits::OUTSTANDING;
+use overhead_decode::tape::{DeferredCloses, TapeRecorder};
+use overhead_decode::{Decoder, Input, Malformed, Note, OpId, Out, Reader, Step};
+use overhead_model::{Class, Outcome, Side};
+use std::sync::Arc;
+
+/// The records, and their content that is held back.
+#[derive(Debug)]
+pub(super) struct TlsLayer {
+    session: TlsSession,
+    records: RecordOperations,
+    weaves: [PostingWeave; 2],
+    /// Operations that are over except for postings held back.
+    closing: DeferredCloses,
+    text: Vec<u8>,
+}
+
+/// The start of an operation relative to the open ones.
+#[derive(Clone, Copy, Debug)]
+enum OpenOrder {
+    Latest,
+    /// Before some of them, because it became known late.
+    Earlier,
+}
+
+impl TlsLayer {
+    pub fn new(keys: Option<Arc<KeyLog>>, has_calls: bool) -> Self {
+        Self {
+            session: TlsSession::new(keys, has_calls),
+            records: RecordOperations::default(),
+            weaves: [PostingWeave::default(), PostingWeave::default()],
+            closing: DeferredCloses::default(),
+            text: Vec::new(),
+        }
+    }
+
+    /// Returns the approximate memory held, in bytes, beyond its own size.
+    pub fn held(&self) -> usize {
+        self.text.capacity() + self.closing.held() + self.weaves.iter().map(PostingWeave::held_bytes).sum::<usize>()
+    }
+
+    pub fn shrink(&mut self) {
+        self.text = Vec::new();
+    }
+
+    /// Takes in one record.
+    pub fn step<D: Decoder, R: Reader>(
+        &mut self,
+        (inner, calls): (&mut EngineDriver<'_, D>, Option<&mut LibraryCalls>),
+        side: Side,
+        input: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<Step, Malformed> {
+        let header = match RecordHeader::read(input)? {
+            Some(header) if input.available() < header.total() => return Ok(Step::Need(header.total())),
+            Some(header) => header,
+            None => return Ok(Step::More),
+        };
+        out.note(Note::Tls);
+        let mut text = std::mem::take(&mut self.text);
+        let record = WireRecord { header: header.bytes, fragment: header.fragment(input), length: header.length() };
+        let content = self.session.record(side, record, &mut text);
+        match (calls, content) {
+            (Some(calls), RecordContent::Sealed(layout)) => {
+                let end = calls.position(side, input.available()) + header.total();
+                calls.lay(side, PendingRecord { end, kind: header.kind(), layout, is_late: false, number: 0 });
+                self.tell(inner, calls, out);
+                out.pass(header.total());
+            }
+            (calls, content) => {
+                if let Some(calls) = calls {
+                    self.stop_waiting(inner, calls, side, content, out);
+                }
+                self.post(inner, side, (header, content), (input, &text), out);
+            }
+        }
+        self.text = text;
+        Ok(Step::Progress)
+    }
+
+    /// A record was read without the help of calls.
+    fn stop_waiting<D: Decoder, R: Reader>(
+        &mut self,
+        inner: &mut EngineDriver<'_, D>,
+        calls: &mut LibraryCalls,
+        side: Side,
+        content: RecordContent,
+        out: &mut Out<'_, R>,
+    ) {
+        if matches!(content, RecordContent::Opened(_)) {
+            calls.ignore();
+        }
+        if calls.is_waiting(side) {
+            // Late keys open the following records.
+            let mut events = Vec::new();
+            calls.seal(side, &mut events);
+            self.apply(inner, events, out);
+        }
+    }
+
+    /// Posts a record; `text` is its content if it was opened.
+    fn post<D: Decoder, R: Reader>(
+        &mut self,
+        inner: &mut EngineDriver<'_, D>,
+        side: Side,
+        (header, content): (RecordHeader, RecordContent),
+        (input, text): (Input<'_>, &[u8]),
+        out: &mut Out<'_, R>,
+    ) {
+        if let RecordContent::Opened(layout) = content {
+            out.decrypted(self.weaves[side as usize].ahead(layout), text);
+        }
+        match content {
+            RecordContent::Opened(layout) | RecordContent::Unread(layout)
+                if layout.kind != APPLICATION_DATA || layout.content == 0 =>
+            {
+                let session = self.records.is_handshake_over().then_some(OpenOrder::Latest);
+                self.own(side, layout, session, out);
+            }
+            RecordContent::Opened(layout) => {
+                self.data(side, layout, out, |recorder| inner.bytes(side, text, recorder));
+            }
+            RecordContent::Unread(layout) => {
+                self.data(side, layout, out, |recorder| inner.opaque(side, layout.content as u64, recorder));
+            }
+            RecordContent::Closed | RecordContent::Sealed(_) | RecordContent::Failed(_) => {
+                if let RecordContent::Failed(reason) = content {
+                    out.note(Note::Undecryptable(reason));
+                }
+                if self.is_decrypting(side) {
+                    self.interrupt(inner, side, out);
+                }
+                return self.records.post(side, header, input, out);
+            }
+        }
+        out.pass(header.total());
+    }
+
+    /// Applies everything the calls so far show.
+    pub fn tell<D: Decoder, R: Reader>(
+        &mut self,
+        inner: &mut EngineDriver<'_, D>,
+        calls: &mut LibraryCalls,
+        out: &mut Out<'_, R>,
+    ) {
+        let mut events = Vec::new();
+        calls.tell(&mut events);
+        for side in Side::BOTH {
+            if calls.is_given_up(side) {
+                calls.seal(side, &mut events);
+            }
+        }
+        self.apply(inner, events, out);
+    }
+
+    pub fn apply<D: Decoder, R: Reader>(
+        &mut self,
+        inner: &mut EngineDriver<'_, D>,
+        events: Vec<(Side, CallEvent)>,
+        out: &mut Out<'_, R>,
+    ) {
+        for (side, event) in events {
+            out.of_side(side, |out| match event {
+                CallEvent::Record(RecordFacts::Data(layout)) => self.begin_data(side, layout, out),
+                CallEvent::Record(RecordFacts::Own { layout, is_session, is_overtaken }) => {
+                    let order = if is_overtaken { OpenOrder::Earlier } else { OpenOrder::Latest };
+                    let session = (is_session || self.records.is_handshake_over()).then_some(order);
+                    self.own(side, layout, session, out);
+                }
+                CallEvent::Record(RecordFacts::Sealed(layout, kind)) => self.sealed(side, layout, kind, out),
+                CallEvent::Content(bytes) => {
+                    let mut rest = bytes.as_slice();
+                    for (ahead, len) in self.weaves[side as usize].tell(bytes.len() as u64) {
+                        let (here, after) = rest.split_at(rest.len().min(usize::try_from(len).unwrap_or(usize::MAX)));
+                        out.decrypted(ahead, here);
+                        rest = after;
+                    }
+                    self.feed(side, out, |recorder| inner.bytes(side, &bytes, recorder));
+                }
+                CallEvent::Missing(len) => {
+                    self.weaves[side as usize].tell(len);
+                    self.feed(side, out, |recorder| inner.opaque(side, len, recorder));
+                }
+                CallEvent::GivenUp(reason) => {
+                    out.note(Note::Undecryptable(reason));
+                    self.interrupt(inner, side, out);
+                }
+            });
+        }
+    }
+
+    /// Pushes a record with unknown content.
+    fn sealed<R: Reader>(&mut self, side: Side, layout: RecordLayout, kind: u8, out: &mut Out<'_, R>) {
+        if (side, kind) == (Side::Response, APPLICATION_DATA)
+            && let Some(op) = self.records.end_handshake()
+        {
+            self.close(side, op, Outcome::Ok, out);
+        }
+        let op = self.records.operation(kind, out);
+        let weave = &mut self.weaves[side as usize];
+        weave.push(layout.closed(), Some(OwnContent::sealed(op, kind)));
+        weave.play(out);
+    }
+
+    /// Returns whether `side` has any decoded content.
+    fn is_decrypting(&self, side: Side) -> bool {
+        self.weaves[side as usize].end() > 0
+    }
+
+    /// Pushes a record of application data, whose content `decode` decodes. The server's first one ends the handshake unless it has ended.
+    fn data<R: Reader>(
+        &mut self,
+        side: Side,
+        layout: RecordLayout,
+        out: &mut Out<'_, R>,
+        decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>),
+    ) {
+        self.begin_data(side, layout, out);
+        self.feed(side, out, decode);
+    }
+
+    /// Pushes a record of application data whose content is decoded later.
+    fn begin_data<R: Reader>(&mut self, side: Side, layout: RecordLayout, out: &mut Out<'_, R>) {
+        if side == Side::Response
+            && let Some(op) = self.records.end_handshake()
+        {
+            self.close(side, op, Outcome::Ok, out);
+        }
+        self.weaves[side as usize].push(layout, None);
+    }
+
+    /// Pushes a record without application data: part of the handshake or, with a `session`, an operation that does not count.
+    fn own<R: Reader>(&mut self, side: Side, layout: RecordLayout, session: Option<OpenOrder>, out: &mut Out<'_, R>) {
+        let field = records::content_name(layout.kind);
+        if let Some(order) = session {
+            let op = match order {
+                OpenOrder::Latest => out.open(),
+                OpenOrder::Earlier => out.open_earlier(),
+            };
+            out.label(op, Class::Setup, "TLS", "session");
+            self.push_own(side, layout, (op, field), out);
+            self.close(side, op, Outcome::Unsolicited, out);
+            return;
+        }
+        let op = self.records.handshake(out);
+        self.push_own(side, layout, (op, field), out);
+        let outcome = match layout.kind {
+            records::ALERT if side == Side::Response => Some(Outcome::Error),
+            _ => self.session.is_established().then_some(Outcome::Ok),
+        };
+        if let Some(outcome) = outcome
+            && let Some(op) = self.records.end_handshake()
+        {
+            self.close(side, op, outcome, out);
+        }
+    }
+
+    fn push_own<R: Reader>(
+        &mut self,
+        side: Side,
+        layout: RecordLayout,
+        own: (OpId, &'static str),
+        out: &mut Out<'_, R>,
+    ) {
+        let weave = &mut self.weaves[side as usize];
+        weave.push(layout, Some(OwnContent::of_tls(own)));
+        weave.play(out);
+    }
+
+    /// Lets `decode` put content on the tape of `side`, and posts all complete records.
+    pub fn feed<R: Reader>(
+        &mut self,
+        side: Side,
+        out: &mut Out<'_, R>,
+        decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>),
+    ) {
+        let weave = &mut self.weaves[side as usize];
+        decode(&mut TapeRecorder::append(out, &mut weave.tape));
+        weave.play(out);
+        let after = [self.weaves[0].end_of_tape(), self.weaves[1].end_of_tape()];
+        let closed = self.weaves[side as usize].tape.closed();
+        closed.for_each(|(op, outcome)| self.closing.push(op, outcome, after));
+        self.settle(OUTSTANDING, out);
+    }
+
+    /// Closes an operation whose last record of `side` was pushed.
+    fn close<R: Reader>(&mut self, side: Side, op: OpId, outcome: Outcome, out: &mut Out<'_, R>) {
+        let mut after = [0; 2];
+        after[side as usize] = self.weaves[side as usize].end();
+        self.closing.push(op, outcome, after);
+        self.settle(OUTSTANDING, out);
+    }
+
+    fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
+        let posted = self.weaves.each_ref().map(PostingWeave::posted);
+        self.closing.settle(posted, limit, out);
+    }
+
+    /// Ends `side`: posts everything held back.
+    pub fn finish<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, side: Side, out: &mut Out<'_, R>) {
+        if !self.weaves[side as usize].is_idle() {
+            self.feed(side, out, |recorder| inner.finish_side(side, recorder));
+        }
+        self.settle(usize::MAX, out);
+    }
+
+    /// Records of `side` were lost.
+    pub fn lost<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, side: Side, out: &mut Out<'_, R>) {
+        self.session.lost(side);
+        self.interrupt(inner, side, out);
+    }
+
+    /// Notes that the next content of `side` does not continue the earlier content.
+    fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, side: Side, out: &mut Out<'_, R>) {
+        self.feed(side, out, |recorder| inner.interrupt(side, recorder));
+    }
+}
