@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the command table of running servers as Rust source, from their COMMAND and COMMAND DOCS.
+"""Writes the command table of running servers, from their COMMAND and COMMAND DOCS.
 
-usage: resp-commands.py HOST:PORT... > ../src/resp/commands.rs
+usage: resp-commands.py HOST:PORT... > ../src/resp/commands.txt
 
 Nothing in the table is typed by hand. What several servers have is taken from the first that has it, with the options of
 all. A newer server gives a longer table: regenerate with the newest stable ones. This one is from Redis with the modules that its first line names, each given by
@@ -120,7 +120,7 @@ def keys_with_tokens(arguments):
 
 
 def key_specs(name, specs, arguments):
-    """The places of a command's keys as Rust, each as the server's key specifications have it."""
+    """The places of a command's keys, each as the server's key specifications have it."""
     ranges, rest = [], []
     tokens_of_keys, options = keys_with_tokens(arguments), dict(tokens(arguments))
     for number, spec in enumerate(map(pairs, specs)):
@@ -128,21 +128,21 @@ def key_specs(name, specs, arguments):
         at, how = pairs(begin["spec"]), pairs(find["spec"])
         if begin["type"] == "unknown":
             # SORT: STORE may stand anywhere, and what BY and GET name are patterns.
-            rest += [f'KeySpec::after("{token}", FindKeys::Range(0, 1, 0))' for token in tokens_of_keys.get(number, [])]
+            rest += [f"@{token}=0,1,0" for token in tokens_of_keys.get(number, [])]
             continue
         if find["type"] == "range":
             found = how["lastkey"], how["keystep"], how["limit"]
             if begin["type"] == "index" and found[2] == 0:
                 ranges.append((at["index"], *found[:2]))
                 continue
-            found = f"FindKeys::Range{found}"
+            found = "={},{},{}".format(*found)
         else:
-            found = f'FindKeys::Count({how["keynumidx"]}, {how["firstkey"]}, {how["keystep"]})'
+            found = f'#{how["keynumidx"]},{how["firstkey"]},{how["keystep"]}'
         if begin["type"] == "index":
-            rest.append(f'KeySpec::at({at["index"]}, {found})')
+            rest.append(f'@{at["index"]}{found}')
         else:
             assert at["keyword"].upper() in options, f"{name}: {at['keyword']} is no option"
-            rest.append(f'KeySpec::after("{at["keyword"].upper()}", {found})')
+            rest.append(f'@{at["keyword"].upper()}{found}')
     joined = []
     for first, last, step in ranges:
         if joined and joined[-1][1] >= 0 and step == joined[-1][2] == 1 and joined[-1][0] + joined[-1][1] + 1 == first:
@@ -151,7 +151,7 @@ def key_specs(name, specs, arguments):
         else:
             joined.append((first, last, step))
     assert len(joined) <= 1, f"{name}: keys in several places: {joined}"
-    return ", ".join([f"KeySpec::at({first}, FindKeys::Range({last}, {step}, 0))" for first, last, step in joined] + rest)
+    return [f"@{first}={last},{step},0" for first, last, step in joined] + rest
 
 
 def collect(infos, found):
@@ -190,15 +190,13 @@ for each in sys.argv[1:]:
     commands |= {name: found[name] for name in new}
     docs |= {name: described.get(name, []) for name in new}
 
-print(f"//! The command table of {'; of '.join(servers)}. Written by `tools/resp-commands.py`: do not edit.\n")
-print("use super::wire::{CommandSpec, FindKeys, KeySpec};\n")
-print("/// All commands and subcommands (`CLIENT|LIST`), sorted by name.")
-print("#[rustfmt::skip]\npub(super) static COMMANDS: &[CommandSpec] = &[")
+print(f"# The command table of {'; of '.join(servers)}. Written by `tools/resp-commands.py`: do not edit.")
+print("# Name; flags (w: changes data, c: container of subcommands, p: positional arguments after tokens, s: script); arguments before")
+print("# the first token; keys (begin=last,step,limit or begin#number,first,step); tokens with the number of their values.")
 for name in sorted(commands):
     c, a = commands[name], docs[name]
+    facts = {"w": c["write"], "c": c["container"], "p": positional_after(a), "s": is_script(a)}
+    flags = "".join(flag for flag, is_so in facts.items() if is_so) or "-"
     toks = sorted(options.get(name, {}).items())
-    toks = ", ".join(f'("{t}", {255 if n is None else n})' for t, n in toks if t)
-    print(f'    CommandSpec {{ name: "{name}", write: {str(c["write"]).lower()}, container: {str(c["container"]).lower()}, '
-          f'keys: &[{key_specs(name, c["specs"], a)}], leading: {leading(a)}, '
-          f'positional_after: {str(positional_after(a)).lower()}, script: {str(is_script(a)).lower()}, tokens: &[{toks}] }},')
-print("];")
+    toks = [t if n == 0 else f"{t}:{255 if n is None else n}" for t, n in toks if t]
+    print(name, flags, leading(a), *key_specs(name, c["specs"], a), *toks)

@@ -1,78 +1,13 @@
 //! The current command: its name, its class, and the roles of its arguments.
 
-use super::pubsub::SubscriptionKind;
+use super::argument::{ArgumentField, ArgumentRole};
+use super::commands::{BeginSearch, CommandSpec, FindKeys, REST};
+use super::resolved::{CommandKind, ResolvedCommand};
 use super::value::LeafAccounts;
-use super::wire::{self, BeginSearch, FindKeys, REST, RespWord};
+use super::wire;
 use crate::keys::KeyPatterns;
-use crate::pattern;
 use overhead_decode::{Free, OpId, Out, Reader};
-use overhead_model::{Account, Class, Side};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ArgumentField {
-    part: ArgumentRole,
-    /// How its content may vary; absent if the content matters.
-    free: Option<Free>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ArgumentRole {
-    Command,
-    Subcommand,
-    Option,
-    OptionValue,
-    Script,
-    Key,
-    Argument,
-}
-
-impl ArgumentRole {
-    #[inline]
-    const fn title(self) -> (Account, &'static str) {
-        match self {
-            Self::Command => (Account::Query, "command"),
-            Self::Subcommand => (Account::Query, "subcommand"),
-            Self::Option => (Account::Query, "option"),
-            Self::Script => (Account::Query, "script"),
-            Self::OptionValue => (Account::Data, "option value"),
-            Self::Key => (Account::Data, "key"),
-            Self::Argument => (Account::Data, "argument"),
-        }
-    }
-}
-
-impl ArgumentField {
-    const fn of(part: ArgumentRole, free: Option<Free>) -> Self {
-        Self { part, free }
-    }
-
-    /// Returns whether it is a key whose content matters.
-    #[inline]
-    pub fn is_key(self) -> bool {
-        self.part == ArgumentRole::Key
-    }
-
-    /// Returns the field of an inline argument, which bytes other than digits could end.
-    pub fn between_blanks(self) -> Self {
-        Self { free: self.free.map(|_| Free::Digits), ..self }
-    }
-
-    #[inline]
-    pub fn post<R: Reader>(self, len: u64, out: &mut Out<'_, R>) {
-        let (account, name, len) = self.announce(0, len, out);
-        out.post(account, name, len);
-    }
-
-    /// Declares how `len` bytes posted after the next `ahead` ones may vary, and returns the field to post.
-    #[inline]
-    pub fn announce<R: Reader>(self, ahead: u64, len: u64, out: &mut Out<'_, R>) -> overhead_decode::Field {
-        if let Some(free) = self.free {
-            out.free(ahead, len, free);
-        }
-        let (account, name) = self.part.title();
-        (account, name, len)
-    }
-}
+use overhead_model::{Account, Side};
 
 /// The current command, or the last one.
 #[derive(Debug)]
@@ -115,42 +50,12 @@ pub(super) struct Command {
     pub patterns: KeyPatterns,
 }
 
-/// Commands that change the pairing of replies, or describe the software.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CommandKind {
-    Plain,
-    Hello,
-    Info,
-    /// The next argument selects one of the next three.
-    Reply,
-    ReplyOn,
-    ReplyOff,
-    ReplySkip,
-    /// The next argument selects one of the next two.
-    SetInfo,
-    LibraryName,
-    LibraryVersion,
-    ReplicaConfig,
-    Subscribe(SubscriptionKind),
-    Unsubscribe(SubscriptionKind),
-    Exec,
-    Discard,
-    Monitor,
-    Replicate,
-    /// Acknowledgment of a replica, which is not answered.
-    ReplicaAck,
-    Reset,
-}
-
 const EARLIER: usize = 7;
 
 const NO_KEYS: (u32, u32, u32) = (u32::MAX, 0, 1);
 
 /// The command does not state its number of keys.
 const NO_NUMBER: (u32, u32, u32) = (u32::MAX, 0, 1);
-
-/// Shown for an unknown name that may be private.
-const UNKNOWN: &str = "(unknown)";
 
 impl Default for Command {
     fn default() -> Self {
@@ -176,108 +81,6 @@ impl Default for Command {
             patterns: KeyPatterns::default(),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ResolvedCommand {
-    name: RespWord,
-    /// Display name, if it differs.
-    listed: Option<&'static str>,
-    entry: Option<&'static wire::CommandSpec>,
-    kind: CommandKind,
-    class: Class,
-    /// Setup if it comes before the connection's first other command.
-    opening: bool,
-    /// With more arguments than this, their content matters.
-    fixed: u32,
-}
-
-impl ResolvedCommand {
-    const NOTHING: Self = Self {
-        name: RespWord::EMPTY,
-        listed: None,
-        entry: None,
-        kind: CommandKind::Plain,
-        class: Class::Workload,
-        opening: false,
-        fixed: 0,
-    };
-
-    fn one(word: &[u8]) -> Self {
-        let mut name = RespWord::EMPTY;
-        name.push(b"", word);
-        let named = Self::of(name, wire::CommandSpec::named(name.as_str()));
-        if named.entry.is_some() || pattern::is_command(name.as_str()) {
-            named
-        } else {
-            Self { listed: Some(UNKNOWN), ..named }
-        }
-    }
-
-    /// Resolves a command with a subcommand. A word that is not one is hidden unless it looks like a name.
-    fn two(first: &Self, word: &[u8]) -> Self {
-        let (mut full, mut name) = (first.name, first.name);
-        full.push(b"|", word);
-        name.push(b" ", word);
-        let named = Self::of(name, wire::CommandSpec::named(full.as_str()));
-        let is_known = named.entry.is_some() || std::str::from_utf8(word).is_ok_and(pattern::is_command);
-        if is_known { named } else { Self { listed: first.listed, ..named } }
-    }
-
-    fn of(name: RespWord, entry: Option<&'static wire::CommandSpec>) -> Self {
-        let class = class(name.as_str());
-        let opening = is_opening(name.as_str());
-        let listed = entry.map(|entry| entry.name).filter(|listed| *listed == name.as_str());
-        let kind = CommandKind::of(name.as_str());
-        let fixed = match entry {
-            _ if kind != CommandKind::Plain => 0,
-            None => u32::MAX,
-            Some(entry) if entry.script || entry.counts_keys() => 0,
-            Some(entry) if entry.tokens.is_empty() => u32::MAX,
-            Some(entry) => entry.leading,
-        };
-        Self { name, listed, entry, kind, class, opening, fixed }
-    }
-
-    pub fn name(&self) -> &str {
-        self.listed.unwrap_or_else(|| self.name.as_str())
-    }
-
-    /// Returns the class of the command; `begun` if the connection has sent a command other than setup.
-    #[inline]
-    pub fn class(&self, begun: bool) -> Class {
-        if self.opening && !begun { Class::Setup } else { self.class }
-    }
-}
-
-/// Returns the class of a command, except for [`is_opening`].
-pub(super) fn class(name: &str) -> Class {
-    match name {
-        // The subcommands configure the connection. `CLIENT CACHING` affects only the next command.
-        "HELLO"
-        | "AUTH"
-        | "CLIENT SETINFO"
-        | "CLIENT SETNAME"
-        | "CLIENT ID"
-        | "CLIENT TRACKING"
-        | "CLIENT MAINT_NOTIFICATIONS"
-        | "CLIENT NO-EVICT"
-        | "CLIENT NO-TOUCH"
-        | "CLIENT REPLY"
-        | "CLIENT CAPA"
-        | "CLIENT IMPORT-SOURCE" => Class::Setup,
-        "PSYNC" | "SYNC" | "REPLCONF" => Class::Background,
-        _ => Class::Workload,
-    }
-}
-
-/// Returns whether drivers send this for setup, and users for other reasons.
-fn is_opening(name: &str) -> bool {
-    let always = matches!(
-        name,
-        "SELECT" | "READONLY" | "INFO" | "ROLE" | "CLUSTER SLOTS" | "CLUSTER SHARDS" | "CLUSTER NODES" | "CLUSTER MYID"
-    );
-    always || name.split(' ').next() == Some("COMMAND")
 }
 
 impl Command {
@@ -322,8 +125,7 @@ impl Command {
         if self.is_key(self.place) {
             return false;
         }
-        let has_options =
-            |entry: &wire::CommandSpec| !entry.tokens.is_empty() && self.arguments_before() >= entry.leading;
+        let has_options = |entry: &CommandSpec| !entry.tokens.is_empty() && self.arguments_before() >= entry.leading;
         let options = self.named().entry.is_some_and(has_options);
         options && !self.options_over && self.values == 0
             || matches!(
@@ -501,11 +303,11 @@ impl Command {
         self.kind = kind;
         self.script_due = entry.is_some_and(|entry| entry.script);
         self.is_fixed = self.known == self.words && arguments <= fixed;
-        let is_by_content = !self.is_fixed && entry.is_some_and(wire::CommandSpec::has_keys_by_content);
+        let is_by_content = !self.is_fixed && entry.is_some_and(CommandSpec::has_keys_by_content);
         let is_enough = self.words == 1 && kind == CommandKind::Plain && !self.script_due && !is_by_content;
         self.learned = if is_enough { self.count } else { 0 };
         (self.keys, self.number) = (NO_KEYS, NO_NUMBER);
-        for keys in entry.map_or(&[][..], |entry| entry.keys) {
+        for keys in entry.map_or(&[][..], |entry| &entry.keys) {
             if let BeginSearch::At(place) = keys.begin {
                 self.find_keys(place, keys.find);
             }
@@ -558,29 +360,5 @@ impl Command {
         let write = self.named().entry.is_some_and(|entry| entry.write);
         let integer = if write { Account::Status } else { Account::Data };
         LeafAccounts { status: Account::Status, integer, data: Account::Data, free: true }
-    }
-}
-
-impl CommandKind {
-    fn of(name: &str) -> Self {
-        match name {
-            "HELLO" => Self::Hello,
-            "INFO" => Self::Info,
-            "SUBSCRIBE" => Self::Subscribe(SubscriptionKind::Channels),
-            "PSUBSCRIBE" => Self::Subscribe(SubscriptionKind::Patterns),
-            "SSUBSCRIBE" => Self::Subscribe(SubscriptionKind::Shards),
-            "UNSUBSCRIBE" => Self::Unsubscribe(SubscriptionKind::Channels),
-            "PUNSUBSCRIBE" => Self::Unsubscribe(SubscriptionKind::Patterns),
-            "SUNSUBSCRIBE" => Self::Unsubscribe(SubscriptionKind::Shards),
-            "EXEC" => Self::Exec,
-            "DISCARD" => Self::Discard,
-            "CLIENT REPLY" => Self::Reply,
-            "CLIENT SETINFO" => Self::SetInfo,
-            "REPLCONF" => Self::ReplicaConfig,
-            "MONITOR" => Self::Monitor,
-            "PSYNC" | "SYNC" => Self::Replicate,
-            "RESET" => Self::Reset,
-            _ => Self::Plain,
-        }
     }
 }

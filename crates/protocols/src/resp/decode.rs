@@ -1,7 +1,8 @@
 //! Decodes both directions into postings.
 
 use super::Resp;
-use super::command::{ArgumentField, Command};
+use super::argument::ArgumentField;
+use super::command::Command;
 use super::pair::{LeafConsumer, RespReplyTarget};
 use super::replication::ReplicationStream;
 use super::value::{self, LeafAccounts, LeafListener, RespValue, ValueProgress};
@@ -359,8 +360,7 @@ impl Resp {
             return Ok(None);
         }
         match self.pairing.target(input.bytes, out) {
-            None if input.opaque > 0 => Err(Malformed("a reply that was not captured")),
-            None => Ok(Some(Err(Step::More))),
+            None => input.await_more("a reply that was not captured").map(|step| Some(Err(step))),
             Some(target) => {
                 self.reply.reset();
                 out.charge(target.op);

@@ -9,16 +9,18 @@
 //!           % map | ~ set | > push | | attribute | streamed $? *? …     RESP3
 //! ```
 //!
-//! Command words and option tokens are `query`, other arguments `data`. The command table of Redis (`commands.rs`,
+//! Command words and option tokens are `query`, other arguments `data`. The command table of Redis (`commands.txt`,
 //! generated) distinguishes them, and whether an integer reply counts changes (`status`) or is the requested value
 //! (`data`).
 
+mod argument;
 mod command;
 mod commands;
 mod decode;
 mod pair;
 mod pubsub;
 mod replication;
+mod resolved;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -38,7 +40,7 @@ use value::RespValue;
 /// case.
 pub fn knows(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    wire::CommandSpec::named(&name).is_some() || command::class(&name.replace('|', " ")) != Class::Workload
+    commands::CommandSpec::named(&name).is_some() || resolved::class(&name.replace('|', " ")) != Class::Workload
 }
 
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
@@ -186,6 +188,6 @@ fn inline_command(bytes: &[u8]) -> MessageBoundary {
         return MessageBoundary::More;
     }
     let known =
-        std::str::from_utf8(word).is_ok_and(|word| wire::CommandSpec::named(&word.to_ascii_uppercase()).is_some());
-    if known { MessageBoundary::Yes } else { MessageBoundary::No }
+        std::str::from_utf8(word).is_ok_and(|word| commands::CommandSpec::named(&word.to_ascii_uppercase()).is_some());
+    MessageBoundary::yes_if(known)
 }

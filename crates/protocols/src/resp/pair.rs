@@ -1,7 +1,8 @@
 //! Pairs replies with commands.
 
-use super::command::{Command, CommandKind};
+use super::command::Command;
 use super::pubsub::{self, SubscriptionCounts, SubscriptionKind};
+use super::resolved::CommandKind;
 use super::value::LeafAccounts;
 use super::wire;
 use crate::limits;

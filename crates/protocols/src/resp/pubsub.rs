@@ -10,7 +10,7 @@
 //!
 //! Confirmations are sent even if `CLIENT REPLY` switched replies off.
 
-use super::command::CommandKind;
+use super::resolved::CommandKind;
 use super::wire;
 use crate::limits;
 

@@ -98,11 +98,7 @@ impl RespValue {
             } else {
                 let Some(line) = wire::line(input.bytes, self.scanned)? else {
                     self.scanned = input.bytes.len();
-                    return if input.opaque > 0 {
-                        Err(Malformed("a header line that was not captured"))
-                    } else {
-                        Ok(ValueProgress::Blocked(Step::More))
-                    };
+                    return input.await_more("a header line that was not captured").map(ValueProgress::Blocked);
                 };
                 self.scanned = 0;
                 let complete = self.header(line, leaves, &mut observer, out)?;

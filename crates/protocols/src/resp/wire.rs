@@ -1,6 +1,5 @@
-//! Constants and primitives of RESP, and the entries of the command table.
+//! Constants and primitives of RESP.
 
-use super::commands::COMMANDS;
 use crate::limits;
 use overhead_decode::Malformed;
 use overhead_decode::near;
@@ -13,88 +12,6 @@ pub(super) const MAX_COUNT: u64 = 1 << 31;
 
 /// Longest line that carries a number.
 const MAX_NUMBER_LINE: usize = 64;
-
-#[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "columns of a table")]
-pub(super) struct CommandSpec {
-    /// `GET`, or `CLIENT|LIST` for a subcommand.
-    pub name: &'static str,
-    /// The command changes data: its integer replies count changes.
-    pub write: bool,
-    /// The first argument is a subcommand.
-    pub container: bool,
-    /// Where keys are among the arguments.
-    pub keys: &'static [KeySpec],
-    /// Positional arguments before the first possible option token.
-    pub leading: u32,
-    /// Positional arguments follow the tokens; the first word that is no token ends them.
-    pub positional_after: bool,
-    /// The first argument that is not an option token is the text of a script.
-    pub script: bool,
-    /// Option tokens with the number of values after each; [`REST`] if all further arguments are values.
-    pub tokens: &'static [(&'static str, u8)],
-}
-
-pub(super) const REST: u8 = 255;
-
-impl CommandSpec {
-    /// Returns the entry for an upper-case name.
-    pub fn named(name: &str) -> Option<&'static Self> {
-        let index = COMMANDS.binary_search_by(|command| command.name.cmp(name)).ok()?;
-        COMMANDS.get(index)
-    }
-
-    /// Returns whether the position of keys depends on the content of arguments, an option or a number.
-    pub fn has_keys_by_content(&self) -> bool {
-        self.keys.iter().any(|keys| !matches!(keys, KeySpec { begin: BeginSearch::At(_), find: FindKeys::Range(..) }))
-    }
-
-    /// Returns whether an argument states the number of keys.
-    pub fn counts_keys(&self) -> bool {
-        self.keys.iter().any(|keys| matches!(keys.find, FindKeys::Count(..)))
-    }
-
-    /// Returns the number of values after an option token; `None` if it is not one.
-    pub fn token(&self, word: &[u8]) -> Option<u8> {
-        let found = self.tokens.iter().find(|(token, _)| token.as_bytes().eq_ignore_ascii_case(word));
-        found.map(|(_, values)| *values)
-    }
-}
-
-/// The position of keys, as specified by servers (`COMMAND INFO`: key specifications). Indexes count from the command
-/// word, which is 0; a subcommand is 1.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct KeySpec {
-    pub begin: BeginSearch,
-    pub find: FindKeys,
-}
-
-/// Where the search for keys begins.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum BeginSearch {
-    At(u32),
-    After(&'static str),
-}
-
-/// Which arguments are keys.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum FindKeys {
-    /// From the beginning to the last key (counted from the first, or if negative, from the end), with a step. The last
-    /// number limits the range: to all arguments (0 and 1), one half, ...
-    Range(i32, u32, u32),
-    /// Offset of the number of keys and of the first key, from the beginning, and the step.
-    Count(u32, u32, u32),
-}
-
-impl KeySpec {
-    pub const fn at(place: u32, find: FindKeys) -> Self {
-        Self { begin: BeginSearch::At(place), find }
-    }
-
-    pub const fn after(token: &'static str, find: FindKeys) -> Self {
-        Self { begin: BeginSearch::After(token), find }
-    }
-}
 
 /// A name in upper case, as compared and shown; at most [`limits::NAME`] bytes.
 #[derive(Clone, Copy, Debug)]

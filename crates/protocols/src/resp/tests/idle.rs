@@ -149,6 +149,6 @@ fn who_waits_or_is_fed_is_not_idle() {
 
 #[test]
 fn no_option_begins_with_a_digit() {
-    let mut tokens = super::super::commands::COMMANDS.iter().flat_map(|command| command.tokens);
+    let mut tokens = super::super::commands::COMMANDS.iter().flat_map(|command| &command.tokens);
     assert!(tokens.all(|(token, _)| !token.starts_with(|first: char| first.is_ascii_digit())));
 }
