@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cql;
+mod decompress;
 mod foreign;
 pub mod http;
 mod keys;

@@ -35,7 +35,7 @@ pub(super) fn begins_request(bytes: &[u8]) -> MessageBoundary {
         return MessageBoundary::No;
     }
     match target.iter().position(|byte| *byte == b'\n') {
-        Some(end) => yes_or_no(target.get(..end).is_some_and(is_target_and_version)),
+        Some(end) => MessageBoundary::yes_if(target.get(..end).is_some_and(is_target_and_version)),
         // A space ends the target and a version follows.
         None if target.contains(&b' ') => {
             let mut words = target.splitn(2, |byte| *byte == b' ');
@@ -46,7 +46,9 @@ pub(super) fn begins_request(bytes: &[u8]) -> MessageBoundary {
         }
         None if !target.iter().all(|byte| is_of_target(*byte)) => MessageBoundary::No,
         None if bytes.len() < SNIFF => MessageBoundary::More,
-        None => yes_or_no(METHODS.contains(&method) && (target.starts_with(b"/") || target.starts_with(b"http://"))),
+        None => MessageBoundary::yes_if(
+            METHODS.contains(&method) && (target.starts_with(b"/") || target.starts_with(b"http://")),
+        ),
     }
 }
 
@@ -87,10 +89,6 @@ pub(super) fn status(head: &[u8]) -> u16 {
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-fn yes_or_no(is: bool) -> MessageBoundary {
-    if is { MessageBoundary::Yes } else { MessageBoundary::No }
-}
-
 fn is_method(byte: u8) -> bool {
     byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_')
 }
@@ -120,7 +118,7 @@ pub(super) fn is_http2_preface(line: &[u8]) -> bool {
 /// 6.5), with a header of nine bytes.
 pub(super) fn begins_http2(bytes: &[u8]) -> MessageBoundary {
     match bytes.first_chunk() {
-        Some(&[0, 0, len, 4, 0, 0, 0, 0, 0]) => yes_or_no(len.is_multiple_of(6)),
+        Some(&[0, 0, len, 4, 0, 0, 0, 0, 0]) => MessageBoundary::yes_if(len.is_multiple_of(6)),
         None if bytes.starts_with(&[0, 0]) || bytes == [0] => MessageBoundary::More,
         _ => MessageBoundary::No,
     }

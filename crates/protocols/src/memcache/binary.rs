@@ -2,7 +2,7 @@
 
 use super::opcodes::{self, BinaryExtras, BinaryOpcode};
 use super::pair::{MemcachePending, MemcacheReplyTarget, MemcacheRequestKind, is_same};
-use super::{IncompleteRequest, Memcache, MemcacheStage, PartialValue, answer, wire};
+use super::{IncompleteRequest, Memcache, MemcacheStage, PartialValue, reply, wire};
 use overhead_decode::{Cursor, Free, Input, Malformed, Out, Reader, Short, Step};
 use overhead_model::{Account, Outcome, Side};
 
@@ -63,11 +63,7 @@ impl Memcache {
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
         let Some(header) = Header::of(input.bytes) else {
-            return if input.opaque > 0 {
-                Err(Malformed("a header that was not captured"))
-            } else {
-                Ok(Some(Step::More))
-            };
+            return input.await_more("a header that was not captured").map(Some);
         };
         if header.body < header.key + header.extras {
             return Err(Malformed("a body shorter than its parts"));
@@ -123,7 +119,7 @@ impl Memcache {
     fn binary_answer<R: Reader>(&mut self, header: Header, is_version: bool, input: Input<'_>, out: &mut Out<'_, R>) {
         let (ask, id) = (MemcacheRequestKind::Binary(header.opcode), header.id(input.bytes));
         if self.target.is_some_and(|target| !target.is_orphan && (target.ask != ask || !is_same(target.id, id))) {
-            self.end_answer(out);
+            self.end_reply(out);
         }
         let target = match self.target {
             Some(target) => target,
@@ -148,8 +144,8 @@ impl Memcache {
             let value = input.bytes.get((HEADER + header.extras + header.key) as usize..).unwrap_or_default();
             let value = value.get(..header.value() as usize).filter(|_| header.status == 0);
             out.post(account, "value", header.value());
-            answer::report_version(value, out);
-            return self.end_answer(out);
+            reply::report_version(value, out);
+            return self.end_reply(out);
         }
         let goes_on = header.opcode == opcodes::STATS && header.status == 0 && header.body > 0;
         if goes_on && header.value() == 0 {
@@ -169,7 +165,7 @@ impl Memcache {
         } else if side == Side::Request {
             self.end_request(out);
         } else {
-            self.end_answer(out);
+            self.end_reply(out);
         }
     }
 }

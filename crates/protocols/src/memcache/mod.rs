@@ -15,12 +15,12 @@
 //! As in servers, the first byte of a connection decides between the two. The length of a value determines its end, and
 //! every line is treated as a command, so that decoding recovers from a client's mistake as a server would.
 
-mod answer;
 mod binary;
 mod meta;
 mod opcodes;
 mod pair;
 mod probe;
+mod reply;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -54,7 +54,7 @@ enum MemcacheEncoding {
     Binary,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Memcache {
     /// Absent before the first byte.
     mode: Option<MemcacheEncoding>,
@@ -71,9 +71,10 @@ pub struct Memcache {
     keys: KeyPatterns,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum MemcacheStage {
     /// Between messages, or between lines.
+    #[default]
     Idle,
     /// Among the keys of a retrieval command.
     Words(PartialLine),
@@ -112,17 +113,7 @@ struct IncompleteRequest {
 
 impl Memcache {
     pub fn new() -> Self {
-        Self {
-            mode: None,
-            request: MemcacheStage::Idle,
-            response: MemcacheStage::Idle,
-            sent: None,
-            target: None,
-            pairing: MemcachePairing::new(),
-            is_watching: false,
-            scanned: [0; 2],
-            keys: KeyPatterns::default(),
-        }
+        Self::default()
     }
 
     fn stage(&mut self, side: Side) -> &mut MemcacheStage {
@@ -152,7 +143,7 @@ impl Memcache {
             }
             (MemcacheEncoding::Binary, _) => self.binary(side, input, out),
             (MemcacheEncoding::Text, Side::Request) => self.command(input, out),
-            (MemcacheEncoding::Text, Side::Response) => self.answer(input, out),
+            (MemcacheEncoding::Text, Side::Response) => self.text_reply(input, out),
         }
     }
 
@@ -189,7 +180,7 @@ impl Memcache {
         *self.stage(side) = MemcacheStage::Idle;
         match side {
             Side::Request => self.end_request(out),
-            Side::Response if value.is_last => self.end_answer(out),
+            Side::Response if value.is_last => self.end_reply(out),
             Side::Response => {}
         }
         None
@@ -206,7 +197,7 @@ impl Memcache {
         out.release();
     }
 
-    fn end_answer<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+    fn end_reply<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let Some(target) = self.target.take() else { return };
         match &mut self.sent {
             // The rejected value is still arriving.
@@ -214,12 +205,6 @@ impl Memcache {
             _ => out.close(target.op, if target.is_orphan { Outcome::NoReply } else { target.outcome }),
         }
         out.release();
-    }
-}
-
-impl Default for Memcache {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -246,7 +231,7 @@ impl Decoder for Memcache {
                 if let Some(target) = &mut self.target {
                     target.outcome = Outcome::Unanswered;
                 }
-                self.end_answer(out);
+                self.end_reply(out);
                 self.pairing.lost(self.sent.map(|sent| sent.op), out);
             }
         }

@@ -152,8 +152,8 @@ impl MemcachePending {
 }
 
 /// Returns whether the binary request with id `request` can have the reply with id `answer`.
-pub(super) fn is_same(request: u64, answer: u64) -> bool {
-    request as u32 == answer as u32 && (request == answer || request >> 32 == 0 || answer >> 32 == 0)
+pub(super) fn is_same(request: u64, reply: u64) -> bool {
+    request as u32 == reply as u32 && (request == reply || request >> 32 == 0 || reply >> 32 == 0)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -187,12 +187,14 @@ const SEARCHED_PER_REQUEST: usize = 256;
 /// Number of requests behind a quiet one that are searched for another owner of its reply.
 const REACH_OF_AMBIGUITY: usize = 1024;
 
-impl MemcachePairing {
-    /// Has room for one request: most clients wait for each reply.
-    pub fn new() -> Self {
+/// Has room for one request: most clients wait for each reply.
+impl Default for MemcachePairing {
+    fn default() -> Self {
         Self { pending: VecDeque::with_capacity(1), quiet: 0, reach: limits::QUIET, excess: 0, has_silent: false }
     }
+}
 
+impl MemcachePairing {
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
@@ -300,14 +302,8 @@ impl MemcachePairing {
     /// others.
     fn take<R: Reader>(&mut self, place: Option<usize>, in_order: bool, out: &mut Out<'_, R>) -> MemcacheReplyTarget {
         let Some(mut place) = place else {
-            let op = out.orphan("RESPONSE");
-            return MemcacheReplyTarget {
-                op,
-                ask: MemcacheRequestKind::Unknown,
-                id: 0,
-                outcome: Outcome::Ok,
-                is_orphan: true,
-            };
+            let (op, ask) = (out.orphan("RESPONSE"), MemcacheRequestKind::Unknown);
+            return MemcacheReplyTarget { op, ask, id: 0, outcome: Outcome::Ok, is_orphan: true };
         };
         while place > 0 && self.pending.front().is_some_and(|front| front.quiet || in_order) {
             let quiet = self.pending.front().is_some_and(|front| front.quiet);

@@ -21,7 +21,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 }
 
 fn text(bytes: &[u8]) -> Sniff {
-    if let Some(certain) = answer(bytes) {
+    if let Some(certain) = begins_reply(bytes) {
         return if certain { Sniff::Response } else { Sniff::Perhaps(Side::Response) };
     }
     let Some(line) = line(bytes) else {
@@ -58,7 +58,7 @@ fn is_certain(command: &Command, words: &wire::LineWords<'_>) -> bool {
 }
 
 /// Returns whether bytes begin a reply, and whether that is certain; `None` if they do not.
-fn answer(bytes: &[u8]) -> Option<bool> {
+fn begins_reply(bytes: &[u8]) -> Option<bool> {
     const PREFIXES: [&[u8]; 7] =
         [b"VALUE ", b"STAT ", b"VERSION ", b"CLIENT_ERROR ", b"SERVER_ERROR ", b"VA ", b"CONFIG "];
     // Replies to meta commands with flags, and to administration commands.
@@ -138,5 +138,5 @@ pub(super) fn boundary(side: Side, bytes: &[u8]) -> MessageBoundary {
         (Side::Response, Sniff::Perhaps(Side::Response)) => !bytes.first().is_some_and(u8::is_ascii_digit),
         _ => false,
     };
-    if begins { MessageBoundary::Yes } else { MessageBoundary::No }
+    MessageBoundary::yes_if(begins)
 }

@@ -59,7 +59,7 @@ impl Memcache {
             return Ok(None);
         }
         let Some(line) = wire::line(input.bytes, &mut self.scanned[0])? else {
-            return if input.opaque > 0 { Err(Malformed("a line without an end")) } else { Ok(Some(Step::More)) };
+            return input.await_more("a line without an end").map(Some);
         };
         self.line(line, out)?;
         input.advance(line.len() as u64);

@@ -34,11 +34,7 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
     let Some(header) = Header::read(side, bytes) else {
         return MessageBoundary::No;
     };
-    match holds(&header, bytes) {
-        None => MessageBoundary::More,
-        Some(true) => MessageBoundary::Yes,
-        Some(false) => MessageBoundary::No,
-    }
+    holds(&header, bytes).into()
 }
 
 /// Returns whether the bytes after the header agree with it; `None` if more are needed.

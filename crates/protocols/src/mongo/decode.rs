@@ -1,50 +1,39 @@
 //! Decodes messages into postings.
 
-use super::compress::{NOOP, why_not, with_plain};
-use super::pair::{MongoPairing, MongoPending};
+use super::Mongo;
+use super::pair::MongoPending;
 use super::walk::BodyWalk;
 use super::wire::{HEADER, Header, MORE_TO_COME, MongoOpcode, i32_at, u32_at};
-use crate::limits;
-use overhead_decode::Expansion;
-use overhead_decode::{Cursor, Free, Input, Malformed, OpId, OperationShares, Out, Reader, Short, Step, Weigher};
+use crate::decompress::with_plain;
+use overhead_decode::{
+    Codec, Cursor, Free, Input, Malformed, Note, OpId, OperationShares, Out, Reader, Short, Step, Weigher,
+};
 use overhead_model::Account::{self, Framing, Metadata};
-use overhead_model::{Class, Outcome, Side};
-use std::hash::Hasher;
+use overhead_model::{Outcome, Side};
 use std::sync::Arc;
+
+/// The `compressorId` of an uncompressed body.
+const NOOP: u8 = 0;
 
 /// Length of an `OP_COMPRESSED` up to the compressed body.
 const COMPRESSED_HEADER: u64 = HEADER + 9;
 
-#[derive(Debug)]
-pub(super) struct MongoDecoder {
-    pairing: MongoPairing,
-    directions: [MongoDirection; 2],
-    expansion: Arc<Expansion>,
-}
-
 #[derive(Debug, Default)]
-struct MongoDirection {
-    message: Option<MongoMessage>,
+pub(super) struct MongoDirection {
+    pub message: Option<MongoMessage>,
     walk: BodyWalk,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct MongoMessage {
-    header: Header,
-    op: OpId,
+pub(super) struct MongoMessage {
+    pub header: Header,
+    pub op: OpId,
     waiting: Option<MongoPending>,
 }
 
-impl MongoDecoder {
-    pub(super) fn new(mid_stream: bool, expansion: Arc<Expansion>) -> Self {
-        Self {
-            pairing: MongoPairing::new(mid_stream),
-            directions: [MongoDirection::default(), MongoDirection::default()],
-            expansion,
-        }
-    }
-
-    pub(super) fn step<R: Reader>(
+impl Mongo {
+    /// Decodes the next message, or the available part of it.
+    pub(super) fn next_part<R: Reader>(
         &mut self,
         side: Side,
         input: Input<'_>,
@@ -71,38 +60,6 @@ impl MongoDecoder {
         let input = input.after(HEADER);
         let _ = self.body(side, message, input, out);
         Ok(Step::Progress)
-    }
-
-    /// Bytes of `side` were lost: the current message cannot be completed.
-    pub(super) fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        let direction = &mut self.directions[side as usize];
-        if let Some(message) = direction.message.take() {
-            if side == Side::Request {
-                let via = message.header.opcode.name();
-                out.label(message.op, Class::Unmatched, "(cut off)", via);
-            }
-            out.close(message.op, Outcome::Unanswered);
-        }
-    }
-
-    pub(super) fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.pairing.abandon(out);
-    }
-
-    pub(super) fn held(&self) -> usize {
-        self.pairing.held()
-    }
-
-    /// Returns the number of the current state while no message is incomplete and no request waits.
-    pub(super) fn idle_state(&self) -> Option<u64> {
-        let Self { pairing, directions, expansion: _ } = self;
-        // A walk keeps nothing between messages.
-        let between = directions.iter().all(|direction| direction.message.is_none());
-        between.then(|| pairing.idle_state()).flatten()
-    }
-
-    pub(super) fn feed_state(&self, state: &mut impl Hasher) -> bool {
-        self.pairing.feed_state(state)
     }
 
     /// Finds the operation of a message and posts its header. `is_last`: no further reply answers this one.
@@ -217,15 +174,18 @@ impl MongoDecoder {
         let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
         // Connections share the decompression budget.
         self.pairing.differ();
-        let is_sane = body.len() as u64 == len && wrapped.size <= limits::DECOMPRESSED;
-        // An oversized or incompletely captured body is not decompressed.
-        let size = if is_sane && self.expansion.allows(body.len(), wrapped.size) { wrapped.size } else { usize::MAX };
-        with_plain(wrapped.compressor, body, size, |plain| {
-            let Some(plain) = plain else {
-                self.walk_from(side, message, (wrapped.opcode, 0), false);
-                out.note(why_not(wrapped.compressor, body, wrapped.size));
-                out.post(Account::Unknown, "compressed body", len);
-                return;
+        let expansion = Arc::clone(&self.expansion);
+        // A body that was not captured completely is empty here.
+        let Some(codec) = codec(wrapped.compressor).filter(|_| len > 0 && body.len() as u64 == len) else {
+            return self.undecoded(side, message, (wrapped.opcode, len), Note::UndecodedMessage, out);
+        };
+        with_plain(codec, body, wrapped.size, &expansion, |plain| {
+            let plain = match plain {
+                Ok(plain) => plain,
+                Err(Note::Expansion) => {
+                    return self.undecoded(side, message, (wrapped.opcode, len), Note::UndecodedMessage, out);
+                }
+                Err(note) => return self.undecoded(side, message, (wrapped.opcode, len), note, out),
             };
             self.walk_from(side, message, (wrapped.opcode, plain.len() as u64), out.wants_statements());
             let mut weigher = Weigher::new(out);
@@ -237,6 +197,20 @@ impl MongoDecoder {
             let amounts = weigher.amounts();
             OperationShares::default().post(&amounts, len, "compressed body", out);
         });
+    }
+
+    /// Posts a compressed body of `len` bytes that cannot be decompressed.
+    fn undecoded<R: Reader>(
+        &mut self,
+        side: Side,
+        message: MongoMessage,
+        (opcode, len): (MongoOpcode, u64),
+        note: Note,
+        out: &mut Out<'_, R>,
+    ) {
+        self.walk_from(side, message, (opcode, 0), false);
+        out.note(note);
+        out.post(Account::Unknown, "compressed body", len);
     }
 }
 
@@ -275,4 +249,14 @@ fn compressed_header<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<()
     cursor.skip(4, Framing, "original opcode")?;
     cursor.skip(4, Framing, "uncompressed size")?;
     cursor.skip(1, Framing, "compressor id")
+}
+
+/// Returns the format of a `compressorId`.
+fn codec(compressor: u8) -> Option<Codec> {
+    match compressor {
+        1 => Some(Codec::Snappy),
+        2 => Some(Codec::Zlib),
+        3 => Some(Codec::Zstd),
+        _ => None,
+    }
 }

@@ -1,7 +1,8 @@
 //! The fields of a message before its documents.
 
+use super::element::c_string;
 use super::roles::DocumentRole;
-use super::walk::{BodyStop, BodyWalk, c_string};
+use super::walk::{BodyStop, BodyWalk, Walked};
 use super::wire::{MongoOpcode, REPLY_FAILED, u32_at};
 use overhead_decode::{Cursor, Reader};
 use overhead_model::Account::{self, Framing, Metadata, Query};
@@ -49,7 +50,7 @@ fn layout(opcode: MongoOpcode) -> PreambleLayout {
 }
 
 /// Posts the fields together, then opens what follows them.
-pub(super) fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), BodyStop> {
+pub(super) fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
     let PreambleLayout { before, names, after } = layout(walk.opcode);
     let here = cursor.peek();
     let [lead, trail] = [before, after].map(|parts| parts.iter().map(|(len, _, _)| len).sum::<u64>());
@@ -91,11 +92,7 @@ fn texts(names: NameFields, here: &[u8], at: u64, room: u64) -> Result<[Option<&
     Ok([Some(first), Some(second)])
 }
 
-fn parts<R: Reader>(
-    walk: &mut BodyWalk,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-    parts: &'static [FixedField],
-) -> Result<(), BodyStop> {
+fn parts<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>, parts: &'static [FixedField]) -> Walked {
     for &(len, account, field) in parts {
         walk.put(cursor, len, account, field)?;
     }
@@ -103,7 +100,7 @@ fn parts<R: Reader>(
 }
 
 /// Posts a namespace: the database is metadata, the collection query. `$cmd` is metadata.
-fn namespace<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>, name: &[u8]) -> Result<(), BodyStop> {
+fn namespace<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>, name: &[u8]) -> Walked {
     let dot = memchr::memchr(b'.', name).unwrap_or(name.len());
     let (database, rest) = name.split_at(dot);
     let collection = rest.get(1..).unwrap_or_default();
@@ -144,7 +141,7 @@ fn read(walk: &mut BodyWalk, here: &[u8]) {
 }
 
 /// Opens the documents, or queues the rest for posting as it is.
-fn open<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), BodyStop> {
+fn open<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
     let (lead, role) = match walk.opcode {
         MongoOpcode::Msg => return walk.open_sections(cursor.out()),
         MongoOpcode::KillCursors => {

@@ -36,8 +36,8 @@
 //! Messages are decoded element by element as they arrive, whatever their size; only compressed ones are buffered.
 
 mod boundary;
-mod compress;
 mod decode;
+mod element;
 mod facts;
 mod layout;
 mod pair;
@@ -50,8 +50,10 @@ mod walk;
 mod wire;
 
 use super::{ProtocolFacts, SharedContext};
-use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Out, Reader, Step};
-use overhead_model::Side;
+use decode::MongoDirection;
+use overhead_decode::{Decoder, Expansion, Input, Malformed, MessageBoundary, Out, Reader, Step};
+use overhead_model::{Class, Outcome, Side};
+use pair::MongoPairing;
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -69,7 +71,9 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 
 #[derive(Debug)]
 pub struct Mongo {
-    connection: decode::MongoDecoder,
+    pairing: MongoPairing,
+    directions: [MongoDirection; 2],
+    expansion: Arc<Expansion>,
 }
 
 impl Mongo {
@@ -80,37 +84,51 @@ impl Mongo {
 
     /// Like [`Mongo::new`], for one of several connections.
     pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
-        Self { connection: decode::MongoDecoder::new(mid_stream, Arc::clone(&shared.expansion)) }
+        Self {
+            pairing: MongoPairing::new(mid_stream),
+            directions: <[MongoDirection; 2]>::default(),
+            expansion: Arc::clone(&shared.expansion),
+        }
     }
 }
 
 impl Decoder for Mongo {
     #[inline(never)]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
-        self.connection.step(side, input, out)
+        self.next_part(side, input, out)
     }
 
     fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         boundary::begins(side, bytes)
     }
 
+    /// The current message cannot be completed.
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        self.connection.lost(side, out);
+        if let Some(message) = self.directions[side as usize].message.take() {
+            if side == Side::Request {
+                let via = message.header.opcode.name();
+                out.label(message.op, Class::Unmatched, "(cut off)", via);
+            }
+            out.close(message.op, Outcome::Unanswered);
+        }
     }
 
     fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.connection.abandon(out);
+        self.pairing.abandon(out);
     }
 
     fn idle_state(&self) -> Option<u64> {
-        self.connection.idle_state()
+        let Self { pairing, directions, expansion: _ } = self;
+        // A walk keeps nothing between messages.
+        let between = directions.iter().all(|direction| direction.message.is_none());
+        between.then(|| pairing.idle_state()).flatten()
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
-        self.connection.feed_state(state)
+        self.pairing.feed_state(state)
     }
 
     fn held(&self) -> usize {
-        self.connection.held()
+        self.pairing.held()
     }
 }

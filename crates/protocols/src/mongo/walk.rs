@@ -3,12 +3,12 @@
 
 #![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
 
+use super::element::{BsonElement, c_string, length};
 use super::facts::MongoFacts;
-use super::roles::{self, DocumentRole, FieldFact};
+use super::roles::{self, DocumentRole};
 use super::shape::{CommandShape, ShapeOpening};
 use super::wire::{self, BsonLayout, EMPTY_DOCUMENT, MongoOpcode};
 use crate::limits;
-use overhead_decode::near;
 use overhead_decode::{Cursor, Field, Free, Note, Out, Reader};
 use overhead_model::Account::{self, Framing, Metadata, Unknown};
 use overhead_model::Side;
@@ -21,6 +21,9 @@ pub(super) enum BodyStop {
     /// The bytes contradict the surrounding lengths or the specification.
     Damaged,
 }
+
+/// The result of a step through a body.
+pub(super) type Walked = Result<(), BodyStop>;
 
 /// The content of an open range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +147,7 @@ impl BodyWalk {
         self.push(end - self.pos, Unknown, "not captured");
     }
 
-    fn next<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), BodyStop> {
+    fn next<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
         if let Some(piece) = self.pieces.pop() {
             return self.fill(cursor, piece);
         }
@@ -168,7 +171,7 @@ impl BodyWalk {
     }
 
     /// Posts the checksum after the documents, if there is one.
-    fn trailer(&mut self) -> Result<(), BodyStop> {
+    fn trailer(&mut self) -> Walked {
         let checksum = self.opcode == MongoOpcode::Msg && self.facts.flags & wire::CHECKSUM_PRESENT > 0;
         if !checksum || self.left() != 4 {
             return Err(BodyStop::Damaged);
@@ -177,7 +180,7 @@ impl BodyWalk {
         Ok(())
     }
 
-    fn fill<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, mut piece: PendingBytes) -> Result<(), BodyStop> {
+    fn fill<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, mut piece: PendingBytes) -> Walked {
         let now = piece.left.min(cursor.remaining());
         self.put_value(cursor, now, piece.account, piece.field, piece.free)?;
         piece.left -= now;
@@ -193,7 +196,7 @@ impl BodyWalk {
         len: u64,
         account: Account,
         field: &'static str,
-    ) -> Result<(), BodyStop> {
+    ) -> Walked {
         self.put_fields(cursor, [(account, field, len)])
     }
 
@@ -202,7 +205,7 @@ impl BodyWalk {
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
         fields: [Field; N],
-    ) -> Result<(), BodyStop> {
+    ) -> Walked {
         let before = cursor.remaining();
         let put = cursor.skip_all(fields);
         self.pos += before - cursor.remaining();
@@ -217,7 +220,7 @@ impl BodyWalk {
         account: Account,
         field: &'static str,
         free: bool,
-    ) -> Result<(), BodyStop> {
+    ) -> Walked {
         if !free {
             return self.put(cursor, len, account, field);
         }
@@ -246,7 +249,7 @@ impl BodyWalk {
         account: Account,
         field: &'static str,
         free: bool,
-    ) -> Result<(), BodyStop> {
+    ) -> Walked {
         let now = len.min(cursor.remaining());
         self.put_value(cursor, now, account, field, free)?;
         self.push_value(len - now, account, field, free);
@@ -260,7 +263,7 @@ impl BodyWalk {
     }
 
     /// Opens the sections, which end before the checksum if there is one.
-    pub(super) fn open_sections<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Result<(), BodyStop> {
+    pub(super) fn open_sections<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Walked {
         let checksum = if self.facts.flags & wire::CHECKSUM_PRESENT > 0 { 4 } else { 0 };
         let end = self.end.checked_sub(checksum).filter(|&end| end > self.pos);
         self.enter(out, RangeKind::Sections, DocumentRole::Options, end.ok_or(BodyStop::Damaged)?);
@@ -297,7 +300,7 @@ impl BodyWalk {
         kind: RangeKind,
         role: DocumentRole,
         len: u64,
-    ) -> Result<(), BodyStop> {
+    ) -> Walked {
         if self.ranges.len() >= limits::NESTING {
             return Err(BodyStop::Damaged);
         }
@@ -307,7 +310,7 @@ impl BodyWalk {
         Ok(())
     }
 
-    fn section<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Result<(), BodyStop> {
+    fn section<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
         let here = cursor.peek();
         let room = range.end - self.pos;
         match here.first() {
@@ -343,11 +346,7 @@ impl BodyWalk {
         }
     }
 
-    fn bare_document<R: Reader>(
-        &mut self,
-        cursor: &mut Cursor<'_, '_, '_, R>,
-        range: BodyRange,
-    ) -> Result<(), BodyStop> {
+    fn bare_document<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
         let len = length(cursor.peek(), 0, EMPTY_DOCUMENT, range.end - self.pos)?;
         if self.opcode == MongoOpcode::Update && self.lead.is_none() {
             self.shape.expect_update();
@@ -365,7 +364,7 @@ impl BodyWalk {
     }
 
     /// Posts one element of a document or array, or its terminator.
-    fn element<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Result<(), BodyStop> {
+    fn element<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
         let here = cursor.peek();
         // Most bytes of the element: the document's terminator follows.
         let room = (range.end - self.pos).checked_sub(1).ok_or(BodyStop::Damaged)?;
@@ -395,14 +394,14 @@ impl BodyWalk {
             cut: cursor.remaining() > here.len() as u64,
             room: room.checked_sub(head as u64).ok_or(BodyStop::Damaged)?,
         };
-        super::value::post(self, cursor, &element)
+        self.post_element(cursor, &element)
     }
 
     pub(super) fn put_name<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
         element: &BsonElement<'_>,
-    ) -> Result<(), BodyStop> {
+    ) -> Walked {
         let fields = self.name(element);
         self.put_fields(cursor, fields)
     }
@@ -423,7 +422,7 @@ impl BodyWalk {
         cursor: &mut Cursor<'_, '_, '_, R>,
         element: &BsonElement<'_>,
         len: u64,
-    ) -> Result<(), BodyStop> {
+    ) -> Walked {
         let kind = match element.value {
             BsonLayout::Array => RangeKind::Array,
             _ => RangeKind::Document,
@@ -436,7 +435,7 @@ impl BodyWalk {
     }
 
     /// Opens the scope document of a code value, in a range up to the end of the value.
-    pub(super) fn open_scope<R: Reader>(&mut self, out: &mut Out<'_, R>, len: u64) -> Result<(), BodyStop> {
+    pub(super) fn open_scope<R: Reader>(&mut self, out: &mut Out<'_, R>, len: u64) -> Walked {
         if self.ranges.len() >= limits::NESTING {
             return Err(BodyStop::Damaged);
         }
@@ -452,76 +451,5 @@ impl BodyRange {
             RangeKind::Documents => "documents",
             RangeKind::Document | RangeKind::Array => self.role.group(),
         }
-    }
-}
-
-/// An element up to its value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BsonElement<'a> {
-    /// Type byte, and the layout it stands for.
-    pub(super) kind: u8,
-    pub(super) value: BsonLayout,
-    pub(super) name: &'a [u8],
-    pub(super) array: bool,
-    pub(super) field: roles::BsonField,
-    /// The captured bytes from the value on.
-    pub(super) bytes: &'a [u8],
-    /// The bytes after them were not captured.
-    pub(super) cut: bool,
-    /// Most bytes of the value.
-    pub(super) room: u64,
-}
-
-impl BsonElement<'_> {
-    pub(super) fn head(&self) -> u64 {
-        self.name.len() as u64 + 2
-    }
-
-    fn name_title(&self) -> &'static str {
-        match (self.field.fact, self.field.name) {
-            (FieldFact::Command, _) => "command name",
-            _ if self.array => "array index",
-            (_, Account::Query) => "operator",
-            (_, Account::Schema) => "field name",
-            _ => "name",
-        }
-    }
-
-    /// Returns whether the content of the value does not matter.
-    pub(super) fn is_free(&self) -> bool {
-        match self.field.fact {
-            FieldFact::Nothing => true,
-            // Only texts matter here.
-            FieldFact::Command | FieldFact::Collection => matches!(self.value, BsonLayout::Fixed(_)),
-            _ => false,
-        }
-    }
-
-    pub(super) fn text_title(&self) -> &'static str {
-        match self.field.fact {
-            FieldFact::Command | FieldFact::Collection => "collection",
-            _ => "value",
-        }
-    }
-}
-
-/// Returns the length at `at` of `here`, which must lie between `least` and `most`.
-pub(super) fn length(here: &[u8], at: usize, least: u64, most: u64) -> Result<u64, BodyStop> {
-    if most < least {
-        return Err(BodyStop::Damaged);
-    }
-    let length = wire::i32_at(here, at).ok_or(BodyStop::Wait)?;
-    u64::try_from(length).ok().filter(|length| (least..=most).contains(length)).ok_or(BodyStop::Damaged)
-}
-
-/// Returns the text at `at` of `here` without its NUL, which must lie within `most` bytes.
-pub(super) fn c_string(here: &[u8], at: usize, most: u64) -> Result<&[u8], BodyStop> {
-    let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::LINE);
-    let here = here.get(at..).unwrap_or_default();
-    let window = here.get(..most).unwrap_or(here);
-    match near::find(0, window) {
-        Some(len) => Ok(window.get(..len).unwrap_or_default()),
-        None if window.len() == most => Err(BodyStop::Damaged),
-        None => Err(BodyStop::Wait),
     }
 }

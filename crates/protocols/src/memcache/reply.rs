@@ -6,13 +6,13 @@ use overhead_decode::{Input, Malformed, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
 
 impl Memcache {
-    pub(super) fn answer<R: Reader>(
+    pub(super) fn text_reply<R: Reader>(
         &mut self,
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
         let Some(line) = wire::line(input.bytes, &mut self.scanned[1])? else {
-            return if input.opaque > 0 { Err(Malformed("a line without an end")) } else { Ok(Some(Step::More)) };
+            return input.await_more("a line without an end").map(Some);
         };
         let (text, end) = wire::text(line);
         let name = text.split(|&byte| byte == b' ').next().unwrap_or_default();
@@ -71,7 +71,7 @@ impl Memcache {
                 if word == ReplyKeyword::Error {
                     self.target = Some(MemcacheReplyTarget { outcome: Outcome::Error, ..target });
                 }
-                self.end_answer(out);
+                self.end_reply(out);
             }
         }
         Ok(())
