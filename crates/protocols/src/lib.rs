@@ -24,6 +24,7 @@ pub mod resp;
 pub mod ssdb;
 pub mod statement;
 mod verb;
+mod words_by_length;
 
 pub use cql::SharedStatements;
 pub use foreign::{SniffVerdict, judge, judge_both, judge_so_far, look};

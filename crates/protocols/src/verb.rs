@@ -1,5 +1,7 @@
 //! The verb of an SQL statement, in any dialect.
 
+use crate::statement::StatementLexer;
+
 /// Longest verb; no command's first word is longer.
 const LENGTH: usize = 23;
 
@@ -12,8 +14,17 @@ pub(crate) struct SqlVerb {
 }
 
 impl SqlVerb {
+    /// The first half of a two-phase commit; prepares a transaction, not a statement.
+    pub const TWO_PHASE: &[u8] = b"PREPARE TRANSACTION";
+
     pub fn of_word(text: &[u8]) -> Self {
         Self::in_capitals(text.iter().take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_'))
+    }
+
+    /// Returns the verb of a command tag of PostgreSQL.
+    pub fn of_tag(tag: &[u8]) -> Self {
+        let tag = tag.strip_suffix(b"\0").unwrap_or(tag);
+        if tag == Self::TWO_PHASE { Self::of_words(tag) } else { Self::of_word(tag) }
     }
 
     pub fn of_words(text: &[u8]) -> Self {
@@ -29,16 +40,15 @@ impl SqlVerb {
         verb
     }
 
-    /// Returns the first word of a statement, or, after `WITH`, the first word in `main` at the same depth. `next`
-    /// yields words with the number of open parentheses.
-    pub fn of_statement<'a>(mut next: impl FnMut() -> Option<(&'a [u8], usize)>, main: &[&[u8]]) -> Self {
-        let Some((first, depth)) = next() else { return Self::default() };
-        if !first.eq_ignore_ascii_case(b"WITH") {
-            return Self::of_word(first);
-        }
-        while let Some((word, here)) = next() {
-            if here <= depth && main.iter().any(|verb| word.eq_ignore_ascii_case(verb)) {
-                return Self::of_word(word);
+    /// Returns the first word of a statement, or, after `WITH`, the first word at the same depth that `is_main`.
+    pub fn of_statement(words: &mut StatementLexer<'_>, is_main: impl Fn(&[u8]) -> bool) -> Self {
+        let Some(first) = words.word() else { return Self::default() };
+        let depth = words.depth;
+        if first.eq_ignore_ascii_case(b"WITH") {
+            while let Some(word) = words.word() {
+                if words.depth <= depth && is_main(word) {
+                    return Self::of_word(word);
+                }
             }
         }
         Self::of_word(first)
@@ -53,6 +63,11 @@ impl SqlVerb {
     #[inline]
     pub fn is(&self, word: &[u8]) -> bool {
         self.text.get(..usize::from(self.len)) == Some(word)
+    }
+
+    /// Returns the verb, or `unknown` if it is empty.
+    pub fn or<'v>(&'v self, unknown: &'v str) -> &'v str {
+        if self.is_empty() { unknown } else { self.as_str() }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -1,11 +1,16 @@
 //! Reads messages: plain, with compressed bodies, or from segments.
 
-use super::pair::{CqlExchange, Session};
-use super::wire::{CqlHeaderError, Header, flag, opcode};
-use super::{Cql, compression, request, response};
+use super::Cql;
+use super::compression::CompressedBody;
+use super::pair::{CqlCompression, CqlExchange, Session};
+use super::wire::{Header, flag, opcode};
+use crate::decompress::with_plain;
 use overhead_decode::tape::PostingTape;
-use overhead_decode::{Cursor, Input, Label, Malformed, OpId, OperationShares, Out, Reader, Short, Step, Weigher};
+use overhead_decode::{
+    Cursor, Input, Label, Malformed, Note, OpId, OperationShares, Out, Reader, Short, Step, Weigher,
+};
 use overhead_model::{Account, Outcome, Side};
+use std::sync::Arc;
 
 /// Bytes of each buffer kept for the next message.
 const KEPT: usize = 1 << 20;
@@ -32,12 +37,8 @@ pub(super) struct CqlRemainder {
 /// Buffers reused by all messages.
 #[derive(Debug, Default)]
 pub(super) struct CqlBuffers {
-    /// A decompressed body.
-    pub body: Vec<u8>,
     /// Consecutive payloads of segments.
     pub payload: Vec<u8>,
-    /// A decompressed segment.
-    pub block: Vec<u8>,
     pub tape: PostingTape,
     pub owners: Vec<(OpId, u64)>,
     pub overhead: OperationShares,
@@ -46,14 +47,12 @@ pub(super) struct CqlBuffers {
 
 impl CqlBuffers {
     pub fn held(&self) -> usize {
-        self.body.capacity() + self.payload.capacity() + self.block.capacity()
+        self.payload.capacity()
     }
 
     pub fn shrink(&mut self) {
-        for buffer in [&mut self.body, &mut self.payload, &mut self.block] {
-            if buffer.capacity() > KEPT {
-                *buffer = Vec::new();
-            }
+        if self.payload.capacity() > KEPT {
+            self.payload = Vec::new();
         }
         self.tape.shrink(KEPT);
     }
@@ -66,11 +65,7 @@ impl Cql {
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
-        let header = match Header::read(input.bytes, side) {
-            Ok(header) => header,
-            Err(CqlHeaderError::Short) => return Ok(Step::More),
-            Err(CqlHeaderError::Bad(reason)) => return Err(Malformed(reason)),
-        };
+        let Some(header) = Header::read(input.bytes, side)? else { return Ok(Step::More) };
         if input.available() < header.total() {
             return Ok(Step::Need(header.total()));
         }
@@ -171,43 +166,52 @@ impl Cql {
     ) -> Result<(), Short> {
         // Version 5 compresses segments instead; STARTUP is never compressed.
         if !header.has(flag::COMPRESSED) || header.version >= 5 || header.opcode == opcode::STARTUP {
-            return plain_body(&mut self.session, header, exchange, cursor);
+            return CqlBody { session: &mut self.session, header, exchange }.post(cursor);
         }
         self.session.memory.put(|memory| &mut memory.compresses, true);
         let whole = cursor.peek();
         if (whole.len() as u64) < cursor.remaining() {
             return Err(Short);
         }
-        let buffers = &mut self.buffers;
-        let (compression, expansion) = (self.session.memory.compression, &self.session.shared.expansion);
-        let Some(preamble) = compression::body(compression, whole, &mut buffers.body, expansion) else {
-            if let Some(note) = compression::refusal_note(compression, whole) {
-                cursor.out().note(note);
-            }
-            return Err(Short);
-        };
-        cursor.skip(preamble, Account::Framing, "decompressed length")?;
-        let mut weigher = Weigher::new(cursor.out());
-        let mut out = Out::new(&mut weigher, header.side, Some(exchange.op));
-        let input = Input { bytes: &buffers.body, opaque: 0 };
-        let mut inner = Cursor::new(input, buffers.body.len() as u64, &mut out);
-        let _ = plain_body(&mut self.session, header, exchange, &mut inner);
-        inner.finish();
-        let amounts = weigher.amounts();
-        cursor.rest_pro_rata(&amounts, &mut buffers.shares, "compressed");
-        buffers.shrink();
-        Ok(())
+        let compression = self.session.memory.compression;
+        let CompressedBody { codec, block, size, preamble } = CompressedBody::read(compression, whole).ok_or(Short)?;
+        let expansion = Arc::clone(&self.session.shared.expansion);
+        with_plain(codec, block, size, &expansion, |plain| {
+            let plain = match plain {
+                Ok(plain) => plain,
+                Err(note) => {
+                    let is_limit = matches!(note, Note::Implausible(_) | Note::LongBody);
+                    if is_limit && compression != CqlCompression::NotSeen {
+                        cursor.out().note(note);
+                    }
+                    return Err(Short);
+                }
+            };
+            cursor.skip(preamble, Account::Framing, "decompressed length")?;
+            let mut weigher = Weigher::new(cursor.out());
+            let mut out = Out::new(&mut weigher, header.side, Some(exchange.op));
+            let mut inner = Cursor::new(Input { bytes: plain, opaque: 0 }, plain.len() as u64, &mut out);
+            let _ = CqlBody { session: &mut self.session, header, exchange }.post(&mut inner);
+            inner.finish();
+            let amounts = weigher.amounts();
+            cursor.rest_pro_rata(&amounts, &mut self.buffers.shares, "compressed");
+            Ok(())
+        })
     }
 }
 
-fn plain_body<R: Reader>(
-    session: &mut Session,
-    header: &Header,
-    exchange: &mut CqlExchange,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
-    match header.side {
-        Side::Request => request::body(session, header, exchange, cursor),
-        Side::Response => response::body(session, header, exchange, cursor),
+/// An uncompressed body, with the state that it depends on and changes.
+pub(super) struct CqlBody<'m> {
+    pub session: &'m mut Session,
+    pub header: &'m Header,
+    pub exchange: &'m mut CqlExchange,
+}
+
+impl CqlBody<'_> {
+    fn post<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        match self.header.side {
+            Side::Request => self.request(cursor),
+            Side::Response => self.response(cursor),
+        }
     }
 }

@@ -203,35 +203,28 @@ impl Session {
         if header.opcode == opcode::STARTUP {
             self.memory.put(|memory| &mut memory.sent.startup, true);
         }
-        CqlExchange {
-            op,
-            opcode: header.opcode,
-            name: header.name,
-            via: match header.opcode {
-                opcode::QUERY => "query",
-                opcode::EXECUTE => "prepared",
-                opcode::BATCH => "batch",
-                _ => "",
-            },
-            class,
-            asked: Asked::None,
-            statement: None,
-            prepares: None,
-            guessed: false,
-            losses: self.losses,
-            is_paired: header.stream >= 0,
-        }
+        let via = match header.opcode {
+            opcode::QUERY => "query",
+            opcode::EXECUTE => "prepared",
+            opcode::BATCH => "batch",
+            _ => "",
+        };
+        CqlExchange { via, is_paired: header.stream >= 0, ..self.exchange(op, header, class) }
     }
 
     /// Opens an exchange for an event, or for a response without a captured request.
     pub fn unsolicited(&self, op: OpId, header: &Header) -> CqlExchange {
-        let event = header.opcode == opcode::EVENT;
+        let is_event = header.opcode == opcode::EVENT;
+        self.exchange(op, header, if is_event { Class::Background } else { Class::Unmatched })
+    }
+
+    fn exchange(&self, op: OpId, header: &Header, class: Class) -> CqlExchange {
         CqlExchange {
             op,
             opcode: header.opcode,
             name: header.name,
             via: "",
-            class: if event { Class::Background } else { Class::Unmatched },
+            class,
             asked: Asked::None,
             statement: None,
             prepares: None,

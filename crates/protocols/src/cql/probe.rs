@@ -1,15 +1,15 @@
 //! Finds message boundaries, to resynchronise after a loss and to recognise the protocol.
 
-use super::wire::{CqlHeaderError, Header, flag, opcode};
+use super::wire::{Header, flag, opcode};
 use overhead_decode::MessageBoundary;
 use overhead_model::Side;
 
 /// Returns whether `bytes` begin a message of `side`: a valid header, then a body whose start fits its opcode.
 pub(super) fn message_begins(bytes: &[u8], side: Side) -> MessageBoundary {
     let header = match Header::read(bytes, side) {
-        Ok(header) => header,
-        Err(CqlHeaderError::Short) => return MessageBoundary::More,
-        Err(CqlHeaderError::Bad(_)) => return MessageBoundary::No,
+        Ok(Some(header)) => header,
+        Ok(None) => return MessageBoundary::More,
+        Err(_) => return MessageBoundary::No,
     };
     let event = header.opcode == opcode::EVENT;
     if header.flags >= 0x20 || header.version < 3 || (header.stream < 0) != event {
@@ -32,13 +32,9 @@ pub(super) fn message_begins(bytes: &[u8], side: Side) -> MessageBoundary {
         Side::Request => body.is_request(header.opcode),
         Side::Response => body.is_response(header.opcode),
     };
-    match fits {
-        Some(true) => MessageBoundary::Yes,
-        Some(false) => MessageBoundary::No,
-        // The body ends too early for its opcode.
-        None if header.total() <= bytes.len() as u64 => MessageBoundary::No,
-        None => MessageBoundary::More,
-    }
+    // A body may end too early for its opcode.
+    let is_whole = header.total() <= bytes.len() as u64;
+    fits.or(is_whole.then_some(false)).into()
 }
 
 /// The first bytes of a body, and its total length.

@@ -1,7 +1,8 @@
 //! Request bodies (section 4.1) to postings.
 
 use super::cells;
-use super::pair::{CqlCompression, CqlExchange, Session};
+use super::decode::CqlBody;
+use super::pair::CqlCompression;
 use super::statement::CqlStatement;
 use super::types::CqlTypeTable;
 use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
@@ -24,26 +25,134 @@ mod parameter {
 /// Distinct statements of a batch that are kept; more would be cut from the text anyway.
 const BATCH: usize = 32;
 
-/// Posts the body of a request and records its statement in `exchange`.
-pub(super) fn body<R: Reader>(
-    session: &mut Session,
-    header: &Header,
-    exchange: &mut CqlExchange,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
-    if header.has(flag::CUSTOM_PAYLOAD) && header.version > 3 {
-        custom_payload(cursor)?;
+impl CqlBody<'_> {
+    /// Posts the body of a request and records its statement.
+    pub(super) fn request<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        if self.header.has(flag::CUSTOM_PAYLOAD) && self.header.version > 3 {
+            custom_payload(cursor)?;
+        }
+        match self.header.opcode {
+            opcode::STARTUP => self.startup(cursor),
+            opcode::CREDENTIALS => options(cursor, |_, _| {}),
+            opcode::QUERY => self.query(cursor),
+            opcode::PREPARE => self.prepare(cursor),
+            opcode::EXECUTE => self.execute(cursor),
+            opcode::BATCH => self.batch(cursor),
+            opcode::REGISTER => string_list(cursor, Account::Metadata, "event type"),
+            opcode::AUTH_RESPONSE => bytes(cursor, Account::Metadata, "token"),
+            _ => Ok(()),
+        }
     }
-    match header.opcode {
-        opcode::STARTUP => startup(session, cursor),
-        opcode::CREDENTIALS => options(cursor, |_, _| {}),
-        opcode::QUERY => query(session, header, exchange, cursor),
-        opcode::PREPARE => prepare(session, header, exchange, cursor),
-        opcode::EXECUTE => execute(session, header, exchange, cursor),
-        opcode::BATCH => batch(session, header, exchange, cursor),
-        opcode::REGISTER => string_list(cursor, Account::Metadata, "event type"),
-        opcode::AUTH_RESPONSE => bytes(cursor, Account::Metadata, "token"),
-        _ => Ok(()),
+
+    fn startup<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        let (mut name, mut version): (&[u8], &[u8]) = (b"", b"");
+        let memory = &mut self.session.memory;
+        memory.put(|memory| &mut memory.compression, CqlCompression::None);
+        let result = options(cursor, |key, value| match key {
+            b"COMPRESSION" => {
+                let compression = match value.to_ascii_lowercase().as_slice() {
+                    b"lz4" => CqlCompression::Lz4,
+                    b"snappy" => CqlCompression::Snappy,
+                    b"" | b"none" => CqlCompression::None,
+                    _ => CqlCompression::Other,
+                };
+                memory.put(|memory| &mut memory.compression, compression);
+            }
+            b"DRIVER_NAME" => name = value,
+            b"DRIVER_VERSION" => version = value,
+            b"SCYLLA_USE_METADATA_ID" => memory.put(|memory| &mut memory.extensions.metadata_ids, true),
+            b"TABLETS_ROUTING_V2_EXPERIMENTAL_V2" => memory.put(|memory| &mut memory.extensions.tablet_versions, true),
+            _ => {}
+        });
+        if !name.is_empty() {
+            let text = format!("{} {}", String::from_utf8_lossy(name), String::from_utf8_lossy(version));
+            cursor.out().software(Side::Request, text.trim_end());
+        }
+        result
+    }
+
+    fn query<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        let (text, asked) = statement(cursor)?;
+        self.session.name_by_text(self.exchange, text);
+        self.exchange.asked = asked;
+        if self.header.version == 1 {
+            return cursor.skip(2, Account::Metadata, "consistency");
+        }
+        parameters(self.header, &CqlTypeTable::default(), cursor)
+    }
+
+    fn prepare<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        let (text, asked) = statement(cursor)?;
+        self.session.name_prepare(self.exchange, text);
+        self.exchange.asked = asked;
+        if self.header.version >= 5 {
+            let flags = cursor.u32_be(Account::Metadata, "flags")?;
+            if flags & 0x01 != 0 {
+                string(cursor, Account::Schema, "keyspace name")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn execute<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        let id = short_bytes(cursor, Account::Metadata, "statement id")?;
+        self.session.name_by_id(self.exchange, id);
+        if self.header.version >= 5 || self.session.memory.extensions.metadata_ids {
+            let metadata_id = short_bytes(cursor, Account::Metadata, "result metadata id")?;
+            if let Some(statement) = self.exchange.statement {
+                self.session.adopt_result_types(statement, metadata_id);
+            }
+        }
+        let untyped = CqlTypeTable::default();
+        let prepared = self.exchange.statement.and_then(|statement| self.session.prepared(statement));
+        let types = prepared.map_or(&untyped, |prepared| &prepared.bind);
+        if self.header.version == 1 {
+            values(false, types, cursor)?;
+            return cursor.skip(2, Account::Metadata, "consistency");
+        }
+        parameters(self.header, types, cursor)?;
+        if self.session.memory.extensions.tablet_versions {
+            cursor.skip(1, Account::Metadata, "tablet version block")?;
+        }
+        Ok(())
+    }
+
+    fn batch<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        self.session.mark_used();
+        let is_wanted = cursor.out().wants_statements();
+        let mut asked = Vec::new();
+        cursor.skip(1, Account::Metadata, "batch type")?;
+        let count = cursor.u16_be(Account::Framing, "statement count")?;
+        let untyped = CqlTypeTable::default();
+        for _ in 0..count {
+            cursor.out().enter("batch statement");
+            let types = match cursor.u8(Account::Framing, "statement kind")? {
+                0 => {
+                    let (_, text) = statement(cursor)?;
+                    add(text, &mut asked);
+                    &untyped
+                }
+                1 => {
+                    let id = short_bytes(cursor, Account::Metadata, "statement id")?;
+                    let prepared = self.session.find(id).and_then(|statement| self.session.prepared(statement));
+                    add(prepared.map_or(Asked::PreparedBefore, |prepared| prepared.text.clone()), &mut asked);
+                    prepared.map_or(&untyped, |prepared| &prepared.bind)
+                }
+                _ => return Err(Short),
+            };
+            // Values of a batch are never named: the flag follows them (section 4.1.7).
+            values(false, types, cursor)?;
+            cursor.out().leave();
+        }
+        if is_wanted {
+            self.exchange.asked = Asked::joined(&asked);
+        }
+        cursor.skip(2, Account::Metadata, "consistency")?;
+        if self.header.version < 3 {
+            return Ok(());
+        }
+        let flags = query_flags(self.header, cursor)?;
+        tail(self.header, flags, cursor)
     }
 }
 
@@ -72,33 +181,6 @@ fn options<'a, R: Reader>(
     Ok(())
 }
 
-fn startup<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
-    let (mut name, mut version): (&[u8], &[u8]) = (b"", b"");
-    let memory = &mut session.memory;
-    memory.put(|memory| &mut memory.compression, CqlCompression::None);
-    let result = options(cursor, |key, value| match key {
-        b"COMPRESSION" => {
-            let compression = match value.to_ascii_lowercase().as_slice() {
-                b"lz4" => CqlCompression::Lz4,
-                b"snappy" => CqlCompression::Snappy,
-                b"" | b"none" => CqlCompression::None,
-                _ => CqlCompression::Other,
-            };
-            memory.put(|memory| &mut memory.compression, compression);
-        }
-        b"DRIVER_NAME" => name = value,
-        b"DRIVER_VERSION" => version = value,
-        b"SCYLLA_USE_METADATA_ID" => memory.put(|memory| &mut memory.extensions.metadata_ids, true),
-        b"TABLETS_ROUTING_V2_EXPERIMENTAL_V2" => memory.put(|memory| &mut memory.extensions.tablet_versions, true),
-        _ => {}
-    });
-    if !name.is_empty() {
-        let text = format!("{} {}", String::from_utf8_lossy(name), String::from_utf8_lossy(version));
-        cursor.out().software(Side::Request, text.trim_end());
-    }
-    result
-}
-
 /// Reads the text of a statement. Digits of numbers are free to differ: no recognised word contains any.
 fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<(&'a [u8], Asked), Short> {
     let length = u64::from(cursor.u32_be(Account::Framing, "string length")?);
@@ -112,67 +194,6 @@ fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<(&'a [
         cursor.out().free_numbers(whole.unwrap_or_default());
     }
     Ok((cursor.text(length, Account::Query, "statement")?, normalised.statement))
-}
-
-fn query<R: Reader>(
-    session: &mut Session,
-    header: &Header,
-    exchange: &mut CqlExchange,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
-    let (text, asked) = statement(cursor)?;
-    session.name_by_text(exchange, text);
-    exchange.asked = asked;
-    if header.version == 1 {
-        return cursor.skip(2, Account::Metadata, "consistency");
-    }
-    parameters(header, &CqlTypeTable::default(), cursor)
-}
-
-fn prepare<R: Reader>(
-    session: &mut Session,
-    header: &Header,
-    exchange: &mut CqlExchange,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
-    let (text, asked) = statement(cursor)?;
-    session.name_prepare(exchange, text);
-    exchange.asked = asked;
-    if header.version >= 5 {
-        let flags = cursor.u32_be(Account::Metadata, "flags")?;
-        if flags & 0x01 != 0 {
-            string(cursor, Account::Schema, "keyspace name")?;
-        }
-    }
-    Ok(())
-}
-
-fn execute<R: Reader>(
-    session: &mut Session,
-    header: &Header,
-    exchange: &mut CqlExchange,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
-    let id = short_bytes(cursor, Account::Metadata, "statement id")?;
-    session.name_by_id(exchange, id);
-    if header.version >= 5 || session.memory.extensions.metadata_ids {
-        let metadata_id = short_bytes(cursor, Account::Metadata, "result metadata id")?;
-        if let Some(statement) = exchange.statement {
-            session.adopt_result_types(statement, metadata_id);
-        }
-    }
-    let untyped = CqlTypeTable::default();
-    let prepared = exchange.statement.and_then(|statement| session.prepared(statement));
-    let types = prepared.map_or(&untyped, |prepared| &prepared.bind);
-    if header.version == 1 {
-        values(false, types, cursor)?;
-        return cursor.skip(2, Account::Metadata, "consistency");
-    }
-    parameters(header, types, cursor)?;
-    if session.memory.extensions.tablet_versions {
-        cursor.skip(1, Account::Metadata, "tablet version block")?;
-    }
-    Ok(())
 }
 
 /// `<query_parameters>` of `QUERY` and `EXECUTE`.
@@ -233,49 +254,6 @@ fn values<R: Reader>(named: bool, types: &CqlTypeTable, cursor: &mut Cursor<'_, 
     }
     cursor.out().leave();
     Ok(())
-}
-
-fn batch<R: Reader>(
-    session: &mut Session,
-    header: &Header,
-    exchange: &mut CqlExchange,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
-    session.mark_used();
-    let is_wanted = cursor.out().wants_statements();
-    let mut asked = Vec::new();
-    cursor.skip(1, Account::Metadata, "batch type")?;
-    let count = cursor.u16_be(Account::Framing, "statement count")?;
-    let untyped = CqlTypeTable::default();
-    for _ in 0..count {
-        cursor.out().enter("batch statement");
-        let types = match cursor.u8(Account::Framing, "statement kind")? {
-            0 => {
-                let (_, text) = statement(cursor)?;
-                add(text, &mut asked);
-                &untyped
-            }
-            1 => {
-                let id = short_bytes(cursor, Account::Metadata, "statement id")?;
-                let prepared = session.find(id).and_then(|statement| session.prepared(statement));
-                add(prepared.map_or(Asked::PreparedBefore, |prepared| prepared.text.clone()), &mut asked);
-                prepared.map_or(&untyped, |prepared| &prepared.bind)
-            }
-            _ => return Err(Short),
-        };
-        // Values of a batch are never named: the flag follows them (section 4.1.7).
-        values(false, types, cursor)?;
-        cursor.out().leave();
-    }
-    if is_wanted {
-        exchange.asked = Asked::joined(&asked);
-    }
-    cursor.skip(2, Account::Metadata, "consistency")?;
-    if header.version < 3 {
-        return Ok(());
-    }
-    let flags = query_flags(header, cursor)?;
-    tail(header, flags, cursor)
 }
 
 /// Adds a statement that the batch does not contain yet.

@@ -1,7 +1,8 @@
 //! Response bodies (section 4.2) to postings.
 
 use super::cells;
-use super::pair::{CqlExchange, CqlPreparedIds, Session};
+use super::decode::CqlBody;
+use super::pair::CqlPreparedIds;
 use super::request::custom_payload;
 use super::statement::is_system_keyspace;
 use super::types::CqlTypeTable;
@@ -17,105 +18,174 @@ mod metadata {
     pub const CHANGED: u32 = 0x08;
 }
 
-pub(super) fn body<R: Reader>(
-    session: &mut Session,
-    header: &Header,
-    exchange: &mut CqlExchange,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
-    if header.has(flag::TRACING) {
-        cursor.skip(16, Account::Metadata, "tracing id")?;
-    }
-    if header.has(flag::WARNING) && header.version > 3 {
-        cursor.out().enter("warnings");
-        string_list(cursor, Account::Status, "warning")?;
-        cursor.out().leave();
-    }
-    if header.has(flag::CUSTOM_PAYLOAD) && header.version > 3 {
-        custom_payload(cursor)?;
-    }
-    match header.opcode {
-        opcode::ERROR => error(session, header, cursor),
-        opcode::AUTHENTICATE => string(cursor, Account::Metadata, "authenticator").map(drop),
-        opcode::SUPPORTED => supported(session, cursor),
-        opcode::RESULT => result(session, header, exchange, cursor),
-        opcode::EVENT => event(cursor),
-        opcode::AUTH_CHALLENGE | opcode::AUTH_SUCCESS => bytes(cursor, Account::Metadata, "token"),
-        _ => Ok(()),
-    }
-}
-
-/// `[string multimap]` of the server's options.
-fn supported<R: Reader>(session: &mut Session, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
-    let count = cursor.u16_be(Account::Framing, "map length")?;
-    for _ in 0..count {
-        let key = string(cursor, Account::Metadata, "option")?;
-        let values = cursor.u16_be(Account::Framing, "list length")?;
-        if key.starts_with(b"SCYLLA_") {
-            session.memory.put(|memory| &mut memory.extensions.scylla, true);
+impl CqlBody<'_> {
+    pub(super) fn response<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        if self.header.has(flag::TRACING) {
+            cursor.skip(16, Account::Metadata, "tracing id")?;
         }
-        for _ in 0..values {
-            let value = string(cursor, Account::Metadata, "option value")?;
-            if key == b"SCYLLA_RATE_LIMIT_ERROR" {
-                let code = value.strip_prefix(b"ERROR_CODE=").and_then(|code| std::str::from_utf8(code).ok());
-                let code = code.and_then(|code| code.parse::<i32>().ok()).map(i32::cast_unsigned);
-                session.memory.put(|memory| &mut memory.extensions.rate_limit_code, code);
+        if self.header.has(flag::WARNING) && self.header.version > 3 {
+            cursor.out().enter("warnings");
+            string_list(cursor, Account::Status, "warning")?;
+            cursor.out().leave();
+        }
+        if self.header.has(flag::CUSTOM_PAYLOAD) && self.header.version > 3 {
+            custom_payload(cursor)?;
+        }
+        match self.header.opcode {
+            opcode::ERROR => self.error(cursor),
+            opcode::AUTHENTICATE => string(cursor, Account::Metadata, "authenticator").map(drop),
+            opcode::SUPPORTED => self.supported(cursor),
+            opcode::RESULT => self.result(cursor),
+            opcode::EVENT => event(cursor),
+            opcode::AUTH_CHALLENGE | opcode::AUTH_SUCCESS => bytes(cursor, Account::Metadata, "token"),
+            _ => Ok(()),
+        }
+    }
+
+    /// `[string multimap]` of the server's options.
+    fn supported<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        let count = cursor.u16_be(Account::Framing, "map length")?;
+        for _ in 0..count {
+            let key = string(cursor, Account::Metadata, "option")?;
+            let values = cursor.u16_be(Account::Framing, "list length")?;
+            if key.starts_with(b"SCYLLA_") {
+                self.session.memory.put(|memory| &mut memory.extensions.scylla, true);
+            }
+            for _ in 0..values {
+                let value = string(cursor, Account::Metadata, "option value")?;
+                if key == b"SCYLLA_RATE_LIMIT_ERROR" {
+                    let code = value.strip_prefix(b"ERROR_CODE=").and_then(|code| std::str::from_utf8(code).ok());
+                    let code = code.and_then(|code| code.parse::<i32>().ok()).map(i32::cast_unsigned);
+                    self.session.memory.put(|memory| &mut memory.extensions.rate_limit_code, code);
+                }
+            }
+        }
+        if self.session.memory.extensions.scylla {
+            cursor.out().software(Side::Response, "ScyllaDB");
+        }
+        Ok(())
+    }
+
+    /// Code, message, and details that depend on the code (section 9).
+    fn error<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        const STATUS: Account = Account::Status;
+        let code = cursor.u32_be(STATUS, "error code")?;
+        string(cursor, STATUS, "error message")?;
+        match code {
+            // Unavailable; unknown outcome of a conditional write.
+            0x1000 | 0x1700 => cursor.skip(10, STATUS, "replicas"),
+            // Write timeout.
+            0x1100 => {
+                cursor.skip(10, STATUS, "replicas")?;
+                let write_type = string(cursor, STATUS, "write type")?;
+                let contentions = self.header.version >= 5 && write_type == b"CAS";
+                cursor.skip(if contentions { 2 } else { 0 }, STATUS, "contentions")
+            }
+            // Read timeout.
+            0x1200 => {
+                cursor.skip(10, STATUS, "replicas")?;
+                cursor.skip(1, STATUS, "data present")
+            }
+            // Read and write failure.
+            0x1300 => {
+                failures(self.header, cursor)?;
+                cursor.skip(1, STATUS, "data present")
+            }
+            0x1500 => {
+                failures(self.header, cursor)?;
+                string(cursor, STATUS, "write type").map(drop)
+            }
+            // Function failure.
+            0x1400 => {
+                string(cursor, Account::Schema, "keyspace name")?;
+                string(cursor, Account::Schema, "function name")?;
+                string_list(cursor, Account::Schema, "argument type")
+            }
+            // Already exists.
+            0x2400 => {
+                string(cursor, Account::Schema, "keyspace name")?;
+                string(cursor, Account::Schema, "table name").map(drop)
+            }
+            // Unprepared.
+            0x2500 => short_bytes(cursor, Account::Metadata, "statement id").map(drop),
+            code if Some(code) == self.session.memory.extensions.rate_limit_code => {
+                cursor.skip(1, STATUS, "operation type")?;
+                cursor.skip(1, STATUS, "rejected by coordinator")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn result<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        // A kind without a body is the whole answer.
+        let account = if cursor.remaining() == 4 { Account::Status } else { Account::Framing };
+        match cursor.u32_be(account, "result kind")? {
+            1 => Ok(()),
+            2 => self.rows(cursor),
+            3 => {
+                let name = string(cursor, Account::Schema, "keyspace name")?;
+                self.session.use_keyspace(name);
+                Ok(())
+            }
+            4 => self.prepared(cursor),
+            5 => schema_change(cursor),
+            _ => Err(Short),
+        }
+    }
+
+    fn rows<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        let mut types = std::mem::take(&mut self.session.row_types);
+        types.clear();
+        // Collections had another layout before version 3.
+        let untyped = CqlTypeTable::default();
+        let metadata = read_metadata(cursor, &mut types, |_| Ok(()));
+        let done = metadata.and_then(|metadata| {
+            self.apply_metadata(&metadata, &types);
+            let prepared = self.exchange.statement.and_then(|statement| self.session.prepared(statement));
+            let known = match prepared {
+                Some(prepared) if !metadata.stated && prepared.result.len() == metadata.columns as usize => {
+                    &prepared.result
+                }
+                _ => &types,
+            };
+            let known = if self.header.version < 3 { &untyped } else { known };
+            cells(self.session.memory.extensions.scylla, &metadata, known, cursor)
+        });
+        self.session.row_types = types;
+        done
+    }
+
+    /// Updates the statement and its name from the metadata of its rows.
+    fn apply_metadata(&mut self, metadata: &CqlMetadata<'_>, types: &CqlTypeTable) {
+        if let (true, Some(metadata_id), Some(statement)) = (metadata.stated, metadata.changed, self.exchange.statement)
+        {
+            self.session.result_changed(statement, metadata_id, types);
+        }
+        if let (true, Some(system)) = (self.exchange.guessed, metadata.system) {
+            if !metadata.conditional {
+                self.exchange.name = "SELECT";
+            }
+            if system {
+                self.exchange.class = Class::Background;
             }
         }
     }
-    if session.memory.extensions.scylla {
-        cursor.out().software(Side::Response, "ScyllaDB");
-    }
-    Ok(())
-}
 
-/// Code, message, and details that depend on the code (section 9).
-fn error<R: Reader>(session: &Session, header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
-    const STATUS: Account = Account::Status;
-    let code = cursor.u32_be(STATUS, "error code")?;
-    string(cursor, STATUS, "error message")?;
-    match code {
-        // Unavailable; unknown outcome of a conditional write.
-        0x1000 | 0x1700 => cursor.skip(10, STATUS, "replicas"),
-        // Write timeout.
-        0x1100 => {
-            cursor.skip(10, STATUS, "replicas")?;
-            let write_type = string(cursor, STATUS, "write type")?;
-            let contentions = header.version >= 5 && write_type == b"CAS";
-            cursor.skip(if contentions { 2 } else { 0 }, STATUS, "contentions")
+    fn prepared<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+        let id = short_bytes(cursor, Account::Metadata, "statement id")?;
+        let mut ids = CqlPreparedIds { statement: id, metadata: &[] };
+        if self.header.version >= 5 || self.session.memory.extensions.metadata_ids {
+            ids.metadata = short_bytes(cursor, Account::Metadata, "result metadata id")?;
         }
-        // Read timeout.
-        0x1200 => {
-            cursor.skip(10, STATUS, "replicas")?;
-            cursor.skip(1, STATUS, "data present")
+        let (mut bind, mut result) = (CqlTypeTable::default(), CqlTypeTable::default());
+        let metadata = prepared_metadata(self.header, &mut bind, &mut result, cursor);
+        if self.header.version < 3 {
+            (bind, result) = (CqlTypeTable::default(), CqlTypeTable::default());
         }
-        // Read and write failure.
-        0x1300 => {
-            failures(header, cursor)?;
-            cursor.skip(1, STATUS, "data present")
-        }
-        0x1500 => {
-            failures(header, cursor)?;
-            string(cursor, STATUS, "write type").map(drop)
-        }
-        // Function failure.
-        0x1400 => {
-            string(cursor, Account::Schema, "keyspace name")?;
-            string(cursor, Account::Schema, "function name")?;
-            string_list(cursor, Account::Schema, "argument type")
-        }
-        // Already exists.
-        0x2400 => {
-            string(cursor, Account::Schema, "keyspace name")?;
-            string(cursor, Account::Schema, "table name").map(drop)
-        }
-        // Unprepared.
-        0x2500 => short_bytes(cursor, Account::Metadata, "statement id").map(drop),
-        code if Some(code) == session.memory.extensions.rate_limit_code => {
-            cursor.skip(1, STATUS, "operation type")?;
-            cursor.skip(1, STATUS, "rejected by coordinator")
-        }
-        _ => Ok(()),
+        let rows = metadata.as_ref().ok().and_then(|metadata| metadata.system.filter(|_| !metadata.conditional));
+        // A snapped message still provides the id and some types.
+        self.session.remember(self.exchange, ids, bind, result, rows);
+        metadata.map(drop)
     }
 }
 
@@ -167,28 +237,6 @@ fn schema_change<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Sh
     }
 }
 
-fn result<R: Reader>(
-    session: &mut Session,
-    header: &Header,
-    exchange: &mut CqlExchange,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
-    // A kind without a body is the whole answer.
-    let account = if cursor.remaining() == 4 { Account::Status } else { Account::Framing };
-    match cursor.u32_be(account, "result kind")? {
-        1 => Ok(()),
-        2 => rows(session, header, exchange, cursor),
-        3 => {
-            let name = string(cursor, Account::Schema, "keyspace name")?;
-            session.use_keyspace(name);
-            Ok(())
-        }
-        4 => prepared(session, header, exchange, cursor),
-        5 => schema_change(cursor),
-        _ => Err(Short),
-    }
-}
-
 /// Contents of `<metadata>` other than the types.
 #[derive(Default)]
 struct CqlMetadata<'a> {
@@ -203,48 +251,6 @@ struct CqlMetadata<'a> {
     conditional: bool,
     /// The column with the server's release.
     release: Option<u32>,
-}
-
-fn rows<R: Reader>(
-    session: &mut Session,
-    header: &Header,
-    exchange: &mut CqlExchange,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
-    let mut types = std::mem::take(&mut session.row_types);
-    types.clear();
-    // Collections had another layout before version 3.
-    let untyped = CqlTypeTable::default();
-    let metadata = read_metadata(cursor, &mut types, |_| Ok(()));
-    let done = metadata.and_then(|metadata| {
-        apply_metadata(session, exchange, &metadata, &types);
-        let prepared = exchange.statement.and_then(|statement| session.prepared(statement));
-        let known = match prepared {
-            Some(prepared) if !metadata.stated && prepared.result.len() == metadata.columns as usize => {
-                &prepared.result
-            }
-            _ => &types,
-        };
-        let known = if header.version < 3 { &untyped } else { known };
-        cells(session.memory.extensions.scylla, &metadata, known, cursor)
-    });
-    session.row_types = types;
-    done
-}
-
-/// Updates the statement and its name from the metadata of its rows.
-fn apply_metadata(session: &mut Session, exchange: &mut CqlExchange, metadata: &CqlMetadata<'_>, types: &CqlTypeTable) {
-    if let (true, Some(metadata_id), Some(statement)) = (metadata.stated, metadata.changed, exchange.statement) {
-        session.result_changed(statement, metadata_id, types);
-    }
-    if let (true, Some(system)) = (exchange.guessed, metadata.system) {
-        if !metadata.conditional {
-            exchange.name = "SELECT";
-        }
-        if system {
-            exchange.class = Class::Background;
-        }
-    }
 }
 
 fn cells<R: Reader>(
@@ -349,28 +355,6 @@ fn table<R: Reader>(metadata: &mut CqlMetadata<'_>, cursor: &mut Cursor<'_, '_, 
     let system = is_system_keyspace(keyspace);
     metadata.system = Some(system);
     Ok(system && table == b"local")
-}
-
-fn prepared<R: Reader>(
-    session: &mut Session,
-    header: &Header,
-    exchange: &mut CqlExchange,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
-    let id = short_bytes(cursor, Account::Metadata, "statement id")?;
-    let mut ids = CqlPreparedIds { statement: id, metadata: &[] };
-    if header.version >= 5 || session.memory.extensions.metadata_ids {
-        ids.metadata = short_bytes(cursor, Account::Metadata, "result metadata id")?;
-    }
-    let (mut bind, mut result) = (CqlTypeTable::default(), CqlTypeTable::default());
-    let metadata = prepared_metadata(header, &mut bind, &mut result, cursor);
-    if header.version < 3 {
-        (bind, result) = (CqlTypeTable::default(), CqlTypeTable::default());
-    }
-    let rows = metadata.as_ref().ok().and_then(|metadata| metadata.system.filter(|_| !metadata.conditional));
-    // A snapped message still provides the id and some types.
-    session.remember(exchange, ids, bind, result, rows);
-    metadata.map(drop)
 }
 
 /// Reads the types of bind markers and result; returns the result's metadata.

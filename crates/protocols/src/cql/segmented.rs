@@ -1,9 +1,10 @@
 //! Reads messages from segments: assembles a message, decodes it, and posts everything in wire order.
 
+use super::Cql;
 use super::decode::{CqlBuffers, CqlFraming, CqlRemainder};
 use super::segment::{CqlSegment, SegmentFormat, TRAILER, crc32};
 use super::wire::Header;
-use super::{Cql, compression};
+use crate::decompress::with_plain;
 use crate::limits::MESSAGE_BUFFER;
 use overhead_decode::Expansion;
 use overhead_decode::tape::{PostingTape, TapeRecorder, post_shares};
@@ -139,9 +140,9 @@ impl Cql {
         }
         let (buffers, expansion) = (&mut self.buffers, &self.session.shared.expansion);
         buffers.payload.clear();
-        unpack(first, input.bytes, &mut buffers.block, &mut buffers.payload, expansion);
+        unpack(first, input.bytes, &mut buffers.payload, expansion);
         // If its start was lost, there is no header.
-        Header::read(&buffers.payload, side).map_or(0, |header| header.total())
+        Header::read(&buffers.payload, side).ok().flatten().map_or(0, |header| header.total())
     }
 
     /// Decodes the messages of the segments and posts everything in wire order.
@@ -158,7 +159,7 @@ impl Cql {
         let mut at = 0;
         for &segment in segments {
             let bytes = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..)).unwrap_or_default();
-            if !unpack(segment, bytes, &mut self.buffers.block, &mut payload, &self.session.shared.expansion) {
+            if !unpack(segment, bytes, &mut payload, &self.session.shared.expansion) {
                 if segment.packed
                     && let Some(note) = Codec::Lz4.refusal(segment.wire as usize, segment.length as usize)
                 {
@@ -186,7 +187,7 @@ impl Cql {
     /// Decodes the messages in a payload. An incomplete one at the end is damaged or too long to assemble.
     fn messages<R: Reader>(&mut self, side: Side, mut input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
         while input.available() > 0 {
-            let Ok(header) = Header::read(input.bytes, side) else {
+            let Ok(Some(header)) = Header::read(input.bytes, side) else {
                 out.note(Note::UndecodedMessage);
                 let op = out.orphan("(undecoded)");
                 out.post(Account::Unknown, "undecoded", input.available());
@@ -271,20 +272,14 @@ impl Cql {
 fn sole_message(side: Side, segment: CqlSegment, bytes: &[u8]) -> Option<(Header, &[u8])> {
     let from = segment.format.header();
     let wire = bytes.get(from..from + segment.wire as usize)?;
-    let header = Header::read(wire, side).ok()?;
+    let header = Header::read(wire, side).ok()??;
     let checksum = bytes.get(from + wire.len()..)?.first_chunk::<4>()?;
     let whole = !segment.packed && header.total() == segment.wire && *checksum == crc32(wire).to_le_bytes();
     whole.then_some((header, wire))
 }
 
 /// Appends the captured payload of the segment at the start of `bytes`; returns false if it is incomplete or damaged.
-fn unpack(
-    segment: CqlSegment,
-    bytes: &[u8],
-    block: &mut Vec<u8>,
-    payload: &mut Vec<u8>,
-    expansion: &Expansion,
-) -> bool {
+fn unpack(segment: CqlSegment, bytes: &[u8], payload: &mut Vec<u8>, expansion: &Expansion) -> bool {
     let from = segment.format.header();
     let end = from + segment.wire as usize;
     let Some(wire) = bytes.get(from..end) else {
@@ -301,9 +296,7 @@ fn unpack(
         payload.extend_from_slice(wire);
         return true;
     }
-    let done = compression::block_into(wire, segment.length as usize, block, expansion);
-    if done.is_some() {
-        payload.extend_from_slice(block);
-    }
-    done.is_some()
+    with_plain(Codec::Lz4, wire, segment.length as usize, expansion, |plain| {
+        plain.map(|plain| payload.extend_from_slice(plain)).is_ok()
+    })
 }

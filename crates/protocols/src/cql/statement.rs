@@ -1,5 +1,7 @@
 //! Finds the verb of a CQL text, and whether it uses the server's keyspaces.
 
+use crate::statement::{StatementDialect, StatementLexer, TokenKind};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CqlStatement {
     /// In capitals; `None` if unknown.
@@ -39,24 +41,19 @@ pub(super) fn is_system_keyspace(name: &[u8]) -> bool {
 
 impl CqlStatement {
     pub fn of(text: &[u8]) -> Self {
-        let mut tokens = CqlLexer { text };
-        let Some(CqlToken::Word(first)) = tokens.next() else {
+        let mut words = StatementLexer::new(text, StatementDialect::Cql);
+        let Some((TokenKind::Word, first)) = words.token() else {
             return Self { verb: None, system: None };
         };
-        let verb = VERBS.iter().copied().find(|verb| is(first, verb)).or_else(|| {
-            if is(first, "DESC") {
-                Some("DESCRIBE")
-            } else {
-                is(first, "BEGIN").then(|| tokens.batch_or_transaction()).flatten()
-            }
+        let verb = VERBS.iter().copied().find(|verb| is(first, verb)).or_else(|| match () {
+            () if is(first, "DESC") => Some("DESCRIBE"),
+            () if is(first, "BEGIN") => batch_or_transaction(&mut words),
+            () => None,
         });
         let system = match verb {
-            Some("SELECT" | "DELETE") => tokens.keyspace_after("FROM"),
-            Some("INSERT") => tokens.keyspace_after("INTO"),
-            Some("UPDATE") => {
-                let first = tokens.next();
-                tokens.keyspace_of(first)
-            }
+            Some("SELECT" | "DELETE") => keyspace_after("FROM", &mut words),
+            Some("INSERT") => keyspace_after("INTO", &mut words),
+            Some("UPDATE") => keyspace(&mut words),
             _ => None,
         };
         Self { verb, system }
@@ -67,98 +64,22 @@ fn is(word: &[u8], keyword: &str) -> bool {
     word.eq_ignore_ascii_case(keyword.as_bytes())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CqlToken<'a> {
-    /// A keyword, a name or a number.
-    Word(&'a [u8]),
-    /// A name in double quotes, without them.
-    Quoted(&'a [u8]),
-    /// A string in single quotes or dollars.
-    Text,
-    Mark(u8),
+/// After `BEGIN`, distinguishes a batch (`BEGIN UNLOGGED BATCH`) from a transaction of Cassandra 6.
+fn batch_or_transaction(words: &mut StatementLexer<'_>) -> Option<&'static str> {
+    let names = ["BATCH", "TRANSACTION"];
+    (0..2).find_map(|_| words.word().and_then(|word| names.into_iter().find(|name| is(word, name))))
 }
 
-struct CqlLexer<'a> {
-    text: &'a [u8],
+/// Returns whether the table after `keyword` is the server's.
+fn keyspace_after(keyword: &str, words: &mut StatementLexer<'_>) -> Option<bool> {
+    while !is(words.word()?, keyword) {}
+    keyspace(words)
 }
 
-impl<'a> CqlLexer<'a> {
-    /// After `BEGIN`, distinguishes a batch (`BEGIN UNLOGGED BATCH`) from a transaction of Cassandra 6.
-    fn batch_or_transaction(&mut self) -> Option<&'static str> {
-        let names = ["BATCH", "TRANSACTION"];
-        self.take(2)
-            .find_map(|token| names.into_iter().find(|name| matches!(token, CqlToken::Word(word) if is(word, name))))
-    }
-
-    /// Returns whether the table after `keyword` is the server's.
-    fn keyspace_after(&mut self, keyword: &str) -> Option<bool> {
-        loop {
-            match self.next()? {
-                CqlToken::Word(word) if is(word, keyword) => break,
-                _ => {}
-            }
-        }
-        let name = self.next();
-        self.keyspace_of(name)
-    }
-
-    /// Returns whether `name` is a keyspace of the server; `None` unless a dot follows.
-    fn keyspace_of(&mut self, name: Option<CqlToken<'a>>) -> Option<bool> {
-        let (CqlToken::Word(name) | CqlToken::Quoted(name)) = name? else {
-            return None;
-        };
-        (self.next()? == CqlToken::Mark(b'.')).then(|| is_system_keyspace(name))
-    }
-
-    fn skip_to(&mut self, end: Option<usize>) {
-        self.text = end.and_then(|end| self.text.get(end..)).unwrap_or_default();
-    }
-
-    /// Skips white space and comments.
-    fn skip_blanks(&mut self) {
-        loop {
-            self.text = self.text.trim_ascii_start();
-            match self.text {
-                [b'-', b'-', ..] | [b'/', b'/', ..] => self.skip_to(memchr::memchr(b'\n', self.text)),
-                [b'/', b'*', ..] => self.skip_to(memchr::memmem::find(self.text, b"*/").map(|at| at + 2)),
-                _ => return,
-            }
-        }
-    }
-}
-
-impl<'a> Iterator for CqlLexer<'a> {
-    type Item = CqlToken<'a>;
-
-    fn next(&mut self) -> Option<CqlToken<'a>> {
-        self.skip_blanks();
-        let text = self.text;
-        match *text.first()? {
-            quote @ (b'\'' | b'"') => {
-                let inside = text.get(1..)?;
-                let end = memchr::memchr(quote, inside);
-                self.skip_to(end.map(|end| end + 2));
-                let inside = inside.get(..end.unwrap_or(inside.len())).unwrap_or_default();
-                Some(if quote == b'"' { CqlToken::Quoted(inside) } else { CqlToken::Text })
-            }
-            b'$' if text.starts_with(b"$$") => {
-                let end = memchr::memmem::find(text.get(2..)?, b"$$");
-                self.skip_to(end.map(|end| end + 4));
-                Some(CqlToken::Text)
-            }
-            byte if byte.is_ascii_alphanumeric() || byte == b'_' => {
-                let inside = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-                let end = text.iter().position(|byte| !inside(byte)).unwrap_or(text.len());
-                let (word, rest) = text.split_at_checked(end)?;
-                self.text = rest;
-                Some(CqlToken::Word(word))
-            }
-            mark => {
-                self.skip_to(Some(1));
-                Some(CqlToken::Mark(mark))
-            }
-        }
-    }
+/// Returns whether the next name is a keyspace of the server; `None` unless a dot follows.
+fn keyspace(words: &mut StatementLexer<'_>) -> Option<bool> {
+    let ((TokenKind::Word, name) | (TokenKind::Quoted, [_, name @ .., _])) = words.token()? else { return None };
+    (words.token()? == (TokenKind::Symbol, b".")).then(|| is_system_keyspace(name))
 }
 
 #[cfg(test)]

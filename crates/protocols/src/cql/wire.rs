@@ -1,6 +1,6 @@
 //! Header, opcodes, flags and primitives.
 
-use overhead_decode::{Cursor, Free, Reader, Short};
+use overhead_decode::{Cursor, Free, Malformed, Reader, Short};
 use overhead_model::{Account, Side};
 use std::ops::RangeInclusive;
 
@@ -78,22 +78,14 @@ pub(super) struct Header {
     pub length: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CqlHeaderError {
-    /// Too few bytes.
-    Short,
-    Bad(&'static str),
-}
-
 impl Header {
-    pub fn read(bytes: &[u8], side: Side) -> Result<Self, CqlHeaderError> {
-        let &[first, flags, ref rest @ ..] = bytes else {
-            return Err(CqlHeaderError::Short);
-        };
+    /// Reads the header at the start of `bytes`; `None` if more are needed.
+    pub fn read(bytes: &[u8], side: Side) -> Result<Option<Self>, Malformed> {
+        let &[first, flags, ref rest @ ..] = bytes else { return Ok(None) };
         let version = first & 0x7F;
         let known = (1..=6).contains(&version) || DATASTAX.contains(&version);
         if !known || (first & 0x80 != 0) != (side == Side::Response) {
-            return Err(CqlHeaderError::Bad("not a protocol version of this direction"));
+            return Err(Malformed("not a protocol version of this direction"));
         }
         let (stream, opcode, length) = match *rest {
             [high, low, opcode, a, b, c, d, ..] if version > 2 => {
@@ -102,15 +94,15 @@ impl Header {
             [stream, opcode, a, b, c, d, ..] if version <= 2 => {
                 (i16::from(i8::from_be_bytes([stream])), opcode, u32::from_be_bytes([a, b, c, d]))
             }
-            _ => return Err(CqlHeaderError::Short),
+            _ => return Ok(None),
         };
         match kind(opcode) {
-            _ if length > MAX_BODY => Err(CqlHeaderError::Bad("a body longer than the protocol allows")),
+            _ if length > MAX_BODY => Err(Malformed("a body longer than the protocol allows")),
             Some(_) if DATASTAX.contains(&version) && ![opcode::OPTIONS, opcode::STARTUP].contains(&opcode) => {
-                Err(CqlHeaderError::Bad("a version of DataStax Enterprise"))
+                Err(Malformed("a version of DataStax Enterprise"))
             }
-            Some((name, of)) if of == side => Ok(Self { side, version, flags, stream, opcode, name, length }),
-            _ => Err(CqlHeaderError::Bad("not an opcode of this direction")),
+            Some((name, of)) if of == side => Ok(Some(Self { side, version, flags, stream, opcode, name, length })),
+            _ => Err(Malformed("not an opcode of this direction")),
         }
     }
 

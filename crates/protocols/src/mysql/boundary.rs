@@ -53,14 +53,14 @@ fn greets(bytes: &[u8]) -> MessageBoundary {
         return MessageBoundary::No;
     }
     match bytes.get(HEADER as usize..).unwrap_or_default() {
-        [] => more_if((10..512).contains(&len)),
+        [] => MessageBoundary::more_if((10..512).contains(&len)),
         [first @ (9 | 10), version @ ..] if is_greeting_of(Some(*first), len) => {
             let end = version.iter().position(|&byte| byte == 0);
             let text = version.get(..end.unwrap_or(version.len())).unwrap_or_default();
             let is_text = text.iter().all(|byte| (b' '..0x7f).contains(byte));
             match (is_text && text.first().is_none_or(u8::is_ascii_digit), end) {
                 (true, Some(5..)) => MessageBoundary::Yes,
-                (true, None) => more_if(bytes.len() < looked_at),
+                (true, None) => MessageBoundary::more_if(bytes.len() < looked_at),
                 _ => MessageBoundary::No,
             }
         }
@@ -70,7 +70,7 @@ fn greets(bytes: &[u8]) -> MessageBoundary {
             Some((code, text)) if matches!(u16::from_le_bytes(*code), 1040 | 1129 | 1130) => {
                 let is_text = text.iter().take(7).all(u8::is_ascii);
                 let is_short = text.len() < 7 && bytes.len() < looked_at;
-                if is_text && is_short { MessageBoundary::More } else { yes_if(is_text) }
+                if is_text && is_short { MessageBoundary::More } else { MessageBoundary::yes_if(is_text) }
             }
             Some(_) => MessageBoundary::No,
         },
@@ -91,11 +91,11 @@ pub(super) fn of_request(bytes: &[u8]) -> MessageBoundary {
     if is_login(bytes) {
         return MessageBoundary::Yes;
     }
-    let Some((len, sequence)) = header(bytes) else { return more_if(true) };
+    let Some((len, sequence)) = header(bytes) else { return MessageBoundary::more_if(true) };
     let payload = bytes.get(HEADER as usize..).unwrap_or_default();
     match (sequence, payload) {
-        (1 | 2, _) => more_if(bytes.len() < 32 && len >= super::handshake::LOGIN),
-        (0, []) => more_if(len > 0),
+        (1 | 2, _) => MessageBoundary::more_if(bytes.len() < 32 && len >= super::handshake::LOGIN),
+        (0, []) => MessageBoundary::more_if(len > 0),
         (0, [code, inside @ ..]) if command::fits(*code, len) => inside_of(*code, len, inside),
         _ => MessageBoundary::No,
     }
@@ -107,7 +107,7 @@ fn inside_of(code: u8, len: u64, inside: &[u8]) -> MessageBoundary {
         // The attribute count is 0.
         command::QUERY if inside.first() == Some(&0) => match inside {
             [_, 1, behind @ ..] => text(len.saturating_sub(3), behind),
-            _ => more_if(inside.len() < 2),
+            _ => MessageBoundary::more_if(inside.len() < 2),
         },
         command::QUERY | command::STMT_PREPARE | command::INIT_DB | command::CREATE_DB | command::DROP_DB => {
             text(len - 1, inside)
@@ -120,29 +120,29 @@ fn inside_of(code: u8, len: u64, inside: &[u8]) -> MessageBoundary {
             text(end.map_or(len, |end| end as u64), inside)
         }
         command::STMT_EXECUTE => match inside.get(4..9) {
-            Some([flags, 1, 0, 0, 0]) => yes_if(*flags < 16),
+            Some([flags, 1, 0, 0, 0]) => MessageBoundary::yes_if(*flags < 16),
             None => MessageBoundary::More,
             _ => MessageBoundary::No,
         },
         // A small row count, and a small statement id.
         command::STMT_FETCH => match inside {
             [_, _, _, 0, _, _, _, 0, ..] => MessageBoundary::Yes,
-            _ => more_if(inside.len() < 8),
+            _ => MessageBoundary::more_if(inside.len() < 8),
         },
         // A small statement id.
         command::STMT_CLOSE | command::STMT_RESET => match inside {
             [_, _, _, 0, ..] => MessageBoundary::Yes,
-            _ => more_if(inside.len() < 4),
+            _ => MessageBoundary::more_if(inside.len() < 4),
         },
         27 => match inside {
             [0 | 1, 0, ..] => MessageBoundary::Yes,
-            _ => more_if(inside.len() < 2),
+            _ => MessageBoundary::more_if(inside.len() < 2),
         },
         command::STMT_SEND_LONG_DATA | command::STMT_BULK_EXECUTE => match inside {
-            [_, _, 0, 0, _, 0, ..] => yes_if(len < FULL),
-            _ => more_if(inside.len() < 6),
+            [_, _, 0, 0, _, 0, ..] => MessageBoundary::yes_if(len < FULL),
+            _ => MessageBoundary::more_if(inside.len() < 6),
         },
-        _ => yes_if(len == 1),
+        _ => MessageBoundary::yes_if(len == 1),
     }
 }
 
@@ -158,16 +158,16 @@ fn text(len: u64, bytes: &[u8]) -> MessageBoundary {
 
 /// Returns whether `bytes` begin a reply of a server; `awaited` is the kind of reply that is due.
 pub(super) fn of_response(bytes: &[u8], awaited: Option<ExpectedResponse>) -> MessageBoundary {
-    let Some((len, sequence)) = header(bytes) else { return more_if(true) };
+    let Some((len, sequence)) = header(bytes) else { return MessageBoundary::more_if(true) };
     let payload = bytes.get(HEADER as usize..).unwrap_or_default();
     let is_login = matches!(awaited, Some(ExpectedResponse::Login | ExpectedResponse::ChangeUser));
     match (sequence, payload.first()) {
         (0, None | Some(9 | 10)) => greets(bytes),
-        (1, None) => more_if(len > 0),
+        (1, None) => MessageBoundary::more_if(len > 0),
         (1, Some(_)) if len > 0 => begins_answer(len, payload, awaited),
-        (2..=8, None) if is_login => more_if((1..LOGGED_IN).contains(&len)),
+        (2..=8, None) if is_login => MessageBoundary::more_if((1..LOGGED_IN).contains(&len)),
         (2..=8, Some(&wire::OK)) if is_login && len < LOGGED_IN => of_ok(len, payload, true),
-        (2..=8, Some(&(wire::ERR | wire::EOF | 1))) if is_login => yes_if((1..1024).contains(&len)),
+        (2..=8, Some(&(wire::ERR | wire::EOF | 1))) if is_login => MessageBoundary::yes_if((1..1024).contains(&len)),
         _ => MessageBoundary::No,
     }
 }
@@ -177,14 +177,14 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) ->
         // A single row proves nothing; the next packet's header does.
         [wire::OK, ..] if awaited == Some(ExpectedResponse::Fetch) => {
             match usize::try_from(len).ok().and_then(|len| payload.get(len..)).and_then(header) {
-                Some((_, sequence)) => yes_if(len >= 2 && sequence == 2),
-                None => more_if(len >= 2),
+                Some((_, sequence)) => MessageBoundary::yes_if(len >= 2 && sequence == 2),
+                None => MessageBoundary::more_if(len >= 2),
             }
         }
         [wire::OK, ..] if awaited == Some(ExpectedResponse::Prepare) => match payload.get(9) {
             _ if !matches!(len, 12 | 13) => MessageBoundary::No,
             None => MessageBoundary::More,
-            Some(byte) => yes_if(*byte == 0),
+            Some(byte) => MessageBoundary::yes_if(*byte == 0),
         },
         // May also be a reply to `COM_STMT_PREPARE`.
         [wire::OK, ..] if awaited.is_none() && matches!(len, 12 | 13) => MessageBoundary::No,
@@ -201,10 +201,10 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) ->
             let is_code = is_known && (4..4096).contains(&len);
             let is_sound = is_code && state.iter().all(u8::is_ascii_alphanumeric) && is_text;
             let is_enough = behind.len() as u64 >= len.saturating_sub(3).min(14);
-            if is_sound && !is_enough { MessageBoundary::More } else { yes_if(is_sound) }
+            if is_sound && !is_enough { MessageBoundary::More } else { MessageBoundary::yes_if(is_sound) }
         }
         [wire::ERR, ..] => MessageBoundary::More,
-        [wire::EOF, ..] => yes_if(len == 5 || len == 1),
+        [wire::EOF, ..] => MessageBoundary::yes_if(len == 5 || len == 1),
         _ if awaited == Some(ExpectedResponse::Text) => text(len, payload),
         [1..=250 | 0xfc, ..] => of_column_count(len, payload),
         [wire::LOCAL_INFILE, name @ ..] => text(len - 1, name),
@@ -219,17 +219,21 @@ fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> MessageBoundary {
         let (_, used) = lenenc_at(payload.get(from..)?)?;
         Some(from + used)
     };
-    let Some(status) = behind(1).and_then(behind) else { return more_if(payload.len() < 19 && len >= 7) };
-    let Some(flags) = u16_at(payload, status) else { return more_if(len >= status as u64 + 4) };
+    let Some(status) = behind(1).and_then(behind) else {
+        return MessageBoundary::more_if(payload.len() < 19 && len >= 7);
+    };
+    let Some(flags) = u16_at(payload, status) else { return MessageBoundary::more_if(len >= status as u64 + 4) };
     let left = len.checked_sub(status as u64 + 4);
-    let Some(warnings) = u16_at(payload, status + 2) else { return more_if(len >= status as u64 + 4) };
+    let Some(warnings) = u16_at(payload, status + 2) else { return MessageBoundary::more_if(len >= status as u64 + 4) };
     let info = payload.get(status + 4..).unwrap_or_default();
     // Bytes after the packet do not count.
     let inside = usize::try_from(left.unwrap_or_default()).unwrap_or(usize::MAX).min(9);
     let is_text = info.iter().take(inside).skip(1).all(|byte| *byte >= b' ');
     // More warnings are implausible.
     match left.filter(|_| warnings < 0x1000) {
-        Some(0) => yes_if(is_awaited || flags & (wire::status::IN_TRANSACTION | wire::status::AUTOCOMMIT) != 0),
+        Some(0) => MessageBoundary::yes_if(
+            is_awaited || flags & (wire::status::IN_TRANSACTION | wire::status::AUTOCOMMIT) != 0,
+        ),
         Some(left @ 1..4096) if flags & wire::status::SESSION_STATE_CHANGED != 0 => {
             if is_awaited {
                 MessageBoundary::Yes
@@ -238,7 +242,7 @@ fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> MessageBoundary {
             }
         }
         Some(left @ 1..1024) if is_text && (info.len() as u64) < left.min(9) => MessageBoundary::More,
-        Some(1..1024) => yes_if(is_text),
+        Some(1..1024) => MessageBoundary::yes_if(is_text),
         _ => MessageBoundary::No,
     }
 }
@@ -249,10 +253,10 @@ fn tracks(len: u64, info: &[u8]) -> MessageBoundary {
         let (text, used) = lenenc_at(info.get(usize::try_from(from).ok()?..)?)?;
         from.checked_add(used as u64)?.checked_add(text)
     };
-    let Some(text) = end(0) else { return more_if(info.len() < wire::LENGTH) };
+    let Some(text) = end(0) else { return MessageBoundary::more_if(info.len() < wire::LENGTH) };
     match end(text) {
-        Some(state) => yes_if(state == len),
-        None => more_if(text < len && info.len() as u64 <= text.saturating_add(wire::LENGTH as u64)),
+        Some(state) => MessageBoundary::yes_if(state == len),
+        None => MessageBoundary::more_if(text < len && info.len() as u64 <= text.saturating_add(wire::LENGTH as u64)),
     }
 }
 
@@ -269,15 +273,7 @@ fn of_column_count(len: u64, payload: &[u8]) -> MessageBoundary {
         (None, _) => MessageBoundary::More,
         (Some((1.., 2)), _) if is_undefined => MessageBoundary::Yes,
         (Some((4.., 2)), [3, b'd', b'e', b'f', ..]) => MessageBoundary::Yes,
-        (Some((4.., 2)), inside) => more_if(inside.len() < 4 && b"\x03def".starts_with(inside)),
+        (Some((4.., 2)), inside) => MessageBoundary::more_if(inside.len() < 4 && b"\x03def".starts_with(inside)),
         _ => MessageBoundary::No,
     }
-}
-
-fn yes_if(is_so: bool) -> MessageBoundary {
-    if is_so { MessageBoundary::Yes } else { MessageBoundary::No }
-}
-
-fn more_if(is_so: bool) -> MessageBoundary {
-    if is_so { MessageBoundary::More } else { MessageBoundary::No }
 }

@@ -9,8 +9,9 @@
 use super::boundary;
 use super::decode::PlainDecoder;
 use super::wire::header;
+use crate::decompress::with_plain;
 use overhead_decode::limits::{EXPANSION_ZLIB, MESSAGE_BUFFER, OUTSTANDING};
-use overhead_decode::tape::{PostingTape, TapePosition, TapeRecorder, post_shares};
+use overhead_decode::tape::{DeferredCloses, PostingTape, TapeRecorder, post_shares};
 use overhead_decode::{
     Codec, Expansion, Input, Malformed, MessageBoundary, Note, OpId, OperationShares, Out, Reader, Step,
 };
@@ -56,17 +57,8 @@ impl CompressedPacket {
 pub(super) struct CompressedLayer {
     directions: [CompressedDirection; 2],
     /// Finished operations with postings still on a tape.
-    closing: VecDeque<DeferredClose>,
+    closing: DeferredCloses,
     expansion: Arc<Expansion>,
-    unpacker: PacketDecompressor,
-}
-
-/// An operation to close once this many bytes of each direction's tape are posted.
-#[derive(Clone, Copy, Debug)]
-struct DeferredClose {
-    op: OpId,
-    outcome: Outcome,
-    after: [u64; 2],
 }
 
 #[derive(Debug, Default)]
@@ -98,7 +90,7 @@ struct CompressedDirection {
 impl CompressedLayer {
     pub fn new(expansion: Arc<Expansion>) -> Self {
         let directions = [CompressedDirection::default(), CompressedDirection::default()];
-        Self { directions, closing: VecDeque::new(), expansion, unpacker: PacketDecompressor::default() }
+        Self { directions, closing: DeferredCloses::default(), expansion }
     }
 
     /// Decodes one compressed packet, once the plain packets in it are complete.
@@ -109,9 +101,7 @@ impl CompressedLayer {
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
-        let Self { directions, unpacker, expansion, .. } = self;
-        let direction = &mut directions[side as usize];
-        let step = direction.step(plain, side, (unpacker, expansion), input, out);
+        let step = self.directions[side as usize].step(plain, side, &self.expansion, input, out);
         self.close(side, out);
         step
     }
@@ -123,47 +113,28 @@ impl CompressedLayer {
         for (position, op, outcome) in closed {
             let mut after = recorded;
             after[side as usize] = position;
-            self.closing.push_back(DeferredClose { op, outcome, after });
+            self.closing.push(op, outcome, after);
         }
-        self.settle(OUTSTANDING, out);
-    }
-
-    /// Closes deferred operations whose bytes are posted, and the oldest ones beyond `limit`.
-    fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
-        while let Some(&DeferredClose { op, outcome, after }) = self.closing.front() {
-            let is_posted = self.directions.iter().zip(after).all(|(direction, after)| after <= direction.played);
-            if !is_posted && self.closing.len() <= limit {
-                return;
-            }
-            self.closing.pop_front();
-            out.close(op, outcome);
-        }
+        let played = self.directions.each_ref().map(|direction| direction.played);
+        self.closing.settle(played, OUTSTANDING, out);
     }
 
     pub fn lost<R: Reader>(&mut self, plain: &mut PlainDecoder, side: Side, out: &mut Out<'_, R>) {
         self.directions[side as usize] = CompressedDirection { is_lost: true, ..CompressedDirection::default() };
-        self.closing.iter_mut().for_each(|closing| closing.after[side as usize] = 0);
-        let _ = self.directions[side as usize].record(side, out, |out| {
-            plain.lost(side, out);
-            Ok(Step::Progress)
-        });
+        self.closing.forget(side);
+        self.directions[side as usize].record(side, out, |out| plain.lost(side, out));
         self.close(side, out);
     }
 
     /// No packet of the server is captured.
     pub fn abandon<R: Reader>(&mut self, plain: &mut PlainDecoder, out: &mut Out<'_, R>) {
-        let _ = self.directions[Side::Response as usize].record(Side::Response, out, |out| {
-            plain.abandon(out);
-            Ok(Step::Progress)
-        });
+        self.directions[Side::Response as usize].record(Side::Response, out, |out| plain.abandon(out));
         self.close(Side::Response, out);
     }
 
     /// Ends the connection: held postings are dropped.
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        for DeferredClose { op, outcome, .. } in self.closing.drain(..) {
-            out.close(op, outcome);
-        }
+        self.closing.settle([u64::MAX; 2], 0, out);
     }
 
     pub fn held(&self) -> usize {
@@ -172,7 +143,7 @@ impl CompressedLayer {
                 + direction.tape.held_bytes()
                 + direction.packets.capacity() * size_of::<CompressedPacket>()
         });
-        size_of::<Self>() + directions.sum::<usize>() + self.closing.capacity() * size_of::<DeferredClose>()
+        size_of::<Self>() + directions.sum::<usize>() + self.closing.held()
     }
 }
 
@@ -181,7 +152,7 @@ impl CompressedDirection {
         &mut self,
         plain: &mut PlainDecoder,
         side: Side,
-        (unpacker, expansion): (&mut PacketDecompressor, &Expansion),
+        expansion: &Expansion,
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
@@ -216,7 +187,7 @@ impl CompressedDirection {
             let wire = usize::try_from(packet.wire).ok().and_then(|len| wire.get(..len)).unwrap_or(wire);
             // Sequence number at the beginning of a request or reply.
             self.begins = next.get(3) == Some(&u8::from(side == Side::Response));
-            self.take(plain, side, (packet, wire), (unpacker, expansion), out)?;
+            self.take(plain, side, (packet, wire), expansion, out)?;
         }
     }
 
@@ -230,7 +201,7 @@ impl CompressedDirection {
         plain: &mut PlainDecoder,
         side: Side,
         (packet, wire): (CompressedPacket, &[u8]),
-        (unpacker, expansion): (&mut PacketDecompressor, &Expansion),
+        expansion: &Expansion,
         out: &mut Out<'_, R>,
     ) -> Result<(), Malformed> {
         self.packets.push_back(packet);
@@ -243,21 +214,23 @@ impl CompressedDirection {
         let before = self.content.len();
         let mut missing = 0;
         if packet.is_packed {
-            match unpacker.unpack(wire, packet, expansion) {
-                Ok(content) => self.content.extend_from_slice(content),
-                Err(note) => {
-                    out.note(note);
-                    missing = packet.content;
-                }
+            if let Err(note) = self.unpack(wire, packet, expansion) {
+                out.note(note);
+                missing = packet.content;
             }
         } else {
             self.content.extend_from_slice(wire);
             missing = packet.content - wire.len() as u64;
         }
-        unpacker.settle();
         let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(self.content.len() - before);
         self.content.drain(before..before + passed);
         self.decode(plain, side, missing, out)
+    }
+
+    fn unpack(&mut self, wire: &[u8], packet: CompressedPacket, expansion: &Expansion) -> Result<(), Note> {
+        let size = usize::try_from(packet.content).unwrap_or(usize::MAX);
+        let codec = codec(wire).filter(|_| wire.len() as u64 == packet.wire).ok_or(Note::UndecodedMessage)?;
+        with_plain(codec, wire, size, expansion, |plain| plain.map(|plain| self.content.extend_from_slice(plain)))
     }
 
     /// Decodes complete plain packets. The content is followed by `opaque` unreadable bytes.
@@ -308,27 +281,25 @@ impl CompressedDirection {
         out: &mut Out<'_, R>,
     ) -> Result<u64, Malformed> {
         let available = here.len() as u64 + opaque;
-        let step = self.record(side, out, |out| plain.step(side, Input { bytes: here, opaque }, out));
+        let (step, posted) = self.record(side, out, |out| plain.step(side, Input { bytes: here, opaque }, out));
         match step? {
-            (_, posted @ 1..) => Ok(posted),
-            (Step::Need(need), _) if opaque > 0 || available >= GATHERED || self.read >= GATHERED_WIRE => {
+            _ if posted > 0 => Ok(posted),
+            Step::Need(need) if opaque > 0 || available >= GATHERED || self.read >= GATHERED_WIRE => {
                 let opaque = need.saturating_sub(here.len() as u64);
                 if available < GATHERED {
                     out.note(Note::UndecodedMessage);
                 } else {
                     out.note(Note::LongMessage);
                 }
-                let (_, posted) = self.record(side, out, |out| plain.step(side, Input { bytes: here, opaque }, out))?;
+                let (step, posted) = self.record(side, out, |out| plain.step(side, Input { bytes: here, opaque }, out));
+                step?;
                 self.ahead += posted.saturating_sub(available);
                 Ok(posted.min(available))
             }
             _ if opaque > 0 => {
                 self.lose(side, available, out);
-                let lost = self.record(side, out, |out| {
-                    plain.lost(side, out);
-                    Ok(Step::Progress)
-                });
-                lost.map(|_| available)
+                self.record(side, out, |out| plain.lost(side, out));
+                Ok(available)
             }
             _ => Ok(0),
         }
@@ -354,11 +325,10 @@ impl CompressedDirection {
 
     fn lose<R: Reader>(&mut self, side: Side, len: u64, out: &mut Out<'_, R>) {
         self.is_lost = true;
-        let _ = self.record(side, out, |out| {
+        self.record(side, out, |out| {
             let op = out.orphan("(undecoded)");
             out.post(Account::Unknown, "undecoded", len);
             out.close(op, Outcome::NoReply);
-            Ok(Step::Progress)
         });
     }
 
@@ -367,28 +337,25 @@ impl CompressedDirection {
         let len = self.content.len() as u64;
         self.content.clear();
         self.lose(side, len, out);
-        let _ = self.record(side, out, |out| {
-            plain.lost(side, out);
-            Ok(Step::Progress)
-        });
+        self.record(side, out, |out| plain.lost(side, out));
     }
 
     /// Records the postings of `decode` on the tape. Returns its result and the number of bytes posted.
-    fn record<R: Reader>(
+    fn record<T, R: Reader>(
         &mut self,
         side: Side,
         out: &mut Out<'_, R>,
-        decode: impl FnOnce(&mut Out<'_, TapeRecorder<'_, '_, R>>) -> Result<Step, Malformed>,
-    ) -> Result<(Step, u64), Malformed> {
+        decode: impl FnOnce(&mut Out<'_, TapeRecorder<'_, '_, R>>) -> T,
+    ) -> (T, u64) {
         let mut recorder = TapeRecorder::append(out, &mut self.tape);
         let mut inner = Out::new(&mut recorder, side, self.current);
-        let step = decode(&mut inner);
+        let result = decode(&mut inner);
         inner.leave_all();
         self.current = inner.current();
         let posted = inner.posted();
         let recorded = self.tape.recorded();
         self.closed.extend(self.tape.closed().map(|(op, outcome)| (recorded, op, outcome)));
-        Ok((step?, posted))
+        (result, posted)
     }
 
     fn post<R: Reader>(&mut self, out: &mut Out<'_, R>) {
@@ -411,7 +378,7 @@ impl CompressedDirection {
         }
         out.leave_all();
         out.release();
-        let position: TapePosition = player.position();
+        let position = player.position();
         self.tape.forget(position);
         self.played += packet.content;
     }
@@ -468,65 +435,5 @@ fn codec(bytes: &[u8]) -> Option<Codec> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Codec::Zstd),
         [first, second, ..] if first & 0x0f == 8 && u16::from_be_bytes([first, second]) % 31 == 0 => Some(Codec::Zlib),
         _ => None,
-    }
-}
-
-/// Decompresses packets into reused memory.
-#[derive(Default)]
-struct PacketDecompressor {
-    content: Vec<u8>,
-    zlib: Option<flate2::Decompress>,
-    zstd: Option<zstd::bulk::Decompressor<'static>>,
-}
-
-impl PacketDecompressor {
-    fn unpack(&mut self, wire: &[u8], packet: CompressedPacket, expansion: &Expansion) -> Result<&[u8], Note> {
-        let size = usize::try_from(packet.content).unwrap_or(usize::MAX);
-        let codec = codec(wire).filter(|_| wire.len() as u64 == packet.wire).ok_or(Note::UndecodedMessage)?;
-        if let Some(note) = codec.refusal(wire.len(), size) {
-            return Err(note);
-        }
-        if !expansion.allows(wire.len(), size) {
-            return Err(Note::Expansion);
-        }
-        self.content.clear();
-        let done = match codec {
-            Codec::Zstd => self.zstd(wire, size),
-            _ => self.zlib(wire, size),
-        };
-        done.filter(|()| self.content.len() == size).ok_or(Note::UndecodedMessage)?;
-        Ok(&self.content)
-    }
-
-    fn zlib(&mut self, wire: &[u8], size: usize) -> Option<()> {
-        let zlib = self.zlib.get_or_insert_with(|| flate2::Decompress::new(true));
-        zlib.reset(true);
-        self.content.try_reserve_exact(size).ok()?;
-        // Fills the reserved memory and no more.
-        let status = zlib.decompress_vec(wire, &mut self.content, flate2::FlushDecompress::Finish);
-        matches!(status, Ok(flate2::Status::StreamEnd)).then_some(())
-    }
-
-    fn zstd(&mut self, wire: &[u8], size: usize) -> Option<()> {
-        if self.zstd.is_none() {
-            self.zstd = zstd::bulk::Decompressor::new().ok();
-        }
-        self.content.resize(size, 0);
-        let written = self.zstd.as_mut()?.decompress_to_buffer(wire, self.content.as_mut_slice()).ok()?;
-        self.content.truncate(written);
-        Some(())
-    }
-
-    /// Releases the memory of an unusually long packet.
-    fn settle(&mut self) {
-        if self.content.capacity() > KEPT {
-            self.content = Vec::new();
-        }
-    }
-}
-
-impl std::fmt::Debug for PacketDecompressor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Unpacker").field("content", &self.content.len()).finish_non_exhaustive()
     }
 }

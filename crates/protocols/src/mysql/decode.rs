@@ -1,12 +1,13 @@
 //! Decodes the packets of both directions, outside or inside compressed packets.
 
 use super::boundary;
-use super::command::{self, Command};
+use super::client_packet::ClientPacket;
+use super::command;
+use super::continuation::{CommandRemainder, PacketContinuation, PacketRemainder};
 use super::handshake::{self, LoginPacket};
 use super::pair::{ExpectedResponse, MysqlPairing, MysqlPending};
 use super::response::{ResponsePacket, ResponseProgress, ResponseStage};
 use super::session::Session;
-use super::values::{BulkRows, ValueLayout};
 use super::wire::{self, FULL, HEADER, capability};
 use overhead_decode::{Cursor, Input, Malformed, MessageBoundary, OpId, Out, Reader, Short, Step, Versioned};
 use overhead_model::{Account, Class, Outcome, Side};
@@ -20,21 +21,21 @@ const AT_ONCE: u64 = 256 << 10;
 pub(super) struct PlainDecoder {
     pub session: Versioned<Session>,
     pub pairing: MysqlPairing,
-    phase: LoginPhase,
+    pub phase: LoginPhase,
     /// The server's capabilities, if its greeting was seen.
     server: Option<u64>,
     /// Packets are compressed, or will be from here on.
     pub is_compressed: bool,
     /// The beginning was not captured, or bytes were lost: a reply may belong to an unseen request.
-    is_unsure: bool,
+    pub is_unsure: bool,
     /// Sequence number of the last packet other than a command.
     sequence: u8,
     /// The rest of a command that continues in further packets.
-    rest_of_command: Option<CommandRemainder>,
+    pub rest_of_command: Option<CommandRemainder>,
     /// The rest of a row that continues in further packets.
     pub rest_of_row: Option<PacketContinuation>,
     /// The rest of the current packet, by side.
-    flows: [Option<PacketRemainder>; 2],
+    pub flows: [Option<PacketRemainder>; 2],
     /// Progress of the first reply in the queue.
     pub stage: ResponseStage,
     /// Column types of the current result, as far as defined.
@@ -48,57 +49,10 @@ pub(super) struct PlainDecoder {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum LoginPhase {
+pub(super) enum LoginPhase {
     #[default]
     Start,
     Begun,
-}
-
-/// The rest of a message that continues in another packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PacketContinuation {
-    /// Bytes of a single account.
-    All(Account, &'static str),
-    /// The remaining bytes of a value, and the values after it.
-    Values(u64, Vec<ValueLayout>),
-    Bulk(BulkRows),
-    Undecoded,
-}
-
-/// The rest of a long packet.
-#[derive(Clone, Copy, Debug)]
-struct PacketRemainder {
-    left: u64,
-    /// The message continues in another packet.
-    is_continued: bool,
-}
-
-#[derive(Debug)]
-struct CommandRemainder {
-    /// `None` if the operation was closed meanwhile.
-    op: Option<OpId>,
-    is_answered: bool,
-    what: PacketContinuation,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum ClientPacket {
-    Continued,
-    Command(u8, Command),
-    SemiSync,
-    Authentication,
-    File,
-    /// A command of a clone in progress.
-    Clone,
-    Opening,
-    Stray,
-}
-
-impl ClientPacket {
-    /// Returns whether the packet may be decoded piece by piece.
-    fn may_flow(self) -> bool {
-        matches!(self, Self::Continued | Self::Command(..))
-    }
 }
 
 impl PlainDecoder {
@@ -178,117 +132,6 @@ impl PlainDecoder {
             _ => false,
         };
         self.rest_of_row.is_some() || is_row && packet.first != Some(wire::ERR)
-    }
-
-    fn flow<R: Reader>(&mut self, flow: PacketRemainder, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Step {
-        let here = flow.left.min(input.available());
-        let is_last = here == flow.left;
-        let what = self.charge_rest(side, out);
-        let mut c = Cursor::new(input, here, out);
-        let rest = what.clone().go_on(&mut c, !is_last || flow.is_continued);
-        // Inside the length of a value, the next piece decides.
-        let is_cut = rest.is_ok() && !is_last && c.remaining() < wire::LENGTH as u64;
-        let used = c.position();
-        if is_cut && used == 0 {
-            self.set_rest(side, Some(what), out);
-            return Step::Need(here + 1);
-        }
-        let is_whole = c.remaining() == 0;
-        let left = if is_cut { flow.left - used } else { flow.left - here };
-        if !is_cut {
-            c.finish();
-        }
-        let rest = rest.ok().flatten().filter(|_| is_whole || is_cut).unwrap_or(PacketContinuation::Undecoded);
-        self.flows[side as usize] = (left > 0).then_some(PacketRemainder { left, ..flow });
-        self.set_rest(side, (left > 0 || flow.is_continued).then_some(rest), out);
-        out.release();
-        Step::Progress
-    }
-
-    /// Charges the operation of the continued message and returns its rest.
-    fn charge_rest<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) -> PacketContinuation {
-        if side == Side::Response {
-            if let Some(op) = self.pairing.front().map(|front| front.op) {
-                out.charge(op);
-            } else {
-                self.pairing.stray_answer(out);
-                self.stage = ResponseStage::Blind;
-            }
-            return self.rest_of_row.take().unwrap_or(PacketContinuation::Undecoded);
-        }
-        match self.rest_of_command.as_ref().and_then(|rest| rest.op) {
-            Some(op) => out.charge(op),
-            None => self.pairing.charge_stray(out),
-        }
-        let what =
-            self.rest_of_command.as_mut().map(|rest| std::mem::replace(&mut rest.what, PacketContinuation::Undecoded));
-        what.unwrap_or(PacketContinuation::Undecoded)
-    }
-
-    /// Keeps the rest of the message, or ends it.
-    fn set_rest<R: Reader>(&mut self, side: Side, what: Option<PacketContinuation>, out: &mut Out<'_, R>) {
-        match (side, what) {
-            (Side::Response, what) => self.rest_of_row = what,
-            (Side::Request, Some(what)) => {
-                if let Some(rest) = &mut self.rest_of_command {
-                    rest.what = what;
-                }
-            }
-            (Side::Request, None) => {
-                if let Some(CommandRemainder { op: Some(op), is_answered: false, .. }) = self.rest_of_command.take() {
-                    out.close(op, Outcome::NoReply);
-                }
-            }
-        }
-    }
-
-    /// Classifies a packet of the client.
-    fn client(&self, packet: ResponsePacket, sequence: u8, input: Input<'_>) -> Result<ClientPacket, Malformed> {
-        if self.rest_of_command.is_some() {
-            return Ok(ClientPacket::Continued);
-        }
-        let kind = self.pairing.kind();
-        // A file ends with an empty packet. There is no other sign, as its packets are numbered anew.
-        if self.stage == ResponseStage::Infile && kind.is_some() && !self.is_unsure {
-            return Ok(ClientPacket::File);
-        }
-        if matches!(self.stage, ResponseStage::Cloning | ResponseStage::Cloned)
-            && sequence == 0
-            && command::is_of_clone(packet.first)
-        {
-            return Ok(ClientPacket::Clone);
-        }
-        let ResponsePacket { first, len, .. } = packet;
-        let command = first.and_then(|code| Some((code, command::command(code)?)));
-        match command {
-            Some((code, command))
-                if sequence == 0 && self.phase == LoginPhase::Begun || self.is_early(packet, sequence) =>
-            {
-                return Ok(ClientPacket::Command(code, command));
-            }
-            _ => {}
-        }
-        Ok(match kind {
-            _ if self.phase == LoginPhase::Start => ClientPacket::Opening,
-            Some(ExpectedResponse::Stream) if first == Some(command::SEMI_SYNC) => ClientPacket::SemiSync,
-            _ if sequence == 0 && len > 0 && input.bytes.len() as u64 > HEADER => {
-                return Err(Malformed("not a MySQL command"));
-            }
-            Some(ExpectedResponse::Login | ExpectedResponse::ChangeUser) => ClientPacket::Authentication,
-            Some(_) if self.stage == ResponseStage::Infile => ClientPacket::File,
-            _ if boundary::is_login(input.bytes) => ClientPacket::Opening,
-            _ if self.is_unsure && boundary::of_request(input.bytes) != MessageBoundary::More => {
-                return Err(Malformed("not what a MySQL client begins with"));
-            }
-            _ => ClientPacket::Stray,
-        })
-    }
-
-    /// Returns whether a packet before the login is a command: the login was not captured.
-    fn is_early(&self, packet: ResponsePacket, sequence: u8) -> bool {
-        self.phase == LoginPhase::Start
-            && sequence == 0
-            && packet.first.is_some_and(|code| command::fits(code, packet.len))
     }
 
     fn request<R: Reader>(
@@ -377,17 +220,6 @@ impl PlainDecoder {
         let mut c = begin(input, total, out);
         c.rest(account, field);
         c.finish();
-        out.release();
-    }
-
-    /// Decodes a packet that continues a command.
-    fn continue_command<R: Reader>(&mut self, packet: ResponsePacket, input: Input<'_>, out: &mut Out<'_, R>) {
-        let what = self.charge_rest(Side::Request, out);
-        let mut c = begin(input, HEADER + packet.here, out);
-        let what = what.go_on(&mut c, packet.is_continued);
-        let is_whole = end(c, packet);
-        let what = what.ok().flatten().filter(|_| is_whole).unwrap_or(PacketContinuation::Undecoded);
-        self.set_rest(Side::Request, packet.is_continued.then_some(what), out);
         out.release();
     }
 
@@ -522,7 +354,7 @@ impl PlainDecoder {
         } else if let Some(rest) = self.rest_of_row.take() {
             self.continue_row(rest, packet.is_continued, &mut c).map(|()| ResponseProgress::More)
         } else {
-            self.answer(kind, packet, &mut c)
+            self.reply_packet(kind, packet, &mut c)
         };
         let is_whole = end(c, packet);
         if packet.is_continued && (next.is_err() || !is_whole || self.rest_of_row.is_none()) {
@@ -633,7 +465,7 @@ impl PlainDecoder {
 }
 
 /// Ends a packet, or its decoded piece; returns whether it was decoded completely.
-fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: ResponsePacket) -> bool {
+pub(super) fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: ResponsePacket) -> bool {
     let left = c.remaining();
     if packet.here < packet.len && left < wire::LENGTH as u64 {
         // The beginning of a length, which continues in the next piece.
@@ -644,7 +476,11 @@ fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: ResponsePacket) -> bool {
 }
 
 /// Returns a cursor over a packet of `total` bytes, after its header.
-fn begin<'a, 'o, 'r, R: Reader>(input: Input<'a>, total: u64, out: &'o mut Out<'r, R>) -> Cursor<'a, 'o, 'r, R> {
+pub(super) fn begin<'a, 'o, 'r, R: Reader>(
+    input: Input<'a>,
+    total: u64,
+    out: &'o mut Out<'r, R>,
+) -> Cursor<'a, 'o, 'r, R> {
     let mut c = Cursor::new(input, total, out);
     let _ = c.skip(HEADER, Account::Framing, "packet header");
     c

@@ -25,15 +25,17 @@
 //! present or missing, and the bytes of query attributes, which cannot begin a text.
 
 mod boundary;
+mod client_packet;
 mod command;
 mod compressed;
+mod continuation;
 mod decode;
 mod handshake;
 mod pair;
+mod prepared;
 mod request;
 mod response;
 mod session;
-mod sql;
 #[cfg(test)]
 mod tests;
 mod values;

@@ -3,10 +3,8 @@
 //! The server answers commands in order, so a queue pairs exactly, pipelines included. The handshake is an operation
 //! begun by the server.
 
-use super::sql;
 use crate::limits;
-use crate::statement::StatementText;
-use crate::verb::SqlVerb;
+use crate::statement::StatementSummary;
 use overhead_decode::{Label, Malformed, OpId, Out, Reader};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
@@ -200,38 +198,14 @@ impl MysqlPairing {
     }
 }
 
-/// The summary of an SQL text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct StatementSummary {
-    pub verb: SqlVerb,
-    /// Consists only of `SET`.
-    pub is_settings: bool,
-    pub statement: StatementText,
-}
-
-impl StatementSummary {
-    /// Summarises a text; `normalised` returns its statement.
-    pub fn of(text: &[u8], is_unescaped: bool, normalised: impl FnOnce(SqlVerb) -> StatementText) -> Self {
-        let verb = sql::verb(text, is_unescaped);
-        let is_settings = verb.is(b"SET") && sql::is_settings(text, is_unescaped);
-        Self { verb, is_settings, statement: normalised(verb) }
-    }
-
-    /// Returns the summary of a statement prepared before the capture.
-    pub fn unseen() -> Self {
-        Self { statement: StatementText::PreparedBefore, ..Self::default() }
-    }
-
-    /// Labels an operation that executes the statement; `unknown` is its name without a verb.
-    pub fn label<R: Reader>(
-        &self,
-        op: OpId,
-        (unknown, via): (&str, &'static str),
-        has_begun: bool,
-        out: &mut Out<'_, R>,
-    ) {
-        let class = if self.is_settings && !has_begun { Class::Setup } else { Class::Workload };
-        let name = if self.verb.is_empty() { unknown } else { self.verb.as_str() };
-        out.label_statement(op, Label { class, name, via, statement: self.statement.as_str() });
-    }
+/// Labels an operation that executes a statement; `unknown` is its name without a verb.
+pub(super) fn label<R: Reader>(
+    op: OpId,
+    named: &StatementSummary,
+    (unknown, via): (&str, &'static str),
+    has_begun: bool,
+    out: &mut Out<'_, R>,
+) {
+    let class = if named.is_settings && !has_begun { Class::Setup } else { Class::Workload };
+    out.label_statement(op, Label { class, name: named.verb.or(unknown), via, statement: named.text.as_str() });
 }

@@ -1,14 +1,15 @@
 //! Decodes commands into postings.
 
 use super::command::{self, Command};
-use super::decode::{PacketContinuation, PlainDecoder};
-use super::pair::StatementSummary;
+use super::continuation::PacketContinuation;
+use super::decode::PlainDecoder;
+use super::pair::label;
 use super::response::ResponseStage;
 use super::session::{LAST_PREPARED, MysqlStatement};
 use super::values::{BulkRows, ValueLayout, present, untyped, values};
 use super::wire::{capability, lenenc, lenenc_at, lenenc_text};
 use crate::limits;
-use crate::statement::{self, StatementDialect};
+use crate::statement::{StatementDialect, StatementSummary};
 use overhead_decode::{Cursor, Label, Malformed, OpId, Reader, Short};
 use overhead_model::{Account, Class};
 
@@ -69,7 +70,7 @@ impl PlainDecoder {
             command::QUERY => self.query(op, c, is_continued),
             command::STMT_PREPARE => {
                 let prepares = text(c, is_continued, self.session.is_unescaped);
-                let statement = prepares.statement.as_str();
+                let statement = prepares.text.as_str();
                 c.out()
                     .label_statement(op, Label { class: Class::Setup, name: "PREPARE", via: via_of(code), statement });
                 Ok(DecodedRequest { prepares, ..DecodedRequest::all(Account::Query, "statement") })
@@ -146,11 +147,10 @@ impl PlainDecoder {
         let named = text(c, is_continued, self.session.is_unescaped);
         let has_begun = self.session.has_begun;
         if self.session.replicates {
-            let name = if named.verb.is_empty() { "QUERY" } else { named.verb.as_str() };
-            let statement = named.statement.as_str();
+            let (name, statement) = (named.verb.or("QUERY"), named.text.as_str());
             c.out().label_statement(op, Label { class: Class::Background, name, via: "text", statement });
         } else {
-            named.label(op, ("QUERY", "text"), has_begun, c.out());
+            label(op, &named, ("QUERY", "text"), has_begun, c.out());
         }
         self.session.put(|session| &mut session.has_begun, has_begun || !named.is_settings);
         Ok(DecodedRequest::all(Account::Query, "statement"))
@@ -302,14 +302,14 @@ impl PlainDecoder {
     fn label_part<R: Reader>(&mut self, op: OpId, id: u32, name: &str, c: &mut Cursor<'_, '_, '_, R>) {
         let class = if self.session.replicates { Class::Background } else { Class::Workload };
         let named = self.named(id);
-        c.out().label_statement(op, Label { class, name, via: "prepared", statement: named.statement.as_str() });
+        c.out().label_statement(op, Label { class, name, via: "prepared", statement: named.text.as_str() });
     }
 
     /// Names an execution after its statement.
     fn label_execution<R: Reader>(&mut self, op: OpId, id: u32, via: &'static str, c: &mut Cursor<'_, '_, '_, R>) {
         let has_begun = self.session.has_begun;
         let named = self.named(id);
-        named.label(op, ("EXECUTE", via), has_begun, c.out());
+        label(op, &named, ("EXECUTE", via), has_begun, c.out());
         self.session.put(|session| &mut session.has_begun, has_begun || !named.is_settings);
     }
 }
@@ -379,16 +379,8 @@ fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, is_continued: bool, is_unescap
     let text = c.peek();
     let is_whole = !is_continued && text.len() as u64 == c.remaining();
     let is_wanted = c.out().wants_statements();
-    let mut has_free_numbers = true;
-    let dialect = if is_unescaped { StatementDialect::MysqlUnescaped } else { StatementDialect::Mysql };
-    let named = StatementSummary::of(text, is_unescaped, |verb| {
-        if !is_wanted {
-            return statement::StatementText::None;
-        }
-        let normalised = statement::of(text, is_whole, dialect, || verb.as_str().to_owned());
-        has_free_numbers = normalised.has_free_numbers;
-        normalised.statement
-    });
+    let dialect = StatementDialect::of_mysql(is_unescaped);
+    let (named, has_free_numbers) = StatementSummary::of(text, is_whole, dialect, is_wanted);
     if has_free_numbers {
         c.out().free_numbers(text);
     }

@@ -1,12 +1,12 @@
 //! Decodes replies into postings: `OK`, errors, results, definitions, rows ("Generic Response Packets", "Text
 //! Resultset", "Binary Protocol Resultset" in `MySQL`'s manual).
 
-use super::decode::{PacketContinuation, PlainDecoder};
-use super::pair::{ExpectedResponse, MysqlPending};
-use super::session::MysqlStatement;
-use super::values::{ValueLayout, present, untyped, value, values};
+use super::continuation::PacketContinuation;
+use super::decode::PlainDecoder;
+use super::pair::ExpectedResponse;
+use super::values::{ValueLayout, present, untyped, values};
 use super::wire::{self, capability, lenenc, lenenc_free, lenenc_text, status, u16_at};
-use overhead_decode::{Cursor, Free, Reader, Short};
+use overhead_decode::{Cursor, Reader, Short};
 use overhead_model::{Account, Outcome};
 
 /// Most columns of a result (`MAX_FIELDS` of the server).
@@ -67,13 +67,13 @@ impl ResponsePacket {
         self.first == Some(wire::EOF) && self.len < wire::FULL
     }
 
-    fn is_eof(self) -> bool {
+    pub fn is_eof(self) -> bool {
         self.first == Some(wire::EOF) && self.len <= wire::EOF_LENGTH
     }
 }
 
 impl PlainDecoder {
-    pub(super) fn answer<R: Reader>(
+    pub(super) fn reply_packet<R: Reader>(
         &mut self,
         kind: ExpectedResponse,
         packet: ResponsePacket,
@@ -235,7 +235,7 @@ impl PlainDecoder {
     }
 
     /// Posts a column definition and returns its type.
-    fn column<R: Reader>(&mut self, has_default: bool, c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
+    pub(super) fn column<R: Reader>(&mut self, has_default: bool, c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
         c.out().enter("column");
         let kind = if self.session.is_old() { old_column(c)? } else { self.new_column(c)? };
         if has_default && c.remaining() > 0 {
@@ -378,99 +378,6 @@ impl PlainDecoder {
         }
     }
 
-    /// Posts the first packet of the reply to `COM_STMT_PREPARE`.
-    fn prepare_ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<ResponseProgress, Short> {
-        c.out().enter("prepared");
-        c.skip(1, Account::Status, "header")?;
-        let id = c.u32_le(Account::Metadata, "statement id")?;
-        let columns = c.array(Account::Framing, "column count").map(u16::from_le_bytes)?;
-        let parameters = c.array(Account::Framing, "parameter count").map(u16::from_le_bytes)?;
-        c.skip(1.min(c.remaining()), Account::Framing, "filler")?;
-        c.skip(2.min(c.remaining()), Account::Status, "warnings")?;
-        let follows = if c.remaining() > 0 { c.u8(Account::Schema, "definitions follow")? != 0 } else { true };
-        c.out().leave();
-        let Some(MysqlPending { prepares, bound, .. }) = self.pairing.front() else { return Err(Short) };
-        let bound = std::mem::take(bound);
-        let statement = MysqlStatement { named: prepares.clone(), parameters, bound, ..MysqlStatement::default() };
-        self.session.change(|session| session.prepared(id, statement));
-        self.columns.clear();
-        self.prepared = id;
-        let (parameters, columns) = if follows { (u64::from(parameters), u64::from(columns)) } else { (0, 0) };
-        Ok(self.define(parameters, columns, false))
-    }
-
-    /// Sets the stage for the remaining definitions of a statement. `behind`: definitions came before and may be ended
-    /// by an `EOF` packet.
-    fn define(&mut self, parameters: u64, columns: u64, behind: bool) -> ResponseProgress {
-        let may_have_eof = behind && self.session.has_eof() != Some(false);
-        self.stage = match (parameters, columns) {
-            (1.., _) => ResponseStage::Parameters(parameters, columns),
-            (0, 1..) if may_have_eof && self.columns.is_empty() => ResponseStage::Parameterized(columns),
-            (0, 1..) => ResponseStage::PreparedColumns(columns),
-            (0, 0) if may_have_eof => ResponseStage::Prepared,
-            (0, 0) => return self.statement_defined(),
-        };
-        ResponseProgress::More
-    }
-
-    fn definitions<R: Reader>(
-        &mut self,
-        packet: ResponsePacket,
-        c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<ResponseProgress, Short> {
-        match self.stage {
-            ResponseStage::Parameters(left, columns) => {
-                self.column(false, c)?;
-                Ok(self.define(left - 1, columns, true))
-            }
-            ResponseStage::Parameterized(columns) if packet.is_eof() => {
-                self.tell_eof(true);
-                eof(packet, c)?;
-                self.stage = ResponseStage::PreparedColumns(columns);
-                Ok(ResponseProgress::More)
-            }
-            ResponseStage::PreparedColumns(left) | ResponseStage::Parameterized(left) => {
-                if matches!(self.stage, ResponseStage::Parameterized(_)) {
-                    self.tell_eof(false);
-                }
-                let kind = self.column(false, c)?;
-                self.columns.push(kind);
-                Ok(self.define(0, left - 1, true))
-            }
-            _ => {
-                self.tell_eof(true);
-                eof(packet, c)?;
-                Ok(self.statement_defined())
-            }
-        }
-    }
-
-    fn tell_eof(&mut self, is_seen: bool) {
-        if self.session.has_eof().is_none() {
-            self.session.put(|session| &mut session.is_eof_seen, Some(is_seen));
-        }
-    }
-
-    fn statement_defined(&mut self) -> ResponseProgress {
-        let (id, columns) = (self.prepared, std::mem::take(&mut self.columns));
-        if !columns.is_empty() {
-            self.session.change(|session| session.change_statement(id, |statement| statement.columns = columns));
-        }
-        self.stage = ResponseStage::First;
-        ResponseProgress::Done
-    }
-
-    /// Returns whether the first reply is complete unless an `EOF` packet follows.
-    pub(super) fn may_be_over(&self) -> bool {
-        self.stage == ResponseStage::Prepared && self.session.has_eof().is_none()
-    }
-
-    /// Ends the first reply, as no `EOF` packet followed.
-    pub(super) fn end_without_eof(&mut self) {
-        self.tell_eof(false);
-        self.statement_defined();
-    }
-
     /// Posts the rest of a row in the packet that continues it.
     pub(super) fn continue_row<R: Reader>(
         &mut self,
@@ -485,48 +392,6 @@ impl PlainDecoder {
     }
 }
 
-impl PacketContinuation {
-    /// Returns the rest of partly read values.
-    pub(super) fn of(read: super::values::ValuesRead, layouts: impl Iterator<Item = ValueLayout>) -> Option<Self> {
-        match read {
-            super::values::ValuesRead::All => None,
-            super::values::ValuesRead::Partly(left) => Some(Self::Values(left, layouts.collect())),
-            super::values::ValuesRead::Before(layout) => {
-                Some(Self::Values(0, std::iter::once(layout).chain(layouts).collect()))
-            }
-        }
-    }
-
-    /// Posts the packet's part of the message and returns the rest.
-    pub(super) fn go_on<R: Reader>(
-        self,
-        c: &mut Cursor<'_, '_, '_, R>,
-        is_continued: bool,
-    ) -> Result<Option<Self>, Short> {
-        match self {
-            Self::All(account, field) => {
-                let left = c.remaining();
-                c.out().free(0, left, Free::Any);
-                c.rest(account, field);
-                Ok(is_continued.then_some(self))
-            }
-            Self::Undecoded => {
-                c.rest(Account::Unknown, "undecoded");
-                Ok(is_continued.then_some(self))
-            }
-            Self::Bulk(bulk) => Ok(bulk.rows(c, is_continued)?.filter(|_| is_continued).map(Self::Bulk)),
-            Self::Values(left, layouts) => {
-                if let Some(left) = value(c, left, is_continued)? {
-                    return Ok(Some(Self::Values(left, layouts)));
-                }
-                let mut layouts = layouts.into_iter();
-                let read = values(c, &mut layouts, is_continued)?;
-                Ok(Self::of(read, layouts).filter(|_| is_continued))
-            }
-        }
-    }
-}
-
 /// Posts a column definition of before version 4.1 and returns its type.
 fn old_column<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
     lenenc_text(c, Account::Schema, "table")?;
@@ -538,7 +403,7 @@ fn old_column<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
 }
 
 /// Posts an `EOF` packet and returns its status flags.
-fn eof<R: Reader>(packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> Result<u16, Short> {
+pub(super) fn eof<R: Reader>(packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> Result<u16, Short> {
     let flags = if packet.len >= wire::EOF_LENGTH { u16_at(c.peek(), 3).ok_or(Short)? } else { 0 };
     c.rest(Account::Status, "EOF");
     Ok(flags)

@@ -1,8 +1,8 @@
 //! Connection state: negotiated capabilities and prepared statements.
 
-use super::pair::StatementSummary;
 use super::wire::capability;
 use crate::limits;
+use crate::statement::StatementSummary;
 use std::collections::BTreeMap;
 
 /// The id of the last prepared statement (`MariaDB`'s direct execution).
@@ -106,6 +106,6 @@ impl Session {
 
 impl MysqlStatement {
     fn held(&self) -> usize {
-        self.named.statement.held() + self.bound.capacity() + 2 * self.sent_ahead.capacity() + self.columns.capacity()
+        self.named.text.held() + self.bound.capacity() + 2 * self.sent_ahead.capacity() + self.columns.capacity()
     }
 }

@@ -1,14 +1,12 @@
 //! Client messages to postings (PostgreSQL manual, chapter 55.7, "F").
 
-use super::copy::CopyReader;
+use super::copy::{CopyReader, CopyTransfers};
 use super::decode::header;
 use super::pair::{PgRequest, PgSetupKind};
-use super::session::PgStatement;
-use super::sql::SqlSummary;
 use super::values::{self, PgTypeShape};
 use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
-use super::{PgPhase, Pgwire, copy, sql};
-use crate::statement::{NormalisedStatement, StatementDialect, StatementText as Asked};
+use super::{PgPhase, Pgwire, copy};
+use crate::statement::{StatementDialect, StatementSummary, StatementText as Asked};
 use overhead_decode::near;
 use overhead_decode::{Cursor, Input, Malformed, Out, Reader, Short};
 use overhead_model::{Account, Class, Outcome, Side};
@@ -96,51 +94,29 @@ impl Pgwire {
     }
 }
 
-pub(super) fn message<R: Reader>(
-    state: &mut Pgwire,
-    kind: u8,
-    total: u64,
-    input: Input<'_>,
-    out: &mut Out<'_, R>,
-) -> Result<(), Malformed> {
-    match kind {
-        b'Q' => query(state, total, input, out),
-        b'F' => function(state, total, input, out),
-        b'P' => parse(state, total, input, out),
-        b'B' => bind(state, total, input, out),
-        b'D' | b'C' => describe_or_close(state, kind, total, input, out),
-        b'E' => execute(state, total, input, out),
-        b'S' | b'H' => ending(state, kind, total, input, out),
-        b'd' | b'c' | b'f' => {
-            copy_data(state, kind, total, input, out);
-            Ok(())
-        }
-        b'p' => {
-            state.pairing.charge_authentication(out);
-            read(input, total, "password", out, |c| password(state.authentication, c));
-            Ok(())
-        }
-        _ => {
-            let op = state.pairing.charge_unanswered(Class::Setup, "TERMINATE", out);
-            read(input, total, "terminate", out, |_| Ok(()));
-            out.close(op, Outcome::NoReply);
-            Ok(())
-        }
-    }
+/// A complete message, as far as it was captured.
+#[derive(Clone, Copy)]
+pub(super) struct PgMessage<'a> {
+    pub kind: u8,
+    /// Bytes of the message, with its header.
+    pub total: u64,
+    pub input: Input<'a>,
 }
 
-pub(super) fn read<'a, R: Reader, T: Default>(
-    input: Input<'a>,
-    total: u64,
-    group: &'static str,
-    out: &mut Out<'_, R>,
-    inside: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> Result<T, Short>,
-) -> T {
-    out.enter(group);
-    let mut c = Cursor::new(input, total, out);
-    let read = header(&mut c).and_then(|()| inside(&mut c));
-    c.finish();
-    read.unwrap_or_default()
+impl<'a> PgMessage<'a> {
+    /// Posts the message as a `group`; `inside` posts what follows the header.
+    pub fn read<R: Reader, T: Default>(
+        self,
+        group: &'static str,
+        out: &mut Out<'_, R>,
+        inside: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> Result<T, Short>,
+    ) -> T {
+        out.enter(group);
+        let mut c = Cursor::new(self.input, self.total, out);
+        let read = header(&mut c).and_then(|()| inside(&mut c));
+        c.finish();
+        read.unwrap_or_default()
+    }
 }
 
 /// Posts a body that is one text and its NUL, and returns the captured text.
@@ -154,98 +130,202 @@ pub(super) fn only_text<'a, R: Reader>(
     Ok(usize::try_from(len).ok().and_then(|len| here.get(..len)).unwrap_or(here))
 }
 
-fn query<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.open_single(PgRequest::Query, out)?;
-    let summary = read(input, total, "query", out, |c| {
-        let text = c.peek();
-        let end = usize::try_from(c.remaining().saturating_sub(1)).unwrap_or(usize::MAX);
-        let summary = statement(text.get(..end), text, true, c.out());
-        only_text(c, Account::Query, "statement").map(|_| summary)
-    });
-    let unknown = if input.opaque > 0 { "QUERY" } else { "EMPTY" };
-    state.pairing.label_verb(unit, &summary, (unknown, "simple"), out);
-    if let Some(copies) = summary.copies {
-        state.pairing.start_copies(unit, copies);
+impl Pgwire {
+    pub(super) fn client_message<R: Reader>(
+        &mut self,
+        message: PgMessage<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Result<(), Malformed> {
+        match message.kind {
+            b'Q' => self.query(message, out),
+            b'F' => self.function(message, out),
+            b'P' => self.parse(message, out),
+            b'B' => self.bind(message, out),
+            b'D' | b'C' => self.describe_or_close(message, out),
+            b'E' => self.execute(message, out),
+            b'S' | b'H' => self.ending(message, out),
+            b'd' | b'c' | b'f' => {
+                self.copy_data(message, out);
+                Ok(())
+            }
+            b'p' => {
+                self.pairing.charge_authentication(out);
+                message.read("password", out, |c| password(self.authentication, c));
+                Ok(())
+            }
+            _ => {
+                let op = self.pairing.charge_unanswered(Class::Setup, "TERMINATE", out);
+                message.read("terminate", out, |_| Ok(()));
+                out.close(op, Outcome::NoReply);
+                Ok(())
+            }
+        }
     }
-    state.pairing.settle(unit, out);
-    Ok(())
+
+    fn query<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        let unit = self.pairing.open_single(PgRequest::Query, out)?;
+        let (summary, copies) = message.read("query", out, |c| {
+            let text = c.peek();
+            let end = usize::try_from(c.remaining().saturating_sub(1)).unwrap_or(usize::MAX);
+            let summary = statement(text.get(..end), text, true, c.out());
+            only_text(c, Account::Query, "statement").map(|_| summary)
+        });
+        let unknown = if message.input.opaque > 0 { "QUERY" } else { "EMPTY" };
+        self.pairing.label_verb(unit, &summary, (unknown, "simple"), out);
+        if let Some(copies) = copies {
+            self.pairing.start_copies(unit, copies);
+        }
+        self.pairing.settle(unit, out);
+        Ok(())
+    }
+
+    fn function<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        let unit = self.pairing.open_single(PgRequest::Function, out)?;
+        message.read("function call", out, |c| {
+            c.skip(4, Account::Query, "function")?;
+            let codes = formats(c)?;
+            let count = c.u16_be(Account::Framing, "argument count")?;
+            c.out().enter("arguments");
+            for index in 0..usize::from(count) {
+                values::cell(c, PgTypeShape::Unknown, codes.is_binary(index))?;
+            }
+            c.out().leave();
+            c.skip(2, Account::Metadata, "format code")
+        });
+        self.pairing.label(unit, "FUNCTION", false, "function call", Asked::None, out);
+        self.pairing.settle(unit, out);
+        Ok(())
+    }
+
+    fn parse<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        let unit = self.pairing.charge_extended(PgSetupKind::Parse, out);
+        let session = &mut self.pairing.session;
+        let prepared = message.read("parse", out, |c| {
+            let name = c.c_string(Account::Metadata, "statement name")?;
+            let id = session.parse(name);
+            let text = c.peek();
+            let end = near::find(0, text).unwrap_or(text.len());
+            let (summary, copies) = statement(text.get(..end), text, false, c.out());
+            c_text(c, Account::Query, "statement")?;
+            let asked = summary.text.clone();
+            session.set_text(id, summary, copies);
+            let count = c.u16_be(Account::Framing, "parameter count")?;
+            let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
+            session.set_parameters(id, types);
+            Ok(asked)
+        });
+        self.pairing.set_prepared(unit, prepared);
+        self.pairing.expect(PgRequest::Parse, unit, None, None)
+    }
+
+    fn bind<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        let unit = self.pairing.charge_extended(PgSetupKind::Bind, out);
+        let session = &mut self.pairing.session;
+        message.read("bind", out, |c| {
+            let portal = c.c_string(Account::Metadata, "portal name")?;
+            let name = c.c_string(Account::Metadata, "statement name")?;
+            let id = session.statement_named(name);
+            let types = session.statement(id).map_or(&[][..], |statement| &statement.parameters);
+            let results = arguments(c, types).and_then(|()| formats(c));
+            session.bind(portal, id, results.unwrap_or(super::wire::PgFormatCodes(&[])));
+            results.map(|_| ())
+        });
+        self.pairing.expect(PgRequest::Bind, unit, None, None)
+    }
+
+    fn describe_or_close<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        let describes = message.kind == b'D';
+        let (request, setup, group) = if describes {
+            (PgRequest::Describe, PgSetupKind::Describe, "describe")
+        } else {
+            (PgRequest::Close, PgSetupKind::Close, "close")
+        };
+        let unit = self.pairing.charge_extended(setup, out);
+        let session = &mut self.pairing.session;
+        let statement = message.read(group, out, |c| {
+            let what = c.u8(Account::Framing, "statement or portal")?;
+            let name = c.c_string(Account::Metadata, "name")?;
+            match (describes, what) {
+                (true, b'S') => return Ok(Some(session.statement_named(name))),
+                (true, _) => {
+                    let portal = session.portal_named(name);
+                    return Ok(session.statement_of(portal));
+                }
+                (false, b'S') => session.close_statement(name),
+                (false, _) => session.close_portal(name),
+            }
+            Ok(None)
+        });
+        self.pairing.expect(request, unit, None, statement)
+    }
+
+    fn execute<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        let unit = self.pairing.charge_extended(PgSetupKind::Bind, out);
+        let session = &mut self.pairing.session;
+        let portal = message.read("execute", out, |c| {
+            let name = c.c_string(Account::Metadata, "portal name")?;
+            let portal = session.portal_named(name);
+            c.skip(4, Account::Metadata, "row limit")?;
+            Ok(Some(portal))
+        });
+        let statement = portal.and_then(|portal| session.statement_of(portal));
+        let known = statement.and_then(|id| session.statement(id));
+        let summary = known.map_or_else(StatementSummary::default, |known| known.summary.clone());
+        let copies = known.and_then(|known| known.copies.clone());
+        let via = if known.is_some_and(|known| known.named) { "prepared" } else { "extended" };
+        self.pairing.label_verb(unit, &summary, ("EXECUTE", via), out);
+        self.pairing.executed(unit);
+        if let Some(copies) = copies {
+            self.pairing.start_copies(unit, copies);
+        }
+        self.pairing.expect(PgRequest::Execute, unit, portal, None)
+    }
+
+    fn ending<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+        let (setup, group) =
+            if message.kind == b'S' { (PgSetupKind::Sync, "sync") } else { (PgSetupKind::Flush, "flush") };
+        let unit = self.pairing.charge_ending(setup, out);
+        message.read(group, out, |_| Ok(()));
+        if message.kind == b'S' {
+            self.pairing.synced(unit, out)?;
+        }
+        Ok(())
+    }
+
+    fn copy_data<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) {
+        let mut stray = CopyReader::stray();
+        let copy = self.pairing.client_copy(out);
+        let known = copy.is_some();
+        let copy = copy.unwrap_or(&mut stray);
+        message.read("copy", out, |c| match message.kind {
+            b'd' => copy.data(c),
+            b'f' => only_text(c, Account::Status, "reason").map(|_| ()),
+            _ => Ok(()),
+        });
+        if known && message.kind != b'd' {
+            self.pairing.client_copy_done(out);
+        }
+    }
 }
 
-/// Summarises the text posted next: `whole`, or `here` if its end was not captured. With `several`, it may hold more
-/// than one statement.
-fn statement<R: Reader>(whole: Option<&[u8]>, here: &[u8], several: bool, out: &mut Out<'_, R>) -> SqlSummary {
+/// Summarises the text posted next, with the copies that it starts: `whole`, or `here` if its end was not captured. With
+/// `several`, it may hold more than one statement.
+fn statement<R: Reader>(
+    whole: Option<&[u8]>,
+    here: &[u8],
+    several: bool,
+    out: &mut Out<'_, R>,
+) -> (StatementSummary, Option<CopyTransfers>) {
     let text = whole.unwrap_or(here);
-    let (verb, settings) = (sql::verb(text), sql::is_settings(text));
-    let is_wanted = out.wants_statements();
-    let normalised = is_wanted
-        .then(|| crate::statement::of(text, whole.is_some(), StatementDialect::Postgres, || verb.as_str().to_owned()));
-    let NormalisedStatement { statement, has_free_numbers } = normalised.unwrap_or_default();
-    if copy::may_copy(text, &verb, several) {
-        return SqlSummary { verb, settings, copies: copy::copies(text), statement };
+    let (summary, has_free_numbers) =
+        StatementSummary::of(text, whole.is_some(), StatementDialect::Postgres, out.wants_statements());
+    if copy::may_copy(text, &summary.verb, several) {
+        return (summary, copy::copies(text));
     }
     if has_free_numbers {
         out.free_numbers(text);
     }
-    SqlSummary { verb, settings, copies: None, statement }
-}
-
-fn function<R: Reader>(
-    state: &mut Pgwire,
-    total: u64,
-    input: Input<'_>,
-    out: &mut Out<'_, R>,
-) -> Result<(), Malformed> {
-    let unit = state.pairing.open_single(PgRequest::Function, out)?;
-    read(input, total, "function call", out, |c| {
-        c.skip(4, Account::Query, "function")?;
-        let codes = formats(c)?;
-        let count = c.u16_be(Account::Framing, "argument count")?;
-        c.out().enter("arguments");
-        for index in 0..usize::from(count) {
-            values::cell(c, PgTypeShape::Unknown, codes.is_binary(index))?;
-        }
-        c.out().leave();
-        c.skip(2, Account::Metadata, "format code")
-    });
-    state.pairing.label(unit, "FUNCTION", false, "function call", Asked::None, out);
-    state.pairing.settle(unit, out);
-    Ok(())
-}
-
-fn parse<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.charge_extended(PgSetupKind::Parse, out);
-    let session = &mut state.pairing.session;
-    let prepared = read(input, total, "parse", out, |c| {
-        let name = c.c_string(Account::Metadata, "statement name")?;
-        let id = session.parse(name);
-        let text = c.peek();
-        let end = near::find(0, text).unwrap_or(text.len());
-        let summary = statement(text.get(..end), text, false, c.out());
-        c_text(c, Account::Query, "statement")?;
-        let asked = summary.statement.clone();
-        session.set_text(id, summary);
-        let count = c.u16_be(Account::Framing, "parameter count")?;
-        let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
-        session.set_parameters(id, types);
-        Ok(asked)
-    });
-    state.pairing.set_prepared(unit, prepared);
-    state.pairing.expect(PgRequest::Parse, unit, None, None)
-}
-
-fn bind<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.charge_extended(PgSetupKind::Bind, out);
-    let session = &mut state.pairing.session;
-    read(input, total, "bind", out, |c| {
-        let portal = c.c_string(Account::Metadata, "portal name")?;
-        let name = c.c_string(Account::Metadata, "statement name")?;
-        let id = session.statement_named(name);
-        let types = session.statement(id).map_or(&[][..], |statement| &statement.parameters);
-        let results = arguments(c, types).and_then(|()| formats(c));
-        session.bind(portal, id, results.unwrap_or(super::wire::PgFormatCodes(&[])));
-        results.map(|_| ())
-    });
-    state.pairing.expect(PgRequest::Bind, unit, None, None)
+    (summary, None)
 }
 
 fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[PgTypeShape]) -> Result<(), Short> {
@@ -258,90 +338,6 @@ fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[PgTypeShape]) ->
     }
     c.out().leave();
     Ok(())
-}
-
-fn describe_or_close<R: Reader>(
-    state: &mut Pgwire,
-    kind: u8,
-    total: u64,
-    input: Input<'_>,
-    out: &mut Out<'_, R>,
-) -> Result<(), Malformed> {
-    let describes = kind == b'D';
-    let (request, setup, group) = if describes {
-        (PgRequest::Describe, PgSetupKind::Describe, "describe")
-    } else {
-        (PgRequest::Close, PgSetupKind::Close, "close")
-    };
-    let unit = state.pairing.charge_extended(setup, out);
-    let session = &mut state.pairing.session;
-    let statement = read(input, total, group, out, |c| {
-        let what = c.u8(Account::Framing, "statement or portal")?;
-        let name = c.c_string(Account::Metadata, "name")?;
-        match (describes, what) {
-            (true, b'S') => return Ok(Some(session.statement_named(name))),
-            (true, _) => {
-                let portal = session.portal_named(name);
-                return Ok(session.statement_of(portal));
-            }
-            (false, b'S') => session.close_statement(name),
-            (false, _) => session.close_portal(name),
-        }
-        Ok(None)
-    });
-    state.pairing.expect(request, unit, None, statement)
-}
-
-fn execute<R: Reader>(state: &mut Pgwire, total: u64, input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
-    let unit = state.pairing.charge_extended(PgSetupKind::Bind, out);
-    let session = &mut state.pairing.session;
-    let portal = read(input, total, "execute", out, |c| {
-        let name = c.c_string(Account::Metadata, "portal name")?;
-        let portal = session.portal_named(name);
-        c.skip(4, Account::Metadata, "row limit")?;
-        Ok(Some(portal))
-    });
-    let statement = portal.and_then(|portal| session.statement_of(portal));
-    let known = statement.and_then(|id| session.statement(id));
-    let summary = known.map_or_else(SqlSummary::default, PgStatement::summary);
-    let via = if known.is_some_and(|known| known.named) { "prepared" } else { "extended" };
-    state.pairing.label_verb(unit, &summary, ("EXECUTE", via), out);
-    state.pairing.executed(unit);
-    if let Some(copies) = summary.copies {
-        state.pairing.start_copies(unit, copies);
-    }
-    state.pairing.expect(PgRequest::Execute, unit, portal, None)
-}
-
-fn ending<R: Reader>(
-    state: &mut Pgwire,
-    kind: u8,
-    total: u64,
-    input: Input<'_>,
-    out: &mut Out<'_, R>,
-) -> Result<(), Malformed> {
-    let (setup, group) = if kind == b'S' { (PgSetupKind::Sync, "sync") } else { (PgSetupKind::Flush, "flush") };
-    let unit = state.pairing.charge_ending(setup, out);
-    read(input, total, group, out, |_| Ok(()));
-    if kind == b'S' {
-        state.pairing.synced(unit, out)?;
-    }
-    Ok(())
-}
-
-fn copy_data<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input: Input<'_>, out: &mut Out<'_, R>) {
-    let mut stray = CopyReader::stray();
-    let copy = state.pairing.client_copy(out);
-    let known = copy.is_some();
-    let copy = copy.unwrap_or(&mut stray);
-    read(input, total, "copy", out, |c| match kind {
-        b'd' => copy.data(c),
-        b'f' => only_text(c, Account::Status, "reason").map(|_| ()),
-        _ => Ok(()),
-    });
-    if known && kind != b'd' {
-        state.pairing.client_copy_done(out);
-    }
 }
 
 fn password<R: Reader>(authentication: u32, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {

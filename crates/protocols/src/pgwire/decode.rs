@@ -1,8 +1,7 @@
 //! Splits both streams into messages and dispatches them.
 
-use super::client;
+use super::client::{self, PgMessage};
 use super::pair::{PgPairing, PgRequest};
-use super::server;
 use super::wire::{self, HEADER};
 use super::{PgPhase, Pgwire};
 use crate::limits;
@@ -32,7 +31,7 @@ impl Pgwire {
                 if input.available() < total {
                     return Ok(Step::Need(total));
                 }
-                client::message(self, kind, total, input, out)?;
+                self.client_message(PgMessage { kind, total, input }, out)?;
                 Ok(Step::Progress)
             }
         }
@@ -69,21 +68,21 @@ impl Pgwire {
         if input.available() < total {
             return Ok(Step::Need(total));
         }
-        server::message(self, kind, total, input, out);
+        self.server_message(PgMessage { kind, total, input }, out);
         if kind == b'Z' {
             self.number_state();
         }
         Ok(Step::Progress)
     }
 
-    /// Reads the one-byte answer to `SSLRequest` or `GSSENCRequest`.
+    /// Reads the one-byte reply to `SSLRequest` or `GSSENCRequest`.
     fn negotiated<R: Reader>(
         &mut self,
         request: PgRequest,
-        answer: u8,
+        reply: u8,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
-        let accepted = match (request, answer) {
+        let accepted = match (request, reply) {
             (_, b'N') => false,
             (PgRequest::Ssl, b'S') | (PgRequest::Gss, b'G') => true,
             _ => return Err(Malformed("not an answer to this request for encryption")),

@@ -19,7 +19,6 @@ mod idle;
 mod pair;
 mod server;
 mod session;
-mod sql;
 #[cfg(test)]
 mod tests;
 mod types;

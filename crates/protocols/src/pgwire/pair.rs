@@ -10,16 +10,18 @@
 
 mod answers;
 mod copying;
+mod unit;
 
 use super::copy::CopyReader;
 use super::session::{PgPortalId, PgSessionView, PgStatementId, Session};
-use super::sql::SqlSummary;
 use crate::limits;
-use crate::statement::StatementText;
-use copying::{CopyIn, UnitCopies};
+use crate::statement::{StatementSummary, StatementText};
+use copying::CopyIn;
 use overhead_decode::{Label, Malformed, OpId, Out, Reader};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
+pub(super) use unit::{PgSetupKind, PgUnitId};
+use unit::{PgUnit, PgUnitFate, PgUnitStage};
 
 /// Kinds of requests, by the messages that answer them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +66,6 @@ impl PgRequest {
     }
 }
 
-/// Units are numbered from 0.
-pub(super) type PgUnitId = u64;
-
 /// An unanswered request message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PgExpectedReply {
@@ -76,53 +75,6 @@ pub(super) struct PgExpectedReply {
     pub portal: Option<PgPortalId>,
     /// The statement of a `Describe`.
     pub statement: Option<PgStatementId>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PgUnitFate {
-    Fine,
-    Failed,
-    /// The server skipped part of it after an earlier error, so no answer is due.
-    Skipped,
-    /// Part of it or of its answer was lost.
-    Lost,
-}
-
-/// Progress of a unit, by what it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum PgUnitStage {
-    /// More requests.
-    Building,
-    /// Copy data, a `Sync` or a `Flush`.
-    Complete,
-    /// Responses.
-    Sealed,
-    Closed,
-}
-
-/// Messages that can name a unit that executes nothing; the greatest one does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum PgSetupKind {
-    Flush,
-    Sync,
-    Close,
-    Describe,
-    Parse,
-    /// Expects an `Execute`.
-    Bind,
-}
-
-impl PgSetupKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Flush => "FLUSH",
-            Self::Sync => "SYNC",
-            Self::Close => "CLOSE",
-            Self::Describe => "DESCRIBE",
-            Self::Parse => "PREPARE",
-            Self::Bind => "BIND",
-        }
-    }
 }
 
 /// Effects of lost bytes.
@@ -142,27 +94,6 @@ pub(super) struct PgConnectionFacts {
     has_begun: bool,
     replicates: bool,
     losses: PgLossState,
-}
-
-#[derive(Debug)]
-struct PgUnit {
-    op: OpId,
-    /// Its entries in the queue.
-    pending: usize,
-    fate: PgUnitFate,
-    stage: PgUnitStage,
-    labelled: bool,
-    /// Set if its statement is unknown; the command tag may then name it.
-    via_unknown: Option<&'static str>,
-    /// Its statement, without literals.
-    statement: StatementText,
-    answered: bool,
-    /// Its name if it executes nothing.
-    setup: PgSetupKind,
-    /// One message, without a `Sync`.
-    simple: bool,
-    /// Boxed because few statements copy.
-    copies: Option<Box<UnitCopies>>,
 }
 
 #[derive(Debug, Default)]
@@ -441,13 +372,12 @@ impl PgPairing {
     pub fn label_verb<R: Reader>(
         &mut self,
         id: PgUnitId,
-        summary: &SqlSummary,
+        summary: &StatementSummary,
         (unknown, via): (&'static str, &'static str),
         out: &mut Out<'_, R>,
     ) {
-        let SqlSummary { verb, settings, copies: _, statement } = summary;
-        let name = if verb.is_empty() { unknown } else { verb.as_str() };
-        self.label(id, name, *settings, via, statement.clone(), out);
+        let StatementSummary { verb, is_settings, text } = summary;
+        self.label(id, verb.or(unknown), *is_settings, via, text.clone(), out);
         if let Some(unit) = self.unit(id) {
             unit.via_unknown = verb.is_empty().then_some(via);
         }

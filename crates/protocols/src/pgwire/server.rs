@@ -1,14 +1,14 @@
 //! Server messages to postings (PostgreSQL manual, chapter 55.7, "B").
 
 use super::Pgwire;
-use super::client::{only_text, read};
+use super::client::{PgMessage, only_text};
 use super::copy::CopyReader;
 use super::pair::{PgExpectedReply, PgRequest};
 use super::session::{PgStatementId, Session};
 use super::values::{self, PgTypeShape};
 use super::wire::{formats, u32_at};
 use overhead_decode::near;
-use overhead_decode::{Cursor, Input, Out, Reader, Short};
+use overhead_decode::{Cursor, Out, Reader, Short};
 use overhead_model::{Account, Outcome, Side};
 
 /// Authentication requests (`AuthenticationOk`, …).
@@ -19,192 +19,175 @@ const SASL: u32 = 10;
 /// Bytes of a column description after its name, up to the format code.
 const COLUMN: u64 = 16;
 
-pub(super) fn message<R: Reader>(state: &mut Pgwire, kind: u8, total: u64, input: Input<'_>, out: &mut Out<'_, R>) {
-    match kind {
-        b'A' => asynchronous(state, "NOTIFICATION", false, out, |_, out| {
-            read(input, total, "notification", out, notification);
-        }),
-        b'N' => asynchronous(state, "NOTICE", true, out, |_, out| {
-            read(input, total, "notice", out, fields);
-        }),
-        b'S' => asynchronous(state, "PARAMETER STATUS", true, out, |state, out| {
-            read(input, total, "parameter status", out, |c| parameter_status(state, c));
-        }),
-        _ => {
-            let front = state.pairing.match_response(kind, out);
-            response(state, front, (kind, total), input, out);
+impl Pgwire {
+    pub(super) fn server_message<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) {
+        if matches!(message.kind, b'A' | b'N' | b'S') {
+            return self.asynchronous(message, out);
+        }
+        let front = self.pairing.match_response(message.kind, out);
+        self.paired_response(front, message, out);
+    }
+
+    fn asynchronous<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) {
+        let (name, within) = match message.kind {
+            b'A' => ("NOTIFICATION", false),
+            b'N' => ("NOTICE", true),
+            _ => ("PARAMETER STATUS", true),
+        };
+        let op = self.pairing.charge_asynchronous(name, within, out);
+        match message.kind {
+            b'A' => message.read("notification", out, notification),
+            b'N' => {
+                message.read("notice", out, fields);
+            }
+            _ => message.read("parameter status", out, |c| parameter_status(self, c)),
+        }
+        if let Some(op) = op {
+            out.close(op, Outcome::Unsolicited);
         }
     }
-}
 
-fn asynchronous<R: Reader>(
-    state: &mut Pgwire,
-    name: &str,
-    within: bool,
-    out: &mut Out<'_, R>,
-    read: impl FnOnce(&mut Pgwire, &mut Out<'_, R>),
-) {
-    let op = state.pairing.charge_asynchronous(name, within, out);
-    read(state, out);
-    if let Some(op) = op {
-        out.close(op, Outcome::Unsolicited);
+    /// Reads a response; `front` is its request, if captured.
+    fn paired_response<R: Reader>(
+        &mut self,
+        front: Option<PgExpectedReply>,
+        message: PgMessage<'_>,
+        out: &mut Out<'_, R>,
+    ) {
+        match message.kind {
+            b'D' => self.data_row(front, message, out),
+            b'T' | b't' | b'n' => self.describe(front, message, out),
+            b'C' => {
+                let tag = message.read("command complete", out, |c| {
+                    let tag = c.peek();
+                    c.out().free_numbers(tag);
+                    only_text(c, Account::Status, "command tag")
+                });
+                if let Some(front) = front {
+                    self.pairing.command_complete(front.unit, tag, out);
+                }
+                self.finish_execute(front, out);
+            }
+            b'I' | b's' => {
+                let group = if message.kind == b'I' { "empty query" } else { "portal suspended" };
+                message.read(group, out, |_| Ok(()));
+                if let Some(front) = front.filter(|_| message.kind == b'I') {
+                    self.pairing.command_complete(front.unit, b"EMPTY", out);
+                }
+                self.finish_execute(front, out);
+            }
+            b'1' | b'2' | b'3' => {
+                let group = match message.kind {
+                    b'1' => "parse complete",
+                    b'2' => "bind complete",
+                    _ => "close complete",
+                };
+                message.read(group, out, |_| Ok(()));
+                if front.is_some() {
+                    self.pairing.pop(out);
+                }
+            }
+            b'Z' => {
+                message.read("ready for query", out, |c| c.skip(1, Account::Status, "transaction status"));
+                self.pairing.ready_for_query(front, out);
+            }
+            b'E' => {
+                let fatal = message.read("error", out, fields);
+                match front {
+                    Some(front) => self.pairing.fail(front, fatal, out),
+                    None => self.pairing.fail_stray(fatal, out),
+                }
+            }
+            _ => self.rare_response(front, message, out),
+        }
     }
-}
 
-/// Reads a response; `front` is its request, if captured.
-fn response<R: Reader>(
-    state: &mut Pgwire,
-    front: Option<PgExpectedReply>,
-    (kind, total): (u8, u64),
-    input: Input<'_>,
-    out: &mut Out<'_, R>,
-) {
-    match kind {
-        b'D' => data_row(state, front, total, input, out),
-        b'T' | b't' | b'n' => describe(state, front, (kind, total), input, out),
-        b'C' => {
-            let tag = read(input, total, "command complete", out, |c| {
-                let tag = c.peek();
-                c.out().free_numbers(tag);
-                only_text(c, Account::Status, "command tag")
-            });
-            if let Some(front) = front {
-                state.pairing.command_complete(front.unit, tag, out);
+    /// Reads the messages of start-up, copies and function calls.
+    fn rare_response<R: Reader>(
+        &mut self,
+        front: Option<PgExpectedReply>,
+        message: PgMessage<'_>,
+        out: &mut Out<'_, R>,
+    ) {
+        match message.kind {
+            b'R' => self.authentication = message.read("authentication", out, authentication),
+            b'K' => message.read("backend key", out, |c| {
+                c.skip(4, Account::Metadata, "process id")?;
+                c.rest(Account::Metadata, "secret key");
+                Ok(())
+            }),
+            b'v' => message.read("negotiate protocol version", out, negotiate),
+            b'V' => message.read("function result", out, |c| values::cell(c, PgTypeShape::Unknown, true)),
+            b'd' => {
+                let mut stray = CopyReader::stray();
+                let copy = self.pairing.server_copy().filter(|_| front.is_some()).unwrap_or(&mut stray);
+                message.read("copy", out, |c| copy.data(c));
             }
-            finish_execute(state, front, out);
-        }
-        b'I' | b's' => {
-            let group = if kind == b'I' { "empty query" } else { "portal suspended" };
-            read(input, total, group, out, |_| Ok(()));
-            if let Some(front) = front.filter(|_| kind == b'I') {
-                state.pairing.command_complete(front.unit, b"EMPTY", out);
+            b'c' => {
+                message.read("copy", out, |_| Ok(()));
+                self.pairing.end_copy_out();
             }
-            finish_execute(state, front, out);
-        }
-        b'1' | b'2' | b'3' => {
-            let group = match kind {
-                b'1' => "parse complete",
-                b'2' => "bind complete",
-                _ => "close complete",
-            };
-            read(input, total, group, out, |_| Ok(()));
-            if front.is_some() {
-                state.pairing.pop(out);
-            }
-        }
-        b'Z' => {
-            read(input, total, "ready for query", out, |c| c.skip(1, Account::Status, "transaction status"));
-            state.pairing.ready_for_query(front, out);
-        }
-        b'E' => {
-            let fatal = read(input, total, "error", out, fields);
-            match front {
-                Some(front) => state.pairing.fail(front, fatal, out),
-                None => state.pairing.fail_stray(fatal, out),
-            }
-        }
-        _ => rare_response(state, front, (kind, total), input, out),
-    }
-}
-
-/// Reads the messages of start-up, copies and function calls.
-fn rare_response<R: Reader>(
-    state: &mut Pgwire,
-    front: Option<PgExpectedReply>,
-    (kind, total): (u8, u64),
-    input: Input<'_>,
-    out: &mut Out<'_, R>,
-) {
-    match kind {
-        b'R' => state.authentication = read(input, total, "authentication", out, authentication),
-        b'K' => read(input, total, "backend key", out, |c| {
-            c.skip(4, Account::Metadata, "process id")?;
-            c.rest(Account::Metadata, "secret key");
-            Ok(())
-        }),
-        b'v' => read(input, total, "negotiate protocol version", out, negotiate),
-        b'V' => read(input, total, "function result", out, |c| values::cell(c, PgTypeShape::Unknown, true)),
-        b'd' => {
-            let mut stray = CopyReader::stray();
-            let copy = state.pairing.server_copy().filter(|_| front.is_some()).unwrap_or(&mut stray);
-            read(input, total, "copy", out, |c| copy.data(c));
-        }
-        b'c' => {
-            read(input, total, "copy", out, |_| Ok(()));
-            state.pairing.end_copy_out();
-        }
-        _ => {
-            let format = read(input, total, "copy response", out, |c| {
-                let format = c.u8(Account::Metadata, "copy format")?;
-                formats(c)?;
-                Ok(format)
-            });
-            let Some(front) = front else { return };
-            if kind != b'G' {
-                state.pairing.begin_copy_out(front, format);
-            }
-            if kind != b'H' {
-                state.pairing.begin_copy_in(front, out);
+            _ => {
+                let format = message.read("copy response", out, |c| {
+                    let format = c.u8(Account::Metadata, "copy format")?;
+                    formats(c)?;
+                    Ok(format)
+                });
+                let Some(front) = front else { return };
+                if message.kind != b'G' {
+                    self.pairing.begin_copy_out(front, format);
+                }
+                if message.kind != b'H' {
+                    self.pairing.begin_copy_in(front, out);
+                }
             }
         }
     }
-}
 
-/// Ends the answer to an `Execute`; one to a `Query` may continue.
-fn finish_execute<R: Reader>(state: &mut Pgwire, front: Option<PgExpectedReply>, out: &mut Out<'_, R>) {
-    if front.is_some_and(|front| front.request == PgRequest::Execute) {
-        state.pairing.pop(out);
-    }
-}
-
-fn data_row<R: Reader>(
-    state: &Pgwire,
-    front: Option<PgExpectedReply>,
-    total: u64,
-    input: Input<'_>,
-    out: &mut Out<'_, R>,
-) {
-    let (columns, codes) = match front {
-        Some(front) => state.pairing.session.row(front.portal),
-        None => (&[][..], super::wire::PgFormatCodes(&[])),
-    };
-    read(input, total, "row", out, |c| {
-        let count = c.u16_be(Account::Framing, "column count")?;
-        for index in 0..usize::from(count) {
-            let shape = columns.get(index).copied().unwrap_or(PgTypeShape::Unknown);
-            values::cell(c, shape, codes.is_binary(index))?;
+    /// Ends the answer to an `Execute`; one to a `Query` may continue.
+    fn finish_execute<R: Reader>(&mut self, front: Option<PgExpectedReply>, out: &mut Out<'_, R>) {
+        if front.is_some_and(|front| front.request == PgRequest::Execute) {
+            self.pairing.pop(out);
         }
-        Ok(())
-    });
-}
+    }
 
-fn describe<R: Reader>(
-    state: &mut Pgwire,
-    front: Option<PgExpectedReply>,
-    (kind, total): (u8, u64),
-    input: Input<'_>,
-    out: &mut Out<'_, R>,
-) {
-    let session = &mut state.pairing.session;
-    let statement = front.and_then(|front| front.statement);
-    match kind {
-        b't' => read(input, total, "parameter description", out, |c| {
-            let count = c.u16_be(Account::Framing, "parameter count")?;
-            let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
-            if let Some(id) = statement {
-                session.set_parameters(id, types);
+    fn data_row<R: Reader>(&self, front: Option<PgExpectedReply>, message: PgMessage<'_>, out: &mut Out<'_, R>) {
+        let (columns, codes) = match front {
+            Some(front) => self.pairing.session.row(front.portal),
+            None => (&[][..], super::wire::PgFormatCodes(&[])),
+        };
+        message.read("row", out, |c| {
+            let count = c.u16_be(Account::Framing, "column count")?;
+            for index in 0..usize::from(count) {
+                let shape = columns.get(index).copied().unwrap_or(PgTypeShape::Unknown);
+                values::cell(c, shape, codes.is_binary(index))?;
             }
             Ok(())
-        }),
-        b'T' => {
-            let keeps = front.is_some_and(|front| front.request == PgRequest::Query || statement.is_some());
-            let session = keeps.then_some(session);
-            read(input, total, "row description", out, |c| row_description(session, statement, c));
-        }
-        _ => read(input, total, "no data", out, |_| Ok(())),
+        });
     }
-    if kind != b't' && front.is_some_and(|front| front.request == PgRequest::Describe) {
-        state.pairing.pop(out);
+
+    fn describe<R: Reader>(&mut self, front: Option<PgExpectedReply>, message: PgMessage<'_>, out: &mut Out<'_, R>) {
+        let session = &mut self.pairing.session;
+        let statement = front.and_then(|front| front.statement);
+        match message.kind {
+            b't' => message.read("parameter description", out, |c| {
+                let count = c.u16_be(Account::Framing, "parameter count")?;
+                let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
+                if let Some(id) = statement {
+                    session.set_parameters(id, types);
+                }
+                Ok(())
+            }),
+            b'T' => {
+                let keeps = front.is_some_and(|front| front.request == PgRequest::Query || statement.is_some());
+                let session = keeps.then_some(session);
+                message.read("row description", out, |c| row_description(session, statement, c));
+            }
+            _ => message.read("no data", out, |_| Ok(())),
+        }
+        if message.kind != b't' && front.is_some_and(|front| front.request == PgRequest::Describe) {
+            self.pairing.pop(out);
+        }
     }
 }
 

@@ -4,36 +4,24 @@
 //! same few statements allocates nothing.
 
 use super::copy::CopyTransfers;
-use super::sql::{SqlSummary, SqlVerb};
 use super::values::PgTypeShape;
 use super::wire::{PgFormatCodes, u16_at, u32_at};
 use crate::limits;
+use crate::statement::StatementSummary;
 use overhead_decode::FastMap;
 use overhead_decode::Versioned;
 use std::borrow::Cow;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PgStatement {
-    /// Empty if its text was not captured.
-    pub verb: SqlVerb,
-    /// Contains only `SET` and `SHOW`.
-    pub settings: bool,
+    pub summary: StatementSummary,
     pub copies: Option<CopyTransfers>,
-    /// Without literals.
-    pub text: crate::statement::StatementText,
     pub named: bool,
     /// Its name still refers to it.
     is_listed: bool,
     /// In order. Unknown types may be missing at the end, here and in `columns`.
     pub parameters: Vec<PgTypeShape>,
     pub columns: Vec<PgTypeShape>,
-}
-
-impl PgStatement {
-    pub fn summary(&self) -> SqlSummary {
-        let Self { verb, settings, copies, text, .. } = self;
-        SqlSummary { verb: *verb, settings: *settings, copies: copies.clone(), statement: text.clone() }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -304,11 +292,8 @@ impl Session {
     fn unknown_statement(&mut self) -> PgStatementId {
         let id = PgStatementId(self.statements.take());
         if let Some(statement) = self.statements.get_mut(id.0) {
-            statement.verb = SqlVerb::default();
-            statement.settings = false;
             statement.copies = None;
-            self.texts -=
-                std::mem::replace(&mut statement.text, crate::statement::StatementText::PreparedBefore).held();
+            self.texts -= std::mem::replace(&mut statement.summary, StatementSummary::unseen()).text.held();
             statement.named = false;
             statement.is_listed = false;
             statement.parameters.clear();
@@ -336,11 +321,11 @@ impl Session {
         Some(statement)
     }
 
-    pub fn set_text(&mut self, id: PgStatementId, summary: SqlSummary) {
+    pub fn set_text(&mut self, id: PgStatementId, summary: StatementSummary, copies: Option<CopyTransfers>) {
         if let Some(statement) = self.amend(id) {
-            let SqlSummary { verb, settings, copies, statement: text } = summary;
-            (statement.verb, statement.settings, statement.copies) = (verb, settings, copies);
-            let (now, before) = (text.held(), std::mem::replace(&mut statement.text, text).held());
+            statement.copies = copies;
+            let now = summary.text.held();
+            let before = std::mem::replace(&mut statement.summary, summary).text.held();
             self.texts = self.texts + now - before;
         }
     }

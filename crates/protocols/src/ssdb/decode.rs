@@ -63,8 +63,7 @@ impl Ssdb {
         out: &mut Out<'_, R>,
     ) -> Result<Option<Step>, Malformed> {
         let (size, line) = match wire::next(input.bytes)? {
-            SsdbLine::More if input.opaque > 0 => return Err(Malformed("a size that was not captured")),
-            SsdbLine::More => return Ok(Some(Step::More)),
+            SsdbLine::More => return input.await_more("a size that was not captured").map(Some),
             SsdbLine::End(len) => {
                 input.advance(len);
                 return self.end(side, len, out).map(|()| None);

@@ -6,24 +6,28 @@
 //! shown: only its verb, and `(not parsed)`.
 //!
 //! ```text
-//! text ──▶ tokens (sqlparser's) ──▶ pieces, literals without their text ──▶ lists folded ──▶ one line of text
+//! text ──▶ tokens ──▶ pieces, literals without their text ──▶ lists folded ──▶ one line of text
 //! ```
 //!
 //! The parts: `dialect` (tokens), `pieces` (what is kept of them), `lists` (folding), `words` (values and reserved
-//! words), `print` (text), `cache` (repeated texts), `spans` (positions of tokens).
+//! words), `print` (text), `cache` (repeated texts), `lexer` (single words), `spans` (positions of tokens).
 
 mod cache;
 mod dialect;
+mod lexer;
 mod lists;
 mod pieces;
 mod print;
 pub mod spans;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub(crate) use cache::of;
-pub(crate) use dialect::StatementDialect;
+pub(crate) use dialect::{StatementDialect, TokenKind};
+pub(crate) use lexer::StatementLexer;
+pub(crate) use summary::StatementSummary;
 
 use std::sync::Arc;
 
@@ -98,24 +102,24 @@ fn normalise(
     let text = String::from_utf8_lossy(seen);
     // A byte of another character set may look like a backslash and hide the end of a literal.
     let is_doubtful = text.contains(char::REPLACEMENT_CHARACTER) && text.contains('\\');
-    let read = if is_doubtful {
-        None
-    } else {
-        dialect.with_tokens(&text, |tokens, is_read| {
-            if !is_read && is_whole {
-                return None;
-            }
-            let mut pieces = pieces::SqlPieces::of(tokens, dialect, is_whole)?;
-            pieces.end(is_whole);
-            Some((print::line(&pieces.all), pieces.has_free_numbers))
-        })
-    };
+    let read = if is_doubtful { None } else { read(&text, is_whole, dialect) };
     match read {
         Some((line, has_free_numbers)) if !line.is_empty() => {
             NormalisedStatement { statement: StatementText::new(&print::cut(line)), has_free_numbers }
         }
         read => NormalisedStatement { statement: not_parsed(&verb(), read.is_some()), has_free_numbers: false },
     }
+}
+
+/// Returns the line of a text, and whether its numbers are free. `None` if literals cannot be identified reliably.
+fn read(text: &str, is_whole: bool, dialect: StatementDialect) -> Option<(String, bool)> {
+    let (tokens, is_read) = dialect.tokens(text);
+    if !is_read && is_whole {
+        return None;
+    }
+    let mut pieces = pieces::SqlPieces::of(&tokens, dialect, is_whole)?;
+    pieces.end(is_whole);
+    Some((print::line(&pieces.all), pieces.has_free_numbers))
 }
 
 /// Returns a statement that shows only the verb; none if the text was empty (`is_read`).

@@ -1,10 +1,9 @@
 //! Reduces tokens to the pieces that are shown.
 
-use super::dialect::StatementDialect;
+use super::dialect::{StatementDialect, StatementToken, TokenKind};
 use super::lists::ValueLists;
-use super::words::{is_duration, is_introducer, is_reserved, is_text, uuid};
+use super::words::{is_duration, is_introducer, is_reserved, uuid};
 use overhead_decode::numbers;
-use sqlparser::tokenizer::{Token, Word};
 
 /// Longest name of a table, column or user that a server accepts (`MySQL`: 64 characters, PostgreSQL: 63 bytes).
 const NAME: usize = 64;
@@ -19,18 +18,19 @@ pub(super) enum SqlPiece<'t> {
     /// A reserved word, printed in capitals.
     Reserved(&'t str),
     Word(&'t str),
-    Quoted(char, &'t str),
+    /// A name with its quotes.
+    Quoted(&'t str),
     /// A word too long for a name.
     TooLong,
-    Open(&'static str),
-    Close(&'static str),
+    Open(&'t str),
+    Close(&'t str),
     Comma,
     Period,
     Colon,
     /// `::`
     Cast,
     End,
-    Symbol(&'t Token),
+    Symbol(&'t str),
     /// A list of values whose length is not shown, or the rest of a text.
     LeftOut,
 }
@@ -44,7 +44,7 @@ impl SqlPiece<'_> {
                 | Self::Marker(_)
                 | Self::Named(_)
                 | Self::Word(_)
-                | Self::Quoted(..)
+                | Self::Quoted(_)
                 | Self::TooLong
                 | Self::Close(_)
                 | Self::LeftOut
@@ -52,7 +52,7 @@ impl SqlPiece<'_> {
     }
 
     pub fn is_sign(self) -> bool {
-        matches!(self, Self::Symbol(Token::Minus | Token::Plus))
+        matches!(self, Self::Symbol("-" | "+"))
     }
 }
 
@@ -77,7 +77,7 @@ enum PieceOrigin {
 impl<'t> SqlPieces<'t> {
     /// Returns the pieces of a text, without an incomplete token at a cut end. `None` if literals cannot be identified
     /// reliably.
-    pub fn of(tokens: &'t [Token], dialect: StatementDialect, is_whole: bool) -> Option<Self> {
+    pub fn of(tokens: &[StatementToken<'t>], dialect: StatementDialect, is_whole: bool) -> Option<Self> {
         let tokens = if is_whole { tokens } else { without_end(tokens) };
         let mut pieces = Self {
             all: Vec::with_capacity(tokens.len()),
@@ -117,36 +117,30 @@ impl<'t> SqlPieces<'t> {
     }
 
     /// Adds one token. `None` if literals cannot be identified reliably.
-    fn take(&mut self, token: &'t Token) -> Option<()> {
-        match token {
-            Token::Whitespace(_) => {
+    fn take(&mut self, token: &StatementToken<'t>) -> Option<()> {
+        let text = token.text;
+        match token.kind {
+            TokenKind::Space | TokenKind::Comment => {
                 self.last = None;
                 return Some(());
             }
-            Token::Word(word) => return self.word(word),
-            Token::Number(..) | Token::HexStringLiteral(_) => return self.literal(PieceOrigin::Number),
-            Token::EscapedStringLiteral(_) | Token::UnicodeStringLiteral(_) => {
-                // Digits may be part of an escape, which other digits could make invalid.
-                self.has_free_numbers = false;
-                return self.literal(PieceOrigin::Text);
-            }
-            token if is_text(token) => return self.literal(PieceOrigin::Text),
-            Token::Placeholder(text) if text.starts_with('?') => self.push(SqlPiece::Marker("?")),
-            Token::Placeholder(text) => self.marker(text),
-            Token::LParen => self.push(SqlPiece::Open("(")),
-            Token::RParen => self.push(SqlPiece::Close(")")),
-            Token::LBracket => self.push(SqlPiece::Open("[")),
-            Token::RBracket => self.push(SqlPiece::Close("]")),
-            Token::LBrace => self.push(SqlPiece::Open("{")),
-            Token::RBrace => self.push(SqlPiece::Close("}")),
-            Token::Comma => self.push(SqlPiece::Comma),
-            Token::Period => self.push(SqlPiece::Period),
-            Token::Colon => self.push(SqlPiece::Colon),
-            Token::DoubleColon => self.push(SqlPiece::Cast),
-            Token::SemiColon if self.all.last().is_none_or(|last| *last == SqlPiece::End) => {}
-            Token::SemiColon => self.push(SqlPiece::End),
-            Token::EOF => {}
-            symbol => self.push(SqlPiece::Symbol(symbol)),
+            TokenKind::Word | TokenKind::Quoted => return self.word(text, token.kind),
+            TokenKind::Number | TokenKind::Hexadecimal => return self.literal(PieceOrigin::Number),
+            TokenKind::Text => return self.literal(PieceOrigin::Text),
+            TokenKind::Marker if text.starts_with('?') => self.push(SqlPiece::Marker("?")),
+            TokenKind::Marker => self.marker(text),
+            TokenKind::Symbol => match text {
+                "(" | "[" | "{" => self.push(SqlPiece::Open(text)),
+                ")" | "]" | "}" => self.push(SqlPiece::Close(text)),
+                "," => self.push(SqlPiece::Comma),
+                "." => self.push(SqlPiece::Period),
+                ":" => self.push(SqlPiece::Colon),
+                "::" => self.push(SqlPiece::Cast),
+                ";" if self.all.last().is_none_or(|last| *last == SqlPiece::End) => {}
+                ";" => self.push(SqlPiece::End),
+                "!=" => self.push(SqlPiece::Symbol("<>")),
+                symbol => self.push(SqlPiece::Symbol(symbol)),
+            },
         }
         self.last = Some(PieceOrigin::Other);
         Some(())
@@ -194,21 +188,22 @@ impl<'t> SqlPieces<'t> {
         self.push(if is_number { SqlPiece::Marker(text) } else { SqlPiece::Literal });
     }
 
-    fn word(&mut self, word: &'t Word) -> Option<()> {
-        match (self.last, word.quote_style) {
+    fn word(&mut self, text: &'t str, kind: TokenKind) -> Option<()> {
+        let is_quoted = kind == TokenKind::Quoted;
+        match self.last {
             // `1h30m` and `0b01` are one value.
-            (Some(PieceOrigin::Number), None) => return Some(()),
-            (Some(PieceOrigin::Text), None) => return None,
+            Some(PieceOrigin::Number) if !is_quoted => return Some(()),
+            Some(PieceOrigin::Text) if !is_quoted => return None,
             _ => {}
         }
         self.last = Some(PieceOrigin::Word);
-        let text = word.value.as_str();
-        let piece = match word.quote_style {
-            _ if text.len() > NAME && text.chars().count() > NAME => SqlPiece::TooLong,
-            Some(quote) => SqlPiece::Quoted(quote, text),
-            None if self.is_value(text) => return self.literal(PieceOrigin::Number),
-            None if self.is_reserved(word) => SqlPiece::Reserved(text),
-            None => SqlPiece::Word(text),
+        let longest = if is_quoted { NAME + 2 } else { NAME };
+        let piece = match text {
+            _ if text.len() > longest && text.chars().count() > longest => SqlPiece::TooLong,
+            _ if is_quoted => SqlPiece::Quoted(text),
+            _ if self.is_value(text) => return self.literal(PieceOrigin::Number),
+            _ if self.is_reserved(text) => SqlPiece::Reserved(text),
+            _ => SqlPiece::Word(text),
         };
         if let SqlPiece::Word(name) = piece
             && let [before @ .., SqlPiece::Colon] = self.all.as_slice()
@@ -238,18 +233,23 @@ impl<'t> SqlPieces<'t> {
         }
     }
 
-    fn is_reserved(&self, word: &Word) -> bool {
+    fn is_reserved(&self, word: &str) -> bool {
         let others = ["BATCH", "ALLOW", "FILTERING", "KEYSPACE", "UNLOGGED"];
-        is_reserved(word.keyword)
-            || self.dialect == StatementDialect::Cql
-                && others.iter().any(|other| word.value.eq_ignore_ascii_case(other))
+        is_reserved(word)
+            || self.dialect == StatementDialect::Cql && others.iter().any(|other| word.eq_ignore_ascii_case(other))
     }
 }
 
 /// Removes the last token, and the tokens that may belong to it, as in a UUID.
-fn without_end(tokens: &[Token]) -> &[Token] {
-    let [tokens @ .., _] = tokens else { return tokens };
-    let is_part = |token: &Token| matches!(token, Token::Word(_) | Token::Number(..) | Token::Minus);
+fn without_end<'a, 't>(tokens: &'a [StatementToken<'t>]) -> &'a [StatementToken<'t>] {
+    let [tokens @ .., last] = tokens else { return tokens };
+    // The token before several blanks is complete.
+    if last.kind == TokenKind::Space && last.text.len() > 1 {
+        return tokens;
+    }
+    let is_part = |token: &StatementToken<'_>| {
+        matches!(token.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Number) || token.text == "-"
+    };
     let end = tokens.iter().rposition(|token| !is_part(token)).map_or(0, |last| last + 1);
     tokens.get(..end).unwrap_or_default()
 }

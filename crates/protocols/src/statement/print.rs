@@ -3,7 +3,6 @@
 use super::LEFT_OUT;
 use super::pieces::SqlPiece;
 use overhead_decode::{cut_in_the_middle, limits};
-use std::fmt::Write as _;
 
 pub(super) fn line(pieces: &[SqlPiece<'_>]) -> String {
     let mut line = String::with_capacity(pieces.len() * 6);
@@ -21,29 +20,23 @@ pub(super) fn line(pieces: &[SqlPiece<'_>]) -> String {
 fn write(piece: SqlPiece<'_>, line: &mut String) {
     match piece {
         SqlPiece::Literal => line.push('?'),
-        SqlPiece::Marker(text) | SqlPiece::Word(text) | SqlPiece::Open(text) | SqlPiece::Close(text) => {
-            line.push_str(text);
-        }
+        SqlPiece::Marker(text)
+        | SqlPiece::Word(text)
+        | SqlPiece::Quoted(text)
+        | SqlPiece::Open(text)
+        | SqlPiece::Close(text)
+        | SqlPiece::Symbol(text) => line.push_str(text),
         SqlPiece::Named(name) => {
             line.push(':');
             line.push_str(name);
         }
         SqlPiece::Reserved(word) => line.extend(word.chars().map(|letter| letter.to_ascii_uppercase())),
-        SqlPiece::Quoted(quote, name) => {
-            line.push(quote);
-            line.push_str(name);
-            line.push(quote);
-        }
         SqlPiece::TooLong | SqlPiece::LeftOut => line.push_str(LEFT_OUT),
         SqlPiece::Comma => line.push(','),
         SqlPiece::Period => line.push('.'),
         SqlPiece::Colon => line.push(':'),
         SqlPiece::Cast => line.push_str("::"),
         SqlPiece::End => line.push(';'),
-        SqlPiece::Symbol(token) => {
-            // Writing to a string cannot fail.
-            let _ = write!(line, "{token}");
-        }
     }
 }
 
@@ -55,8 +48,8 @@ fn is_apart(before: SqlPiece<'_>, piece: SqlPiece<'_>) -> bool {
             _,
             SqlPiece::Close(_) | SqlPiece::Comma | SqlPiece::Period | SqlPiece::Colon | SqlPiece::Cast | SqlPiece::End,
         )
-        | (SqlPiece::Word(_) | SqlPiece::Quoted(..) | SqlPiece::TooLong, SqlPiece::Open("("))
-        | (SqlPiece::Word(_) | SqlPiece::Quoted(..) | SqlPiece::Close(_) | SqlPiece::Marker(_), SqlPiece::Open("[")) => {
+        | (SqlPiece::Word(_) | SqlPiece::Quoted(_) | SqlPiece::TooLong, SqlPiece::Open("("))
+        | (SqlPiece::Word(_) | SqlPiece::Quoted(_) | SqlPiece::Close(_) | SqlPiece::Marker(_), SqlPiece::Open("[")) => {
             false
         }
         (SqlPiece::Reserved(word), SqlPiece::Open("[")) => !word.eq_ignore_ascii_case("ARRAY"),

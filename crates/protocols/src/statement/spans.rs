@@ -1,10 +1,8 @@
 //! Locates the tokens of a text, for callers that replace some of them.
 
-use super::dialect::StatementDialect;
-use super::words::is_text;
+use super::dialect::{StatementDialect, TokenKind};
+pub use super::words::is_keyword;
 use overhead_model::Protocol;
-use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Location, Token, Whitespace};
 use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +24,6 @@ pub enum SpanKind {
     Other,
 }
 
-pub fn is_keyword(word: &[u8]) -> bool {
-    std::str::from_utf8(word).is_ok_and(|word| match Token::make_word(word, None) {
-        Token::Word(word) => word.keyword != Keyword::NoKeyword,
-        _ => false,
-    })
-}
-
 /// Returns the tokens of a text in the protocol's statement language, with their positions. Stops at the first invalid
 /// token; empty for a protocol without such a language.
 pub fn spans(protocol: Protocol, text: &str) -> Vec<(Range<usize>, SpanKind)> {
@@ -42,52 +33,21 @@ pub fn spans(protocol: Protocol, text: &str) -> Vec<(Range<usize>, SpanKind)> {
         Protocol::Cql => StatementDialect::Cql,
         _ => return Vec::new(),
     };
-    let mut place = TextPosition { text, at: 0, line: 1, column: 1 };
-    let mut spans = Vec::new();
-    for spanned in dialect.with_spans(text) {
-        let start = place.go_to(spanned.span.start);
-        let end = place.go_to(spanned.span.end);
-        if start < end {
-            spans.push((start..end, kind(&spanned.token, dialect)));
-        }
-    }
-    spans
+    let (tokens, _) = dialect.tokens(text);
+    tokens.iter().map(|token| (token.range(), kind(token.kind, token.text))).collect()
 }
 
-fn kind(token: &Token, dialect: StatementDialect) -> SpanKind {
-    match token {
-        Token::Word(word) if word.quote_style.is_some() => SpanKind::Quoted,
-        Token::Word(word) if word.keyword == Keyword::NoKeyword => SpanKind::Name,
-        Token::Number(..) => SpanKind::Number,
-        Token::HexStringLiteral(_) => SpanKind::Hexadecimal,
-        Token::Placeholder(_) => SpanKind::Marker,
-        Token::DoubleQuotedString(_) if dialect != StatementDialect::Mysql => SpanKind::Quoted,
-        token if is_text(token) => SpanKind::Text,
-        Token::Whitespace(Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)) => SpanKind::Comment,
-        _ => SpanKind::Other,
-    }
-}
-
-/// A position in a text, by the tokenizer's line and column.
-struct TextPosition<'t> {
-    text: &'t str,
-    at: usize,
-    line: u64,
-    column: u64,
-}
-
-impl TextPosition<'_> {
-    /// Moves forward to a location and returns its offset.
-    fn go_to(&mut self, to: Location) -> usize {
-        for character in self.text.get(self.at..).unwrap_or_default().chars() {
-            if (self.line, self.column) >= (to.line, to.column) {
-                break;
-            }
-            self.at += character.len_utf8();
-            (self.line, self.column) =
-                if character == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
-        }
-        self.at
+fn kind(kind: TokenKind, text: &str) -> SpanKind {
+    match kind {
+        TokenKind::Word if is_keyword(text.as_bytes()) => SpanKind::Other,
+        TokenKind::Word => SpanKind::Name,
+        TokenKind::Quoted => SpanKind::Quoted,
+        TokenKind::Text => SpanKind::Text,
+        TokenKind::Number => SpanKind::Number,
+        TokenKind::Hexadecimal => SpanKind::Hexadecimal,
+        TokenKind::Comment => SpanKind::Comment,
+        TokenKind::Marker => SpanKind::Marker,
+        TokenKind::Space | TokenKind::Symbol => SpanKind::Other,
     }
 }
 

@@ -5,8 +5,9 @@
 //!     [[USING] DELIMITERS 'c'] [[WITH] (option [value], …) | [WITH] option [[AS] value] …] [WHERE …]
 //! ```
 
-use super::super::sql::{PgSqlLexer, PgSqlToken, SqlVerb};
 use crate::limits;
+use crate::statement::{StatementDialect, StatementLexer, TokenKind};
+use crate::verb::SqlVerb;
 use overhead_decode::near;
 use overhead_model::Side;
 use std::sync::Arc;
@@ -61,13 +62,13 @@ pub(in super::super) fn may_copy(sql: &[u8], verb: &SqlVerb, several: bool) -> b
 
 #[cold]
 pub(in super::super) fn copies(sql: &[u8]) -> Option<CopyTransfers> {
-    let mut tokens = PgSqlLexer::new(sql);
+    let mut tokens = StatementLexer::new(sql, StatementDialect::Postgres);
     let mut copies = Vec::new();
     while copies.len() < limits::STATEMENT_COPIES {
         match tokens.token() {
             None => break,
-            Some(PgSqlToken::End) => {}
-            Some(PgSqlToken::Word(verb)) => statement(verb, &mut tokens, &mut copies),
+            Some((_, b";")) => {}
+            Some((TokenKind::Word, verb)) => statement(verb, &mut tokens, &mut copies),
             Some(_) => tokens.end_statement(),
         }
     }
@@ -89,7 +90,7 @@ fn has_copy(later: &[u8]) -> bool {
     })
 }
 
-fn statement(verb: &[u8], tokens: &mut PgSqlLexer<'_>, copies: &mut Vec<CopyTransfer>) {
+fn statement(verb: &[u8], tokens: &mut StatementLexer<'_>, copies: &mut Vec<CopyTransfer>) {
     if verb.eq_ignore_ascii_case(b"COPY") {
         copies.extend(copy(tokens));
         return;
@@ -104,13 +105,13 @@ fn statement(verb: &[u8], tokens: &mut PgSqlLexer<'_>, copies: &mut Vec<CopyTran
 }
 
 /// Reads a statement after `COPY`; `None` if the connection carries no data for it.
-fn copy(tokens: &mut PgSqlLexer<'_>) -> Option<CopyTransfer> {
+fn copy(tokens: &mut StatementLexer<'_>) -> Option<CopyTransfer> {
     let mut options = CopyOptions::default();
-    let depth = tokens.depth();
+    let depth = tokens.depth;
     let sender = loop {
         match tokens.token()? {
-            PgSqlToken::End => return None,
-            PgSqlToken::Word(word) if tokens.depth() == depth => match () {
+            (_, b";") => return None,
+            (TokenKind::Word, word) if tokens.depth == depth => match () {
                 () if word.eq_ignore_ascii_case(b"BINARY") => options.binary = true,
                 () if word.eq_ignore_ascii_case(b"FROM") => break Side::Request,
                 () if word.eq_ignore_ascii_case(b"TO") => break Side::Response,
@@ -120,8 +121,8 @@ fn copy(tokens: &mut PgSqlLexer<'_>) -> Option<CopyTransfer> {
         }
     };
     let here = match tokens.token()? {
-        PgSqlToken::Word(word) => word.eq_ignore_ascii_case(b"STDIN") || word.eq_ignore_ascii_case(b"STDOUT"),
-        PgSqlToken::End => return None,
+        (TokenKind::Word, word) => word.eq_ignore_ascii_case(b"STDIN") || word.eq_ignore_ascii_case(b"STDOUT"),
+        (_, b";") => return None,
         _ => false,
     };
     options.read(tokens);
@@ -142,30 +143,30 @@ struct CopyOptions {
 }
 
 impl CopyOptions {
-    fn read(&mut self, tokens: &mut PgSqlLexer<'_>) {
+    fn read(&mut self, tokens: &mut StatementLexer<'_>) {
         let mut name: &[u8] = b"";
-        let depth = tokens.depth();
+        let depth = tokens.depth;
         while let Some(token) = tokens.token() {
             match token {
-                PgSqlToken::End => return,
+                (_, b";") => return,
                 // Column names in parentheses.
-                PgSqlToken::Word(_) if tokens.depth() > depth + 1 => {}
-                PgSqlToken::Word(word) if word.eq_ignore_ascii_case(b"WHERE") => return tokens.end_statement(),
-                PgSqlToken::Word(word) if word.eq_ignore_ascii_case(b"AS") => {}
-                PgSqlToken::Word(word) if name.eq_ignore_ascii_case(b"FORMAT") => {
+                (TokenKind::Word, _) if tokens.depth > depth + 1 => {}
+                (TokenKind::Word, word) if word.eq_ignore_ascii_case(b"WHERE") => return tokens.end_statement(),
+                (TokenKind::Word, word) if word.eq_ignore_ascii_case(b"AS") => {}
+                (TokenKind::Word, word) if name.eq_ignore_ascii_case(b"FORMAT") => {
                     self.format(word);
                     name = b"";
                 }
-                PgSqlToken::Word(word) => {
+                (TokenKind::Word, word) => {
                     // Older syntaxes name the format without `FORMAT`.
                     self.format(word);
                     name = word;
                 }
-                PgSqlToken::Constant(value) => {
-                    self.set(name, value);
+                (TokenKind::Text, literal) => {
+                    self.set(name, value_of(literal));
                     name = b"";
                 }
-                PgSqlToken::Symbol => name = b"",
+                _ => name = b"",
             }
         }
     }
@@ -203,4 +204,50 @@ impl CopyOptions {
             default: self.default.as_deref().and_then(marker).unwrap_or_default(),
         }
     }
+}
+
+/// Returns the value of a text literal (PostgreSQL manual, chapter 4.1.2).
+fn value_of(literal: &[u8]) -> Vec<u8> {
+    let has_escapes = matches!(literal, [b'E' | b'e', ..]);
+    let (quote, mut rest) = match literal {
+        [b'$', inside @ ..] => {
+            let tag = inside.iter().position(|&byte| byte == b'$').map_or(0, |at| at + 2);
+            return literal.get(tag..literal.len() - tag).unwrap_or_default().to_vec();
+        }
+        [.., b'\''] => literal.split_at(literal.iter().position(|&byte| byte == b'\'').unwrap_or_default() + 1),
+        _ => return Vec::new(),
+    };
+    let mut value = Vec::with_capacity(literal.len() - quote.len());
+    while let [byte, behind @ ..] = rest
+        && !behind.is_empty()
+    {
+        let (byte, used) = match rest {
+            [b'\'', b'\'', ..] => (b'\'', 2),
+            [b'\\', ..] if has_escapes => escape(rest),
+            _ => (*byte, 1),
+        };
+        value.push(byte);
+        rest = rest.get(used..).unwrap_or_default();
+    }
+    value
+}
+
+/// Returns the byte that an escape at the start of `text` stands for, and the length of the escape (chapter 4.1.2.2).
+fn escape(text: &[u8]) -> (u8, usize) {
+    let digits = |from: usize, most: usize, radix: u32| {
+        let digits = text.iter().skip(from).take(most).map_while(|byte| char::from(*byte).to_digit(radix));
+        digits.fold((0, from), |(value, used), digit| (value * radix + digit, used + 1))
+    };
+    let (value, used) = match text.get(1) {
+        Some(b'b') => (8, 2),
+        Some(b'f') => (12, 2),
+        Some(b'n') => (10, 2),
+        Some(b'r') => (13, 2),
+        Some(b't') => (9, 2),
+        Some(b'x') => digits(2, 2, 16),
+        Some(b'0'..=b'7') => digits(1, 3, 8),
+        Some(&other) => (u32::from(other), 2),
+        None => (u32::from(b'\\'), 1),
+    };
+    (value as u8, used)
 }

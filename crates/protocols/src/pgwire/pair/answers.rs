@@ -1,7 +1,7 @@
 //! Matches responses to requests and settles their units.
 
-use super::super::sql;
 use super::{Class, OpId, Out, PgExpectedReply, PgPairing, PgRequest, PgUnitFate, PgUnitId, PgUnitStage, Reader};
+use crate::verb::SqlVerb;
 
 /// How far to search for the request of an unexpected response after a loss.
 const LOOK_AHEAD: usize = 32;
@@ -146,7 +146,7 @@ impl PgPairing {
         if let Some(unit) = self.unit(id)
             && let Some(via) = unit.via_unknown.take()
         {
-            let verb = sql::verb_of_tag(tag);
+            let verb = SqlVerb::of_tag(tag);
             if verb.is_empty() {
                 return;
             }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::pgwire::hidden::may_be_structured;
-use crate::pgwire::sql::{is_settings, verb};
 use crate::pgwire::values::PgTypeShape;
+use crate::statement::{StatementDialect, StatementSummary};
 use std::fmt::Write;
 
 #[test]
@@ -22,15 +22,15 @@ fn verbs() {
         ("a_word_that_is_longer_than_any_verb", "A_WORD_THAT_IS_LONGER_T"),
     ];
     for (sql, want) in cases {
-        assert_eq!(verb(sql.as_bytes()).as_str(), want, "{sql}");
+        assert_eq!(StatementDialect::Postgres.verb(sql.as_bytes()).as_str(), want, "{sql}");
     }
 }
 
 #[test]
 fn settings() {
-    assert!(is_settings(b"set a = 'x; select 1'; SHOW b;"));
-    assert!(!is_settings(b"set a = 1; select 1"));
-    assert!(!is_settings(b""));
+    assert!(StatementDialect::Postgres.is_settings(b"set a = 'x; select 1'; SHOW b;"));
+    assert!(!StatementDialect::Postgres.is_settings(b"set a = 1; select 1"));
+    assert!(!StatementDialect::Postgres.is_settings(b""));
 }
 
 #[test]
@@ -152,11 +152,12 @@ fn old_statements_are_forgotten_first() {
     let mut session = session::Session::default();
     for n in 0..3 * crate::limits::STATEMENTS {
         let id = session.parse(format!("s{n}").as_bytes());
-        session.set_text(id, sql::SqlSummary { verb: verb(b"SELECT"), ..sql::SqlSummary::default() });
+        let verb = StatementDialect::Postgres.verb(b"SELECT");
+        session.set_text(id, StatementSummary { verb, ..StatementSummary::default() }, None);
     }
     let known = |session: &mut session::Session, name: &str| {
         let id = session.statement_named(name.as_bytes());
-        session.statement(id).is_some_and(|statement| !statement.verb.is_empty())
+        session.statement(id).is_some_and(|statement| !statement.summary.verb.is_empty())
     };
     let last = 3 * crate::limits::STATEMENTS - 1;
     assert!(known(&mut session, &format!("s{last}")));
