@@ -30,7 +30,7 @@ impl Advice {
         Self {
             wire_bytes: wire,
             waited_ns: waited,
-            operations: seen.workload().map(|(_, row)| row.count).sum(),
+            operations: seen.rows.iter().filter(|row| row.is_workload()).map(|row| row.count).sum(),
             unlisted_operations: seen.unlisted,
             findings,
         }

@@ -33,6 +33,20 @@ pub struct ByteEvidence {
     pub bytes: u64,
 }
 
+impl ByteEvidence {
+    /// Returns the amounts that are not zero.
+    pub fn of<'a>(amounts: &'a [Amounts; 2], field: &'a str) -> impl Iterator<Item = Self> + use<'a> {
+        let all = Side::BOTH.into_iter().flat_map(|side| Account::ALL.map(|account| (side, account)));
+        let all = all.map(|(side, account)| (side, account, amounts[side as usize][account]));
+        all.filter(|(_, _, bytes)| *bytes > 0).map(|(side, account, bytes)| Self {
+            side,
+            account,
+            field: field.to_owned(),
+            bytes,
+        })
+    }
+}
+
 /// A setting to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Remedy {
@@ -63,6 +77,29 @@ pub struct LedgerChange {
     pub account: Account,
     /// Negative if bytes are saved.
     pub bytes: i64,
+}
+
+/// Operations that a rule found in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FoundOperations {
+    pub times: u64,
+    /// Time that was waited.
+    pub ns: u64,
+    /// By side.
+    pub amounts: [Amounts; 2],
+    pub example: Option<Example>,
+}
+
+impl FoundOperations {
+    pub fn add(&mut self, times: u64, ns: u64, example: Example) {
+        self.times += times;
+        self.ns += ns;
+        self.example.get_or_insert(example);
+    }
+
+    pub fn add_amounts(&mut self, amounts: &[Amounts; 2]) {
+        self.amounts.iter_mut().zip(amounts).for_each(|(sum, side)| *sum += *side);
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -107,9 +144,10 @@ pub struct AdviceFinding {
 }
 
 impl AdviceFinding {
-    pub fn new(rule: &'static str, title: impl Into<String>, subject: FindingSubject) -> Self {
+    /// The observer adds the name of the rule.
+    pub fn new(title: impl Into<String>, subject: FindingSubject) -> Self {
         Self {
-            rule,
+            rule: "",
             title: title.into(),
             subject,
             operations: 0,
@@ -133,6 +171,20 @@ impl AdviceFinding {
                 self.change(row, side, account, -amounts[side as usize][account].cast_signed());
             }
         }
+        self
+    }
+
+    /// Subtracts these bytes from a row, with themselves as evidence.
+    #[must_use]
+    pub fn saving(mut self, row: usize, amounts: &[Amounts; 2], field: &str) -> Self {
+        self.evidence = ByteEvidence::of(amounts, field).collect();
+        self.without(row, amounts)
+    }
+
+    /// Sets the waiting time of the run that is saved.
+    #[must_use]
+    pub fn waiting(mut self, ns: u64) -> Self {
+        self.saving.ns = Some(ns);
         self
     }
 

@@ -24,8 +24,10 @@ mod seen;
 mod what_if;
 
 pub use advice::Advice;
-pub use finding::{AdviceFinding, ByteEvidence, Certainty, Example, FindingSubject, LedgerChange, Remedy, Saving};
+pub use finding::{
+    AdviceFinding, ByteEvidence, Certainty, Example, FindingSubject, FoundOperations, LedgerChange, Remedy, Saving,
+};
 pub use observer::AdviceObserver;
-pub use rule::{Compressor, Rule, WhatIfOptions, all};
+pub use rule::{Compressor, NamedRule, Rule, WhatIfOptions, all};
 pub use seen::SeenTraffic;
 pub use what_if::{ChangedRow, WhatIf};

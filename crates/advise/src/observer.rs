@@ -2,9 +2,9 @@
 
 use crate::advice::Advice;
 use crate::assembly::FieldAssembly;
-use crate::finding::Example;
+use crate::finding::{AdviceFinding, Example};
 use crate::limits;
-use crate::rule::Rule;
+use crate::rule::NamedRule;
 use crate::seen::{
     ClosedConnection, FieldSum, RowOnConnection, SeenCharge, SeenDirection, SeenField, SeenFieldKey, SeenFrame,
     SeenOperation, SeenPiece, SeenRow, SeenTraffic,
@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 
 /// Collects what the rules need and feeds them.
 pub struct AdviceObserver {
-    rules: Vec<Box<dyn Rule>>,
+    rules: Vec<NamedRule>,
     seen: SeenTraffic,
     /// Row numbers, and the row and statement of each [`RowId`].
     numbers: HashMap<(Protocol, Class, String, &'static str), usize>,
@@ -103,10 +103,10 @@ impl RequestDigests {
 }
 
 impl AdviceObserver {
-    pub fn new(rules: Vec<Box<dyn Rule>>) -> Self {
+    pub fn new(rules: Vec<NamedRule>) -> Self {
         let mut messages = [false; Protocol::COUNT];
         for protocol in Protocol::ALL {
-            messages[protocol as usize] = rules.iter().any(|rule| rule.wants_messages(protocol));
+            messages[protocol as usize] = rules.iter().any(|(_, rule)| rule.wants_messages(protocol));
         }
         Self {
             rules,
@@ -128,7 +128,10 @@ impl AdviceObserver {
 
     /// Returns the findings, and the traffic for [`crate::WhatIf`].
     pub fn into_advice(self) -> (Advice, SeenTraffic) {
-        let findings = self.rules.iter().flat_map(|rule| rule.findings(&self.seen)).collect();
+        let named = |name| move |finding| AdviceFinding { rule: name, ..finding };
+        let findings =
+            self.rules.iter().flat_map(|(name, rule)| rule.findings(&self.seen).into_iter().map(named(*name)));
+        let findings = findings.collect();
         (Advice::new(&self.seen, findings), self.seen)
     }
 
@@ -141,6 +144,7 @@ impl AdviceObserver {
         let number = self.seen.rows.len();
         (number < limits::ROWS).then(|| {
             self.seen.rows.push(SeenRow {
+                number,
                 protocol: key.protocol,
                 class: key.class,
                 name: key.name.to_owned(),
@@ -169,7 +173,7 @@ impl AdviceObserver {
             let name = assembly.path.join(".");
             let mut wanted = [0; Protocol::COUNT];
             for protocol in Protocol::ALL {
-                let who = self.rules.iter().enumerate().filter(|(_, rule)| rule.wants_field(protocol, &name));
+                let who = self.rules.iter().enumerate().filter(|(_, (_, rule))| rule.wants_field(protocol, &name));
                 wanted[protocol as usize] = who.fold(0, |bits, (at, _)| bits | 1 << at);
             }
             self.wanted.push(wanted);
@@ -208,7 +212,7 @@ impl AdviceObserver {
             end,
             latest: connection.latest.map(|operation| Example { operation, frame: facts.number }),
         };
-        self.rules.iter_mut().for_each(|rule| rule.frame(&frame));
+        self.rules.iter_mut().for_each(|(_, rule)| rule.frame(&frame));
     }
 
     fn posted(&mut self, side: Side, op: Option<u64>, account: Account, (frame, len): (Option<u64>, u64)) {
@@ -246,7 +250,7 @@ impl AdviceObserver {
             let field =
                 SeenField { connection: number, operation: open.number, side, path: name, len: field.len, bytes };
             let rules = self.rules.iter_mut().enumerate().filter(|(at, _)| wanted & (1 << at) != 0);
-            rules.for_each(|(_, rule)| rule.field(&field));
+            rules.for_each(|(_, (_, rule))| rule.field(&field));
         }
     }
 
@@ -267,7 +271,7 @@ impl AdviceObserver {
             operation: operation.map(|open| Example { operation: open.number, frame }),
             closed: connection.closed,
         };
-        self.rules.iter_mut().for_each(|rule| rule.charge(&charge));
+        self.rules.iter_mut().for_each(|(_, rule)| rule.charge(&charge));
     }
 
     fn step(&mut self, step: Trace<'_>) {
@@ -490,7 +494,6 @@ impl Tally for AdviceObserver {
         self.add_to_row(row_number, operation, &open, example);
         let Some(row) = self.seen.rows.get(row_number) else { return };
         let closed = SeenOperation {
-            row_number,
             row,
             statement: &statement,
             connection,
@@ -500,7 +503,7 @@ impl Tally for AdviceObserver {
             fields: &open.fields,
             paths: &self.seen.paths,
         };
-        self.rules.iter_mut().for_each(|rule| rule.operation(&closed));
+        self.rules.iter_mut().for_each(|(_, rule)| rule.operation(&closed));
     }
 
     fn late(&mut self, id: RowId, side: Side, totals: &SideTotals) {
@@ -523,7 +526,7 @@ impl Tally for AdviceObserver {
             example: kept.example,
             rows: &kept.rows,
         };
-        self.rules.iter_mut().for_each(|rule| rule.connection(&connection));
+        self.rules.iter_mut().for_each(|(_, rule)| rule.connection(&connection));
     }
 
     fn listener(&mut self) -> Option<&mut dyn Listener> {

@@ -1,16 +1,13 @@
 use crate::finding::AdviceFinding;
 use crate::rules;
-use crate::seen::{ClosedConnection, SeenCharge, SeenField, SeenFrame, SeenOperation, SeenTraffic};
-use overhead_model::Protocol;
+use crate::seen::{ClosedConnection, SeenCharge, SeenField, SeenFrame, SeenOperation, SeenRow, SeenTraffic};
+use overhead_model::{Protocol, Side};
 
 /// Detects one kind of waste. Receives events while the capture is read and returns findings at the end.
 ///
 /// Findings need thresholds, which are constants in the rule's file, and state how they were computed and what is
 /// unknown.
 pub trait Rule {
-    /// Returns the name for `--what-if`.
-    fn name(&self) -> &'static str;
-
     /// Returns whether it needs fields of this name. Called once per name.
     fn wants_field(&self, _protocol: Protocol, _path: &str) -> bool {
         false
@@ -32,8 +29,24 @@ pub trait Rule {
 
     fn connection(&mut self, _connection: &ClosedConnection<'_>) {}
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding>;
+    /// Returns the finding about a row.
+    fn of_row(&self, _seen: &SeenTraffic, _row: &SeenRow) -> Option<AdviceFinding> {
+        None
+    }
+
+    /// Returns the finding about one direction of a row.
+    fn of_side(&self, _seen: &SeenTraffic, _row: &SeenRow, _side: Side) -> Option<AdviceFinding> {
+        None
+    }
+
+    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
+        let of_sides = |row| Side::BOTH.map(|side| self.of_side(seen, row, side)).into_iter().flatten();
+        seen.rows.iter().flat_map(|row| self.of_row(seen, row).into_iter().chain(of_sides(row))).collect()
+    }
 }
+
+/// A rule with its name for `--what-if`.
+pub type NamedRule = (&'static str, Box<dyn Rule>);
 
 /// Parameters of `--what-if`. A parameter that is set disables the thresholds of its rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +74,6 @@ impl Compressor {
     }
 }
 
-pub fn all(suppositions: WhatIfOptions) -> Vec<Box<dyn Rule>> {
+pub fn all(suppositions: WhatIfOptions) -> Vec<NamedRule> {
     rules::all(suppositions)
 }

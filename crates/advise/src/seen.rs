@@ -24,6 +24,8 @@ pub type SeenFieldKey = (Side, Account, u32);
 /// Operations of one protocol, class, name and way of sending.
 #[derive(Clone, Debug)]
 pub struct SeenRow {
+    /// Position in [`SeenTraffic::rows`].
+    pub number: usize,
     pub protocol: Protocol,
     pub class: Class,
     pub name: String,
@@ -119,11 +121,6 @@ impl SeenTraffic {
         self.rows.iter().filter(|row| row.is_workload()).map(|row| row.latency_ns.0).sum()
     }
 
-    /// Returns the application's rows with their numbers.
-    pub fn workload(&self) -> impl Iterator<Item = (usize, &SeenRow)> {
-        self.rows.iter().enumerate().filter(|(_, row)| row.is_workload() && row.count > 0)
-    }
-
     /// Returns the name of a field.
     pub fn path(&self, number: u32) -> &str {
         self.paths.get(number as usize).map_or("(others)", String::as_str)
@@ -193,7 +190,6 @@ pub struct SeenDirection {
 /// A closed operation.
 #[derive(Debug)]
 pub struct SeenOperation<'a> {
-    pub row_number: usize,
     pub row: &'a SeenRow,
     /// As labelled; empty if there is none.
     pub statement: &'a str,

@@ -1,10 +1,10 @@
 //! Heartbeats, monitoring and topology queries with a notable share of the bytes.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Remedy};
 use crate::rule::Rule;
-use crate::seen::SeenTraffic;
-use overhead_model::{Account, Class, Protocol, Side};
+use crate::seen::{SeenRow, SeenTraffic};
+use overhead_model::{Class, Protocol};
 
 /// Minimum percentage of the bytes on the wire.
 const SHARE: f64 = 1.0;
@@ -44,40 +44,25 @@ const OTHERS: [Remedy; 3] = [
 ];
 
 impl Rule for BackgroundTraffic {
-    fn name(&self) -> &'static str {
-        "background"
-    }
-
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        let rows = seen.rows.iter().enumerate().filter(|(_, row)| row.class == Class::Background);
-        let large = rows.filter(|(_, row)| row.count >= OPERATIONS && percent(row.wire(), seen.wire()) >= SHARE);
-        large
-            .map(|(number, row)| {
-                let title = format!("{:.1}% of the bytes are {} that the application did not ask for", percent(row.wire(), seen.wire()), row.name);
-                let remedies = match row.protocol {
-                    Protocol::Cql => CQL.to_vec(),
-                    Protocol::Mongo => MONGO.to_vec(),
-                    _ => OTHERS.to_vec(),
-                };
-                let parts = Side::BOTH.into_iter().flat_map(|side| {
-                    Account::ALL.map(|account| ByteEvidence {
-                        side,
-                        account,
-                        field: "all".to_owned(),
-                        bytes: row.amounts[side as usize][account],
-                    })
-                });
-                AdviceFinding {
-                    operations: row.count,
-                    example: row.example,
-                    evidence: parts.filter(|part| part.bytes > 0).collect(),
-                    remedies,
-                    certainty: Certainty::AtMost,
-                    computed: "all of these operations; at half the rate it would be half".to_owned(),
-                    unknown: "what of it the driver or the people watching need; a short capture has more of it, since drivers ask most at their start",
-                    ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &row.amounts)
-                }
-            })
-            .collect()
+    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let share = percent(row.wire(), seen.wire());
+        if row.class != Class::Background || row.count < OPERATIONS || share < SHARE {
+            return None;
+        }
+        let title = format!("{share:.1}% of the bytes are {} that the application did not ask for", row.name);
+        let remedies = match row.protocol {
+            Protocol::Cql => CQL.to_vec(),
+            Protocol::Mongo => MONGO.to_vec(),
+            _ => OTHERS.to_vec(),
+        };
+        Some(AdviceFinding {
+            operations: row.count,
+            example: row.example,
+            remedies,
+            certainty: Certainty::AtMost,
+            computed: "all of these operations; at half the rate it would be half".to_owned(),
+            unknown: "what of it the driver or the people watching need; a short capture has more of it, since drivers ask most at their start",
+            ..AdviceFinding::new(title, row.subject()).saving(row.number, &row.amounts, "all")
+        })
     }
 }

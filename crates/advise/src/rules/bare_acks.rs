@@ -1,10 +1,10 @@
 //! Acknowledgments in separate frames.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Remedy};
 use crate::rule::Rule;
 use crate::seen::{SeenRow, SeenTraffic};
-use overhead_model::{Account, Amounts, Side};
+use overhead_model::{Account, Amounts};
 
 /// Minimum number of operations.
 const OPERATIONS: u64 = 20;
@@ -22,40 +22,21 @@ const REMEDIES: [Remedy; 4] = [
 ];
 
 impl Rule for BareAcks {
-    fn name(&self) -> &'static str {
-        "bare-acks"
-    }
-
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        seen.workload().filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
-    }
-}
-
-impl BareAcks {
-    fn of_row(&self, _: &SeenTraffic, number: usize, row: &SeenRow) -> Option<AdviceFinding> {
-        let control = row.amounts.map(|side| side[Account::Control]);
-        let bytes: u64 = control.iter().sum();
-        if row.count < OPERATIONS || percent(bytes, row.wire()) < SHARE {
+    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let control = row.amounts.map(|side| Amounts::of(Account::Control, side[Account::Control]));
+        let share = percent(control.iter().map(Amounts::total).sum(), row.wire());
+        if !row.is_workload() || row.count < OPERATIONS || share < SHARE {
             return None;
         }
-        let account = Account::Control;
-        let evidence = Side::BOTH.map(|side| ByteEvidence {
-            side,
-            account,
-            field: "frames without payload".to_owned(),
-            bytes: control[side as usize],
-        });
-        let title = format!("{:.0}% of the bytes are frames that only acknowledge", percent(bytes, row.wire()));
+        let title = format!("{share:.0}% of the bytes are frames that only acknowledge");
         Some(AdviceFinding {
             operations: row.count,
             example: row.example,
-            evidence: evidence.into_iter().filter(|evidence| evidence.bytes > 0).collect(),
             remedies: REMEDIES.to_vec(),
             computed: "all frames without payload that belong to these operations; handshakes and teardowns are not among them".to_owned(),
             unknown: "how many of them remain: TCP acknowledges every second full segment in any case",
             certainty: Certainty::AtMost,
-            ..AdviceFinding::new(self.name(), title, row.subject())
-                .without(number, &control.map(|bytes| Amounts::of(account, bytes)))
+            ..AdviceFinding::new(title, row.subject()).saving(row.number, &control, "frames without payload")
         })
     }
 }

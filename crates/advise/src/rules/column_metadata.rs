@@ -36,17 +36,10 @@ const MYSQL: [Remedy; 3] = [
 ];
 
 impl Rule for ColumnMetadata {
-    fn name(&self) -> &'static str {
-        "column-metadata"
-    }
-
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        seen.workload().filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
-    }
-}
-
-impl ColumnMetadata {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, row: &SeenRow) -> Option<AdviceFinding> {
+    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        if !row.is_workload() {
+            return None;
+        }
         let group = match row.protocol {
             Protocol::Cql if row.via == "prepared" => {
                 seen.group(row, |side, path| side == Side::Response && of_cql(path))
@@ -75,7 +68,7 @@ impl ColumnMetadata {
             },
             unknown: "an answer that becomes short enough for fewer frames would save their headers too",
             evidence: group.evidence.clone(),
-            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &group.amounts)
+            ..AdviceFinding::new(title, row.subject()).without(row.number, &group.amounts)
         })
     }
 }

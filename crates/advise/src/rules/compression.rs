@@ -74,7 +74,7 @@ impl MessageCompression {
         let body = direction.message.get(header..).unwrap_or_default();
         let compressor = self.compressor(protocol);
         let tries = self.tried < limits::COMPRESSED;
-        let sizes = self.rows.entry((closed.row_number, side)).or_default();
+        let sizes = self.rows.entry((closed.row.number, side)).or_default();
         sizes.messages += 1;
         sizes.bytes += direction.message.len() as u64;
         sizes.example.get_or_insert(closed.example);
@@ -85,11 +85,7 @@ impl MessageCompression {
         }
     }
 
-    fn of_row(&self, seen: &SeenTraffic, (number, side): (usize, Side), sizes: &MessageSizes) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
-        if sizes.on_wire.0 > 0 {
-            return self.enlarges(number, row, side, sizes);
-        }
+    fn shrinks(&self, row: &SeenRow, side: Side, sizes: &MessageSizes) -> Option<AdviceFinding> {
         if sizes.tried == 0 {
             return None;
         }
@@ -118,14 +114,14 @@ impl MessageCompression {
                 if sizes.tried < sizes.bytes { "; beyond 256 MiB, at the ratio of those before" } else { "" }
             ),
             unknown: "the CPU time that it costs on both sides; frames that a shorter message does without; another implementation may differ by a few bytes",
-            ..AdviceFinding::new(self.name(), title, row.subject())
+            ..AdviceFinding::new(title, row.subject())
         };
-        pro_rata(&mut finding, number, row, side, -saved);
+        pro_rata(&mut finding, row, side, -saved);
         Some(finding)
     }
 
     /// Returns a finding if compressed messages are larger than uncompressed.
-    fn enlarges(&self, number: usize, row: &SeenRow, side: Side, sizes: &MessageSizes) -> Option<AdviceFinding> {
+    fn enlarges(&self, row: &SeenRow, side: Side, sizes: &MessageSizes) -> Option<AdviceFinding> {
         let (messages, on_wire, before) = sizes.on_wire;
         let lost = on_wire.cast_signed() - before.cast_signed();
         let is_much = lost > 0 && messages >= MESSAGES;
@@ -141,15 +137,15 @@ impl MessageCompression {
             certainty: Certainty::Exact,
             computed: "bytes of compressed messages with the length that precedes them, less their length before; accounts in proportion to their payload".to_owned(),
             unknown: "the CPU time that both sides spend on it",
-            ..AdviceFinding::new(self.name(), title, row.subject())
+            ..AdviceFinding::new(title, row.subject())
         };
-        pro_rata(&mut finding, number, row, side, -lost);
+        pro_rata(&mut finding, row, side, -lost);
         Some(finding)
     }
 }
 
 /// Splits a change proportionally between the payload accounts of a side. The largest account takes the rounding error.
-fn pro_rata(finding: &mut AdviceFinding, number: usize, row: &SeenRow, side: Side, bytes: i64) {
+fn pro_rata(finding: &mut AdviceFinding, row: &SeenRow, side: Side, bytes: i64) {
     let amounts = &row.amounts[side as usize];
     let payload = amounts.payload().max(1);
     let accounts = Account::ALL.into_iter().filter(|account| account.is_payload());
@@ -158,9 +154,9 @@ fn pro_rata(finding: &mut AdviceFinding, number: usize, row: &SeenRow, side: Sid
     for account in accounts.filter(|account| *account != largest) {
         let share = (i128::from(bytes) * i128::from(amounts[account]) / i128::from(payload)) as i64;
         left -= share;
-        finding.change(number, side, account, share);
+        finding.change(row.number, side, account, share);
     }
-    finding.change(number, side, largest, left);
+    finding.change(row.number, side, largest, left);
 }
 
 fn remedies(protocol: Protocol) -> Vec<Remedy> {
@@ -208,10 +204,6 @@ fn compressed(protocol: Protocol, compressor: Compressor, body: &[u8]) -> usize 
 }
 
 impl Rule for MessageCompression {
-    fn name(&self) -> &'static str {
-        "compression"
-    }
-
     fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
         protocol == Protocol::Cql && path.ends_with("decompressed length")
     }
@@ -235,7 +227,7 @@ impl Rule for MessageCompression {
             if packed == 0 {
                 self.add_uncompressed(closed, side);
             } else if let Some(before) = before.map(|before| before[side as usize]).filter(|before| *before > 0) {
-                let sizes = self.rows.entry((closed.row_number, side)).or_default();
+                let sizes = self.rows.entry((closed.row.number, side)).or_default();
                 let (messages, on_wire, all) = sizes.on_wire;
                 sizes.on_wire = (messages + 1, on_wire + amounts[side as usize].total() + 4, all + before);
                 sizes.example.get_or_insert(closed.example);
@@ -243,7 +235,8 @@ impl Rule for MessageCompression {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|(&key, sizes)| self.of_row(seen, key, sizes)).collect()
+    fn of_side(&self, _: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
+        let sizes = self.rows.get(&(row.number, side))?;
+        if sizes.on_wire.0 > 0 { self.enlarges(row, side, sizes) } else { self.shrinks(row, side, sizes) }
     }
 }

@@ -31,20 +31,9 @@ const REMEDIES: [Remedy; 4] = [
 ];
 
 impl Rule for RepeatedDescribe {
-    fn name(&self) -> &'static str {
-        "describe"
-    }
-
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        let rows = seen.workload().filter(|(_, row)| row.protocol == Protocol::Pgwire);
-        rows.filter_map(|(number, row)| self.of_row(seen, number, row)).collect()
-    }
-}
-
-impl RepeatedDescribe {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, row: &SeenRow) -> Option<AdviceFinding> {
+    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let asked = seen.group(row, |side, path| side == Side::Request && path.starts_with("describe."));
-        if asked.operations < EXECUTIONS {
+        if !row.is_workload() || row.protocol != Protocol::Pgwire || asked.operations < EXECUTIONS {
             return None;
         }
         let group = seen.group(row, is_description);
@@ -61,7 +50,7 @@ impl RepeatedDescribe {
             computed: "Describe messages of these operations, and the RowDescription, ParameterDescription and NoData that answer them".to_owned(),
             unknown: "each statement must be described once, unless a separate PREPARE does so",
             evidence: group.evidence.clone(),
-            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &group.amounts)
+            ..AdviceFinding::new(title, row.subject()).without(row.number, &group.amounts)
         })
     }
 }

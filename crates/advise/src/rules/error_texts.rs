@@ -1,10 +1,10 @@
 //! Frequent errors with long answers.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
 use crate::rule::Rule;
-use crate::seen::{SeenOperation, SeenTraffic};
-use overhead_model::{Account, Amounts, Outcome, Side};
+use crate::seen::{SeenOperation, SeenRow, SeenTraffic};
+use overhead_model::{Account, Amounts, Outcome};
 use std::collections::BTreeMap;
 
 /// Minimum number of errors.
@@ -16,7 +16,7 @@ const LONG: u64 = 60;
 
 #[derive(Default)]
 pub struct ErrorTexts {
-    rows: BTreeMap<usize, (u64, Amounts, Option<Example>)>,
+    rows: BTreeMap<usize, FoundOperations>,
 }
 
 const REMEDIES: [Remedy; 4] = [
@@ -33,62 +33,38 @@ const REMEDIES: [Remedy; 4] = [
 ];
 
 impl Rule for ErrorTexts {
-    fn name(&self) -> &'static str {
-        "error-texts"
-    }
-
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         if closed.operation.outcome != Outcome::Error {
             return;
         }
-        let row = self.rows.entry(closed.row_number).or_default();
-        row.0 += 1;
-        row.1 += closed.operation.sides[1].amounts;
-        row.2.get_or_insert(closed.example);
+        let row = self.rows.entry(closed.row.number).or_default();
+        row.add(1, 0, closed.example);
+        row.amounts[1] += closed.operation.sides[1].amounts;
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|(&number, row)| self.of_row(seen, number, *row)).collect()
-    }
-}
-
-impl ErrorTexts {
-    fn of_row(
-        &self,
-        seen: &SeenTraffic,
-        number: usize,
-        (errors, amounts, example): (u64, Amounts, Option<Example>),
-    ) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
-        if errors < ERRORS || percent(errors, row.count) < RATE || amounts.payload() / errors < LONG {
+    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let FoundOperations { times: errors, amounts: [_, answers], example, .. } = *self.rows.get(&row.number)?;
+        let mean = answers.payload() / errors;
+        if errors < ERRORS || percent(errors, row.count) < RATE || mean < LONG {
             return None;
         }
-        let title = format!(
-            "{errors} of {} operations are answered by an error, of {} B on average",
-            row.count,
-            amounts.payload() / errors
-        );
+        let title = format!("{errors} of {} operations are answered by an error, of {mean} B on average", row.count);
         let mut saved = Amounts::ZERO;
         for account in Account::ALL.into_iter().filter(|account| account.is_payload()) {
-            saved[account] = amounts[account];
+            saved[account] = answers[account];
         }
-        let side = Side::Response;
-        let parts = Account::ALL.into_iter().filter(|account| saved[*account] > 0);
-        let parts = parts.map(|account| ByteEvidence {
-            side,
-            account,
-            field: "answers with an error".to_owned(),
-            bytes: saved[account],
-        });
         Some(AdviceFinding {
             operations: errors,
             example,
-            evidence: parts.collect(),
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "payload of all answers with an error".to_owned(),
             unknown: "which of the errors the application expects; what would be answered instead",
-            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &[Amounts::ZERO, saved])
+            ..AdviceFinding::new(title, row.subject()).saving(
+                row.number,
+                &[Amounts::ZERO, saved],
+                "answers with an error",
+            )
         })
     }
 }

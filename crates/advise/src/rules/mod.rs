@@ -24,34 +24,34 @@ mod tls_records;
 mod unprepared;
 mod zero_windows;
 
-use crate::rule::{Rule, WhatIfOptions};
+use crate::rule::{NamedRule, WhatIfOptions};
 
 /// Returns all rules, in the order of the documentation.
-pub fn all(suppositions: WhatIfOptions) -> Vec<Box<dyn Rule>> {
+pub fn all(suppositions: WhatIfOptions) -> Vec<NamedRule> {
     vec![
-        Box::new(column_metadata::ColumnMetadata),
-        Box::new(describe::RepeatedDescribe),
-        Box::<prepared_once::PreparedOnce>::default(),
-        Box::<unprepared::UnpreparedStatements>::default(),
-        Box::<sync_per_statement::SyncPerStatement>::default(),
-        Box::new(pipelining::RequestPipelining::new(suppositions.depth)),
-        Box::<nagle::NagleDelays>::default(),
-        Box::<zero_windows::ZeroWindows>::default(),
-        Box::<retransmission_timeouts::RetransmissionTimeouts>::default(),
-        Box::<small_segments::SmallSegments>::default(),
-        Box::new(bare_acks::BareAcks),
-        Box::<tls_records::TlsRecords>::default(),
-        Box::<tls_handshakes::TlsHandshakes>::default(),
-        Box::<short_connections::ShortConnections>::default(),
-        Box::new(field_names::FieldNames),
-        Box::<session_fields::SessionFields>::default(),
-        Box::<text_format::TextFormat>::default(),
-        Box::new(background::BackgroundTraffic),
-        Box::<repeated_reads::RepeatedReads>::default(),
-        Box::<single_lookups::SingleLookups>::default(),
-        Box::<error_texts::ErrorTexts>::default(),
-        Box::new(compression::MessageCompression::new(suppositions.compressor)),
-        Box::<abandoned_answers::AbandonedAnswers>::default(),
+        ("column-metadata", Box::new(column_metadata::ColumnMetadata)),
+        ("describe", Box::new(describe::RepeatedDescribe)),
+        ("prepared-once", Box::<prepared_once::PreparedOnce>::default()),
+        ("unprepared", Box::<unprepared::UnpreparedStatements>::default()),
+        ("sync-per-statement", Box::<sync_per_statement::SyncPerStatement>::default()),
+        ("pipelining", Box::new(pipelining::RequestPipelining::new(suppositions.depth))),
+        ("nagle", Box::<nagle::NagleDelays>::default()),
+        ("zero-window", Box::<zero_windows::ZeroWindows>::default()),
+        ("retransmission-timeouts", Box::<retransmission_timeouts::RetransmissionTimeouts>::default()),
+        ("small-segments", Box::<small_segments::SmallSegments>::default()),
+        ("bare-acks", Box::new(bare_acks::BareAcks)),
+        ("tls-records", Box::<tls_records::TlsRecords>::default()),
+        ("tls-handshakes", Box::<tls_handshakes::TlsHandshakes>::default()),
+        ("short-connections", Box::<short_connections::ShortConnections>::default()),
+        ("field-names", Box::new(field_names::FieldNames)),
+        ("session-fields", Box::<session_fields::SessionFields>::default()),
+        ("text-format", Box::<text_format::TextFormat>::default()),
+        ("background", Box::new(background::BackgroundTraffic)),
+        ("repeated-reads", Box::<repeated_reads::RepeatedReads>::default()),
+        ("n-plus-one", Box::<single_lookups::SingleLookups>::default()),
+        ("error-texts", Box::<error_texts::ErrorTexts>::default()),
+        ("compression", Box::new(compression::MessageCompression::new(suppositions.compressor))),
+        ("abandoned-answers", Box::<abandoned_answers::AbandonedAnswers>::default()),
     ]
 }
 

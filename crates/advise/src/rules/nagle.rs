@@ -1,8 +1,8 @@
 //! Last segments held back until a delayed acknowledgment of the previous one.
 
-use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
 use crate::rule::Rule;
-use crate::seen::{SeenOperation, SeenPiece, SeenTraffic};
+use crate::seen::{SeenOperation, SeenPiece, SeenRow, SeenTraffic};
 use overhead_model::Side;
 use std::collections::BTreeMap;
 
@@ -16,14 +16,7 @@ const AT_ONCE_NS: u64 = 5_000_000;
 /// Nagle's algorithm (RFC 896) against delayed acknowledgments (RFC 1122 section 4.2.3.2).
 #[derive(Default)]
 pub struct NagleDelays {
-    rows: BTreeMap<(usize, Side), NagleStalls>,
-}
-
-#[derive(Default)]
-struct NagleStalls {
-    times: u64,
-    ns: u64,
-    example: Option<Example>,
+    rows: BTreeMap<(usize, Side), FoundOperations>,
 }
 
 const REMEDIES: [Remedy; 4] = [
@@ -34,42 +27,35 @@ const REMEDIES: [Remedy; 4] = [
 ];
 
 impl Rule for NagleDelays {
-    fn name(&self) -> &'static str {
-        "nagle"
-    }
-
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         for side in Side::BOTH {
             let pieces = &closed.directions[side as usize].pieces;
             let held = pieces.iter().zip(pieces.iter().skip(1)).filter_map(|(before, piece)| held_ns(before, piece));
             for ns in held {
-                let stalls = self.rows.entry((closed.row_number, side)).or_default();
-                stalls.times += 1;
-                stalls.ns += ns;
-                stalls.example.get_or_insert(closed.example);
+                self.rows.entry((closed.row.number, side)).or_default().add(1, ns, closed.example);
             }
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        let rows = self.rows.iter().filter(|(_, stalls)| stalls.times >= STALLS);
-        rows.filter_map(|(&(number, side), stalls)| {
-            let row = seen.rows.get(number)?;
-            let who = if side == Side::Request { "client" } else { "server" };
-            let title = format!("{} times the {who} held the rest of a message back until it was acknowledged, {:.0} ms later on average", stalls.times, stalls.ns as f64 / stalls.times as f64 / 1e6);
-            let mut finding = AdviceFinding {
-                operations: stalls.times,
-                example: stalls.example,
-                remedies: REMEDIES.to_vec(),
-                certainty: Certainty::Exact,
-                computed: "time between two segments of a message, 35 to 250 ms, if the second follows an acknowledgment without payload within 5 ms".to_owned(),
-                unknown: "whether the rest of the message was ready throughout",
-                ..AdviceFinding::new(self.name(), title, row.subject())
-            };
-            finding.saving.ns = Some(stalls.ns);
-            Some(finding)
+    fn of_side(&self, _: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
+        let FoundOperations { times, ns, example, .. } = *self.rows.get(&(row.number, side))?;
+        if times < STALLS {
+            return None;
+        }
+        let who = if side == Side::Request { "client" } else { "server" };
+        let mean = ns as f64 / times as f64 / 1e6;
+        let title = format!(
+            "{times} times the {who} held the rest of a message back until it was acknowledged, {mean:.0} ms later on average"
+        );
+        Some(AdviceFinding {
+            operations: times,
+            example,
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::Exact,
+            computed: "time between two segments of a message, 35 to 250 ms, if the second follows an acknowledgment without payload within 5 ms".to_owned(),
+            unknown: "whether the rest of the message was ready throughout",
+            ..AdviceFinding::new(title, row.subject()).waiting(ns)
         })
-        .collect()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Requests that wait for the previous answer.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, FoundOperations, Remedy};
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenOperation, SeenRow, SeenTraffic};
-use overhead_model::{Account, Protocol, Side};
+use overhead_model::{Account, Amounts, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
 /// Minimum number of sequential operations in a row.
@@ -27,14 +27,7 @@ pub struct RequestPipelining {
     /// The depth was set explicitly: thresholds do not apply.
     asked: bool,
     ended: HashMap<u64, u64>,
-    rows: BTreeMap<usize, RequestSequence>,
-}
-
-#[derive(Default)]
-struct RequestSequence {
-    times: u64,
-    waited_ns: u64,
-    example: Option<Example>,
+    rows: BTreeMap<usize, FoundOperations>,
 }
 
 const RESP: [Remedy; 4] = [
@@ -77,60 +70,8 @@ impl RequestPipelining {
         Self { depth: depth.unwrap_or(DEPTH).max(1), asked, ended: HashMap::new(), rows: BTreeMap::new() }
     }
 
-    fn of_row(&self, seen: &SeenTraffic, number: usize, sequence: &RequestSequence) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
-        let headers: u64 = row.amounts.iter().map(|side| header(side) + side[Account::Control]).sum();
-        let is_much = percent(headers, row.wire()) >= HEADERS && percent(sequence.times, row.count) >= SEQUENTIAL;
-        if !self.asked && (sequence.times < OPERATIONS || !is_much) {
-            return None;
-        }
-        let title = format!(
-            "{} of {} requests wait for the answer before, and {:.0}% of their bytes are headers and acknowledgments",
-            sequence.times,
-            row.count,
-            percent(headers, row.wire())
-        );
-        let remedies = match row.protocol {
-            Protocol::Resp | Protocol::Ssdb => RESP.to_vec(),
-            Protocol::Pgwire => PGWIRE.to_vec(),
-            Protocol::Cql => CQL.to_vec(),
-            _ => MEMCACHE.to_vec(),
-        };
-        let evidence = Side::BOTH.into_iter().flat_map(|side| {
-            [Account::Link, Account::Ip, Account::Tcp, Account::Control].map(|account| ByteEvidence {
-                side,
-                account,
-                field: "frames".to_owned(),
-                bytes: row.amounts[side as usize][account],
-            })
-        });
-        let mut finding = AdviceFinding {
-            operations: sequence.times,
-            example: sequence.example,
-            evidence: evidence.filter(|evidence| evidence.bytes > 0).collect(),
-            remedies,
-            certainty: Certainty::Modelled,
-            computed: format!(
-                "at a depth of {}, the requests of a batch share frames, and so do their answers: headers are divided by the depth, but \
-                 for the segments that a batch needs; each batch waits once",
-                self.depth
-            ),
-            unknown: "whether a request needs the answer to the one before; separate acknowledgments are left as they are",
-            ..AdviceFinding::new(self.name(), title, row.subject())
-        };
-        self.divide(seen, (number, row), sequence, &mut finding);
-        finding.saving.ns = Some(sequence.waited_ns - sequence.waited_ns / self.depth);
-        Some(finding)
-    }
-
     /// Divides the headers of frames with payload by the depth.
-    fn divide(
-        &self,
-        seen: &SeenTraffic,
-        (number, row): (usize, &SeenRow),
-        sequence: &RequestSequence,
-        finding: &mut AdviceFinding,
-    ) {
+    fn divide(&self, seen: &SeenTraffic, row: &SeenRow, times: u64, finding: &mut AdviceFinding) {
         let largest = seen.largest_payload.max(SEGMENT);
         for side in Side::BOTH {
             let amounts = &row.amounts[side as usize];
@@ -140,23 +81,15 @@ impl RequestPipelining {
             }
             for account in HEADER {
                 // One in `depth` sequential operations keeps its frame; other operations do not change.
-                let theirs = u128::from(amounts[account]) * u128::from(sequence.times) / u128::from(row.count.max(1));
+                let theirs = u128::from(amounts[account]) * u128::from(times) / u128::from(row.count.max(1));
                 let left = theirs * u128::from(segments) / u128::from(self.depth);
-                finding.change(number, side, account, -((theirs - left) as i64));
+                finding.change(row.number, side, account, -((theirs - left) as i64));
             }
         }
     }
 }
 
-fn header(amounts: &overhead_model::Amounts) -> u64 {
-    HEADER.iter().map(|account| amounts[*account]).sum()
-}
-
 impl Rule for RequestPipelining {
-    fn name(&self) -> &'static str {
-        "pipelining"
-    }
-
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         let fits = matches!(
             closed.row.protocol,
@@ -171,10 +104,8 @@ impl Rule for RequestPipelining {
         let soon = if self.asked { u64::MAX } else { SOON_NS };
         let waited = before.is_some_and(|before| begun >= before && begun - before <= soon);
         if waited && closed.row.is_workload() {
-            let sequence = self.rows.entry(closed.row_number).or_default();
-            sequence.times += 1;
-            sequence.waited_ns += closed.operation.latency_ns.unwrap_or(0);
-            sequence.example.get_or_insert(closed.example);
+            let waited_ns = closed.operation.latency_ns.unwrap_or(0);
+            self.rows.entry(closed.row.number).or_default().add(1, waited_ns, closed.example);
         }
     }
 
@@ -182,7 +113,42 @@ impl Rule for RequestPipelining {
         self.ended.remove(&connection.number);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|(&number, sequence)| self.of_row(seen, number, sequence)).collect()
+    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let FoundOperations { times, ns, example, .. } = *self.rows.get(&row.number)?;
+        let mut frames = [Amounts::ZERO; 2];
+        for (frames, amounts) in frames.iter_mut().zip(&row.amounts) {
+            HEADER.into_iter().chain([Account::Control]).for_each(|account| frames[account] = amounts[account]);
+        }
+        let share = percent(frames.iter().map(Amounts::total).sum(), row.wire());
+        let is_much = share >= HEADERS && percent(times, row.count) >= SEQUENTIAL;
+        if !self.asked && (times < OPERATIONS || !is_much) {
+            return None;
+        }
+        let title = format!(
+            "{times} of {} requests wait for the answer before, and {share:.0}% of their bytes are headers and acknowledgments",
+            row.count
+        );
+        let remedies = match row.protocol {
+            Protocol::Resp | Protocol::Ssdb => RESP.to_vec(),
+            Protocol::Pgwire => PGWIRE.to_vec(),
+            Protocol::Cql => CQL.to_vec(),
+            _ => MEMCACHE.to_vec(),
+        };
+        let mut finding = AdviceFinding {
+            operations: times,
+            example,
+            evidence: ByteEvidence::of(&frames, "frames").collect(),
+            remedies,
+            certainty: Certainty::Modelled,
+            computed: format!(
+                "at a depth of {}, the requests of a batch share frames, and so do their answers: headers are divided by the depth, but \
+                 for the segments that a batch needs; each batch waits once",
+                self.depth
+            ),
+            unknown: "whether a request needs the answer to the one before; separate acknowledgments are left as they are",
+            ..AdviceFinding::new(title, row.subject()).waiting(ns - ns / self.depth)
+        };
+        self.divide(seen, row, times, &mut finding);
+        Some(finding)
     }
 }

@@ -4,7 +4,7 @@ use super::percent;
 use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{SeenField, SeenOperation, SeenTraffic};
+use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
 use std::collections::HashMap;
 
@@ -51,10 +51,6 @@ const REMEDIES: [Remedy; 5] = [
 ];
 
 impl Rule for PreparedOnce {
-    fn name(&self) -> &'static str {
-        "prepared-once"
-    }
-
     fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
         match protocol {
             Protocol::Pgwire => matches!(path, "parse.statement name" | "bind.statement name"),
@@ -77,8 +73,8 @@ impl Rule for PreparedOnce {
         let space = if closed.row.protocol == Protocol::Cql { 0 } else { closed.connection };
         if let Some(id) = prepares.filter(|_| self.statements.len() < limits::REMEMBERED) {
             let statement = prepared(closed);
-            if !self.rows.contains(&closed.row_number) {
-                self.rows.push(closed.row_number);
+            if !self.rows.contains(&closed.row.number) {
+                self.rows.push(closed.row.number);
             }
             match self.statements.get_mut(&(space, id.clone())) {
                 // Prepared again under the same id: add the cost, keep the uses.
@@ -96,7 +92,7 @@ impl Rule for PreparedOnce {
     }
 
     fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|&row| self.of_row(seen, row)).collect()
+        self.rows.iter().filter_map(|&row| self.of_statements(seen.rows.get(row)?)).collect()
     }
 }
 
@@ -108,7 +104,7 @@ fn prepared(closed: &SeenOperation<'_>) -> PreparedCost {
         closed.operation.sides.map(|side| side.amounts)
     };
     let latency_ns = if closed.row.is_workload() { 0 } else { closed.operation.latency_ns.unwrap_or(0) };
-    PreparedCost { row: closed.row_number, example: closed.example, amounts, latency_ns, uses: 0 }
+    PreparedCost { row: closed.row.number, example: closed.example, amounts, latency_ns, uses: 0 }
 }
 
 fn add(sum: &mut [Amounts; 2], other: &[Amounts; 2]) {
@@ -116,8 +112,9 @@ fn add(sum: &mut [Amounts; 2], other: &[Amounts; 2]) {
 }
 
 impl PreparedOnce {
-    fn of_row(&self, seen: &SeenTraffic, number: usize) -> Option<AdviceFinding> {
-        let all = || self.statements.values().chain(&self.replaced).filter(move |statement| statement.row == number);
+    fn of_statements(&self, row: &SeenRow) -> Option<AdviceFinding> {
+        let all =
+            || self.statements.values().chain(&self.replaced).filter(move |statement| statement.row == row.number);
         let once = || all().filter(|statement| statement.uses <= 1);
         let (count, prepared) = (once().count() as u64, all().count() as u64);
         if count < STATEMENTS || percent(count, prepared) < SHARE {
@@ -129,7 +126,8 @@ impl PreparedOnce {
         amounts[Side::Request as usize][Account::Query] = 0;
         let never = once().filter(|statement| statement.uses == 0).count();
         let title = format!("{count} of {prepared} prepared statements are executed once at most ({never} never)");
-        let mut finding = AdviceFinding {
+        let waited_ns = once().map(|statement| statement.latency_ns).sum();
+        Some(AdviceFinding {
             operations: count,
             example: once().map(|statement| statement.example).min_by_key(|example| example.operation),
             remedies: REMEDIES.to_vec(),
@@ -138,9 +136,7 @@ impl PreparedOnce {
             computed: "the operations that prepared them, without the text, which an unprepared execution sends too"
                 .to_owned(),
             unknown: "whether they are executed after the capture; what the parameters take in another form",
-            ..AdviceFinding::new(self.name(), title, seen.rows.get(number)?.subject()).without(number, &amounts)
-        };
-        finding.saving.ns = Some(once().map(|statement| statement.latency_ns).sum());
-        Some(finding)
+            ..AdviceFinding::new(title, row.subject()).without(row.number, &amounts).waiting(waited_ns)
+        })
     }
 }

@@ -1,11 +1,11 @@
 //! Identical reads.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{SeenOperation, SeenTraffic};
-use overhead_model::{Amounts, Protocol};
+use crate::seen::{SeenOperation, SeenRow, SeenTraffic};
+use overhead_model::Protocol;
 use std::collections::{BTreeMap, HashMap};
 
 /// Minimum occurrences of a request before its repetitions count.
@@ -16,16 +16,8 @@ const SHARE: f64 = 20.0;
 /// Reads by a digest of their request.
 #[derive(Default)]
 pub struct RepeatedReads {
-    requests: HashMap<(usize, u64), RepeatedRequest>,
+    requests: HashMap<(usize, u64), FoundOperations>,
     full: bool,
-}
-
-struct RepeatedRequest {
-    times: u64,
-    /// Except the first.
-    amounts: [Amounts; 2],
-    waited_ns: u64,
-    example: Example,
 }
 
 /// Returns places for a cache.
@@ -49,48 +41,45 @@ fn remedies(protocol: Protocol) -> Vec<Remedy> {
 }
 
 impl Rule for RepeatedReads {
-    fn name(&self) -> &'static str {
-        "repeated-reads"
-    }
-
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         let Some(digest) = closed.directions[0].digest.filter(|_| closed.row.is_workload() && closed.row.is_read())
         else {
             return;
         };
-        let key = (closed.row_number, digest);
+        let key = (closed.row.number, digest);
         if let Some(request) = self.requests.get_mut(&key) {
-            request.times += 1;
-            request.waited_ns += closed.operation.latency_ns.unwrap_or(0);
-            request.amounts.iter_mut().zip(&closed.operation.sides).for_each(|(sum, side)| *sum += side.amounts);
+            request.add(1, closed.operation.latency_ns.unwrap_or(0), closed.example);
+            request.add_amounts(&closed.operation.sides.map(|side| side.amounts));
         } else if self.requests.len() < limits::REMEMBERED {
-            let new = RepeatedRequest { times: 1, amounts: [Amounts::ZERO; 2], waited_ns: 0, example: closed.example };
-            self.requests.insert(key, new);
+            let first = FoundOperations { times: 1, example: Some(closed.example), ..FoundOperations::default() };
+            self.requests.insert(key, first);
         } else {
             self.full = true;
         }
     }
 
     fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        let mut rows: BTreeMap<usize, Vec<&RepeatedRequest>> = BTreeMap::new();
+        let mut rows: BTreeMap<usize, Vec<&FoundOperations>> = BTreeMap::new();
         for ((row, _), request) in self.requests.iter().filter(|(_, request)| request.times >= TIMES) {
             rows.entry(*row).or_default().push(request);
         }
-        rows.into_iter().filter_map(|(number, requests)| self.of_row(seen, number, &requests)).collect()
+        rows.into_iter()
+            .filter_map(|(number, requests)| self.of_requests(seen, seen.rows.get(number)?, &requests))
+            .collect()
     }
 }
 
 impl RepeatedReads {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, requests: &[&RepeatedRequest]) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
+    fn of_requests(&self, seen: &SeenTraffic, row: &SeenRow, requests: &[&FoundOperations]) -> Option<AdviceFinding> {
         let repeated: u64 = requests.iter().map(|request| request.times - 1).sum();
         if percent(repeated, row.count) < SHARE {
             return None;
         }
-        let mut amounts = [Amounts::ZERO; 2];
+        let mut all = FoundOperations::default();
         for request in requests {
-            amounts.iter_mut().zip(&request.amounts).for_each(|(sum, one)| *sum += *one);
+            all.add_amounts(&request.amounts);
         }
+        let waited_ns = requests.iter().map(|request| request.ns).sum();
         let most = requests.iter().map(|request| request.times).max().unwrap_or(0);
         let title = format!(
             "{repeated} of {} reads ask for exactly what was asked before ({}{} {most} times)",
@@ -101,9 +90,9 @@ impl RepeatedReads {
             },
             if requests.len() == 1 { "," } else { ", one of them" },
         );
-        let mut finding = AdviceFinding {
+        Some(AdviceFinding {
             operations: repeated,
-            example: requests.iter().map(|request| request.example).min_by_key(|example| example.operation),
+            example: requests.iter().filter_map(|request| request.example).min_by_key(|example| example.operation),
             evidence: seen
                 .group(row, |_, path| path.contains("key") || path.contains("statement") || path.contains("value"))
                 .evidence,
@@ -114,9 +103,7 @@ impl RepeatedReads {
                 if self.full { "; only the first 262,144 different requests are counted" } else { "" }
             ),
             unknown: "how old an answer may be; whether the data changed in between",
-            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &amounts)
-        };
-        finding.saving.ns = Some(requests.iter().map(|request| request.waited_ns).sum());
-        Some(finding)
+            ..AdviceFinding::new(title, row.subject()).without(row.number, &all.amounts).waiting(waited_ns)
+        })
     }
 }

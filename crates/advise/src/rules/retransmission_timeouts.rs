@@ -1,9 +1,9 @@
 //! Losses that were only repaired by a timeout.
 
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
 use crate::rule::Rule;
-use crate::seen::{SeenCharge, SeenOperation, SeenTraffic};
-use overhead_model::{Account, Side};
+use crate::seen::{SeenCharge, SeenOperation, SeenRow, SeenTraffic};
+use overhead_model::Account;
 use std::collections::{BTreeMap, HashMap};
 
 /// Minimum number of timeouts.
@@ -14,16 +14,8 @@ const TIMEOUT_NS: u64 = 190_000_000;
 /// Retransmissions after silence (RFC 6298 section 5).
 #[derive(Default)]
 pub struct RetransmissionTimeouts {
-    operations: HashMap<u64, TimeoutLosses>,
-    rows: BTreeMap<usize, TimeoutLosses>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct TimeoutLosses {
-    times: u64,
-    ns: u64,
-    bytes: [u64; 2],
-    example: Option<Example>,
+    operations: HashMap<u64, FoundOperations>,
+    rows: BTreeMap<usize, FoundOperations>,
 }
 
 const REMEDIES: [Remedy; 3] = [
@@ -42,10 +34,6 @@ const REMEDIES: [Remedy; 3] = [
 ];
 
 impl Rule for RetransmissionTimeouts {
-    fn name(&self) -> &'static str {
-        "retransmission-timeouts"
-    }
-
     fn charge(&mut self, charge: &SeenCharge) {
         let Some(ns) = charge.since_ns.filter(|ns| *ns >= TIMEOUT_NS) else { return };
         if charge.account != Account::Retransmission {
@@ -57,45 +45,35 @@ impl Rule for RetransmissionTimeouts {
             (None, Some((row, example))) => (self.rows.entry(row).or_default(), example),
             (None, None) => return,
         };
-        lost.times += 1;
-        lost.ns += ns;
-        lost.bytes[charge.side as usize] += charge.bytes;
-        lost.example.get_or_insert(example);
+        lost.add(1, ns, example);
+        lost.amounts[charge.side as usize][Account::Retransmission] += charge.bytes;
     }
 
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         let Some(lost) = self.operations.remove(&closed.example.operation) else { return };
-        let row = self.rows.entry(closed.row_number).or_default();
-        row.times += lost.times;
-        row.ns += lost.ns;
-        row.bytes.iter_mut().zip(lost.bytes).for_each(|(sum, bytes)| *sum += bytes);
-        row.example = row.example.or(lost.example);
+        let row = self.rows.entry(closed.row.number).or_default();
+        row.add(lost.times, lost.ns, lost.example.unwrap_or(closed.example));
+        row.add_amounts(&lost.amounts);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        let rows = self.rows.iter().filter(|(_, lost)| lost.times >= TIMEOUTS);
-        rows.filter_map(|(&number, lost)| {
-            let row = seen.rows.get(number)?;
-            let title = format!("{} losses were mended by time-outs, {:.0} ms each on average", lost.times, lost.ns as f64 / lost.times as f64 / 1e6);
-            let account = Account::Retransmission;
-            let evidence = Side::BOTH.map(|side| ByteEvidence { side, account, field: "repeated payload and its headers".to_owned(), bytes: lost.bytes[side as usize] });
-            let mut finding = AdviceFinding {
-                operations: lost.times,
-                example: lost.example,
-                evidence: evidence.into_iter().filter(|evidence| evidence.bytes > 0).collect(),
-                remedies: REMEDIES.to_vec(),
-                certainty: Certainty::Exact,
+    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let FoundOperations { times, ns, amounts, example } = self.rows.get(&row.number)?;
+        if *times < TIMEOUTS {
+            return None;
+        }
+        let mean = *ns as f64 / *times as f64 / 1e6;
+        let title = format!("{times} losses were mended by time-outs, {mean:.0} ms each on average");
+        Some(AdviceFinding {
+            operations: *times,
+            example: *example,
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::Exact,
             is_extra_time: true,
-                computed: "retransmissions that come 190 ms or more after the payload before on their connection: the silence is the time".to_owned(),
-                unknown: "where the segment was lost; whether the peer was merely slow",
-                ..AdviceFinding::new(self.name(), title, row.subject())
-            };
-            for side in Side::BOTH {
-                finding.change(number, side, account, -lost.bytes[side as usize].cast_signed());
-            }
-            finding.saving.ns = Some(lost.ns);
-            Some(finding)
+            computed: "retransmissions that come 190 ms or more after the payload before on their connection: the silence is the time".to_owned(),
+            unknown: "where the segment was lost; whether the peer was merely slow",
+            ..AdviceFinding::new(title, row.subject())
+                .saving(row.number, amounts, "repeated payload and its headers")
+                .waiting(*ns)
         })
-        .collect()
     }
 }

@@ -3,7 +3,7 @@
 use super::percent;
 use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::rule::Rule;
-use crate::seen::{SeenField, SeenOperation, SeenTraffic};
+use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
@@ -54,10 +54,6 @@ const REMEDIES: [Remedy; 4] = [
 ];
 
 impl Rule for SessionFields {
-    fn name(&self) -> &'static str {
-        "session-fields"
-    }
-
     fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
         protocol == Protocol::Mongo && path.contains("sections.command.")
     }
@@ -76,17 +72,44 @@ impl Rule for SessionFields {
         if !closed.row.is_workload() || walk.found.is_empty() {
             return;
         }
-        let row = self.rows.entry(closed.row_number).or_default();
+        let row = self.rows.entry(closed.row.number).or_default();
         for (name, element) in walk.found {
             let sum = row.entry(name).or_default();
             sum.framing += element.framing;
             sum.metadata += element.metadata;
         }
-        self.examples.entry(closed.row_number).or_insert((0, closed.example)).0 += 1;
+        self.examples.entry(closed.row.number).or_insert((0, closed.example)).0 += 1;
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|(&number, elements)| self.of_row(seen, number, elements)).collect()
+    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let elements = self.rows.get(&row.number)?;
+        let &(operations, example) = self.examples.get(&row.number)?;
+        let mut request = Amounts::ZERO;
+        for element in elements.values() {
+            request[Account::Framing] += element.framing;
+            request[Account::Metadata] += element.metadata;
+        }
+        if operations < OPERATIONS || percent(request.total(), row.wire()) < SHARE {
+            return None;
+        }
+        let names: Vec<&str> = elements.keys().copied().collect();
+        let title = format!("every command carries {}", names.join(", "));
+        let evidence = elements.iter().map(|(name, element)| ByteEvidence {
+            side: Side::Request,
+            account: Account::Metadata,
+            field: format!("command.{name}, with its framing"),
+            bytes: element.framing + element.metadata,
+        });
+        Some(AdviceFinding {
+            operations,
+            example: Some(example),
+            evidence: evidence.collect(),
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::AtMost,
+            computed: "these elements of the command document: type, name, value".to_owned(),
+            unknown: "which of them the application relies on (causal reads, retryable writes, transactions need theirs)",
+            ..AdviceFinding::new(title, row.subject()).without(row.number, &[request, Amounts::ZERO])
+        })
     }
 }
 
@@ -113,43 +136,5 @@ impl CommandWalk {
                 *(if is_framing { &mut element.framing } else { &mut element.metadata }) += len;
             }
         }
-    }
-}
-
-impl SessionFields {
-    fn of_row(
-        &self,
-        seen: &SeenTraffic,
-        number: usize,
-        elements: &BTreeMap<&'static str, ElementBytes>,
-    ) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
-        let &(operations, example) = self.examples.get(&number)?;
-        let mut request = Amounts::ZERO;
-        for element in elements.values() {
-            request[Account::Framing] += element.framing;
-            request[Account::Metadata] += element.metadata;
-        }
-        if operations < OPERATIONS || percent(request.total(), row.wire()) < SHARE {
-            return None;
-        }
-        let names: Vec<&str> = elements.keys().copied().collect();
-        let title = format!("every command carries {}", names.join(", "));
-        let evidence = elements.iter().map(|(name, element)| ByteEvidence {
-            side: Side::Request,
-            account: Account::Metadata,
-            field: format!("command.{name}, with its framing"),
-            bytes: element.framing + element.metadata,
-        });
-        Some(AdviceFinding {
-            operations,
-            example: Some(example),
-            evidence: evidence.collect(),
-            remedies: REMEDIES.to_vec(),
-            certainty: Certainty::AtMost,
-            computed: "these elements of the command document: type, name, value".to_owned(),
-            unknown: "which of them the application relies on (causal reads, retryable writes, transactions need theirs)",
-            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &[request, Amounts::ZERO])
-        })
     }
 }

@@ -5,7 +5,7 @@ use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, FindingSub
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, RowOnConnection, SeenTraffic};
-use overhead_model::{Account, Amounts, Class, Protocol, Side};
+use overhead_model::{Account, Amounts, Class, Protocol};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -45,10 +45,6 @@ const REMEDIES: [Remedy; 6] = [
 ];
 
 impl Rule for ShortConnections {
-    fn name(&self) -> &'static str {
-        "short-connections"
-    }
-
     fn connection(&mut self, connection: &ClosedConnection<'_>) {
         let key = (connection.client.ip(), connection.server, connection.protocol);
         if self.peers.len() >= limits::CLIENTS && !self.peers.contains_key(&key) {
@@ -76,12 +72,12 @@ impl Rule for ShortConnections {
     }
 
     fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.peers.iter().filter_map(|((_, _, protocol), peers)| self.of_peers(seen, *protocol, peers)).collect()
+        self.peers.iter().filter_map(|((_, _, protocol), peers)| Self::of_peers(seen, *protocol, peers)).collect()
     }
 }
 
 impl ShortConnections {
-    fn of_peers(&self, seen: &SeenTraffic, protocol: Protocol, peers: &PeerConnections) -> Option<AdviceFinding> {
+    fn of_peers(seen: &SeenTraffic, protocol: Protocol, peers: &PeerConnections) -> Option<AdviceFinding> {
         let bytes: u64 = peers.rows.values().flatten().map(Amounts::total).sum();
         if peers.connections < CONNECTIONS || percent(bytes, seen.wire()) < SHARE {
             return None;
@@ -93,35 +89,23 @@ impl ShortConnections {
             name: "connections of at most two operations".to_owned(),
             via: String::new(),
         };
-        let evidence = |(number, amounts): (&usize, &[Amounts; 2])| {
-            let name = seen.rows.get(*number).map(|row| row.name.clone()).unwrap_or_default();
-            let amounts = *amounts;
-            Side::BOTH.into_iter().flat_map(move |side| {
-                let name = name.clone();
-                let some = Account::ALL.into_iter().filter(move |account| amounts[side as usize][*account] > 0);
-                some.map(move |account| ByteEvidence {
-                    side,
-                    account,
-                    field: name.clone(),
-                    bytes: amounts[side as usize][account],
-                })
-            })
-        };
+        let name = |row: &usize| seen.rows.get(*row).map_or("", |row| &row.name);
+        let evidence =
+            peers.rows.iter().flat_map(|(row, amounts)| ByteEvidence::of(amounts, name(row)).collect::<Vec<_>>());
         let mut finding = AdviceFinding {
             operations: peers.connections - 1,
             example: peers.example,
-            evidence: peers.rows.iter().flat_map(evidence).collect(),
+            evidence: evidence.collect(),
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Modelled,
             is_extra_time: true,
             computed: "handshake, teardown, setup and background of all these connections but the first, which one that is kept has once, and frames that only acknowledge, which the next request makes needless; the time is theirs up to their first request".to_owned(),
             unknown: "whether the operations came from processes that cannot share a connection, or at the same time",
-            ..AdviceFinding::new(self.name(), title, subject)
+            ..AdviceFinding::new(title, subject).waiting(peers.waited_ns)
         };
         for (&row, amounts) in &peers.rows {
             finding = finding.without(row, amounts);
         }
-        finding.saving.ns = Some(peers.waited_ns);
         Some(finding)
     }
 }

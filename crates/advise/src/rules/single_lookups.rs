@@ -1,9 +1,9 @@
 //! N+1 queries: consecutive statements that differ only in a key.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, FoundOperations, Remedy};
 use crate::rule::Rule;
-use crate::seen::{SeenOperation, SeenTraffic};
+use crate::seen::{ClosedConnection, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,8 @@ const SOON_NS: u64 = 20_000_000;
 #[derive(Default)]
 pub struct SingleLookups {
     connections: HashMap<u64, LookupRun>,
-    rows: BTreeMap<usize, LookupRuns>,
+    /// With the number of runs.
+    rows: BTreeMap<usize, (u64, FoundOperations)>,
 }
 
 /// The current run of a connection.
@@ -35,14 +36,6 @@ struct LookupRun {
     follows: bool,
 }
 
-#[derive(Default)]
-struct LookupRuns {
-    count: u64,
-    times: u64,
-    waited_ns: u64,
-    example: Option<Example>,
-}
-
 const REMEDIES: [Remedy; 4] = [
     Remedy {
         at: "Hibernate, JPA",
@@ -57,10 +50,6 @@ const REMEDIES: [Remedy; 4] = [
 ];
 
 impl Rule for SingleLookups {
-    fn name(&self) -> &'static str {
-        "n-plus-one"
-    }
-
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         if !closed.row.is_workload() {
             return;
@@ -75,7 +64,7 @@ impl Rule for SingleLookups {
         };
         let before = self.connections.get(&closed.connection).copied();
         let continues = before.filter(|run| {
-            let is_next = run.row == closed.row_number && run.text == text && run.last != digest;
+            let is_next = run.row == closed.row.number && run.text == text && run.last != digest;
             is_next && begun >= run.ended_ns && begun - run.ended_ns <= SOON_NS
         });
         let waited = closed.operation.latency_ns.unwrap_or(0);
@@ -84,18 +73,42 @@ impl Rule for SingleLookups {
         } else {
             self.end(closed.connection);
             let follows = before.is_some_and(|run| begun >= run.ended_ns && begun - run.ended_ns <= SOON_NS);
-            let (row, example) = (closed.row_number, closed.example);
+            let (row, example) = (closed.row.number, closed.example);
             LookupRun { row, text, last: digest, ended_ns: ended, times: 1, waited_ns: waited, example, follows }
         };
         self.connections.insert(closed.connection, run);
     }
 
-    fn connection(&mut self, connection: &crate::seen::ClosedConnection<'_>) {
+    fn connection(&mut self, connection: &ClosedConnection<'_>) {
         self.end(connection.number);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|(&number, runs)| self.of_row(seen, number, runs)).collect()
+    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let (runs, FoundOperations { times, ns, example, .. }) = *self.rows.get(&row.number)?;
+        if percent(times, row.count) < SHARE {
+            return None;
+        }
+        let saved = times - runs;
+        let saved_ns = (u128::from(ns) * u128::from(saved) / u128::from(times.max(1))) as u64;
+        let title = format!(
+            "{times} lookups, {runs} times in a row: the same statement with another key each time, right after another read"
+        );
+        let mut finding = AdviceFinding {
+            operations: times,
+            example,
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::AtMost,
+            computed: "headers and acknowledgments of all but one lookup of each run, at the row's mean, and the time waited for them".to_owned(),
+            unknown: "whether a key was known before the answer to the one before; one question for all needs a little more payload or a little less",
+            ..AdviceFinding::new(title, row.subject()).waiting(saved_ns)
+        };
+        for side in Side::BOTH {
+            for account in [Account::Link, Account::Ip, Account::Tcp, Account::Control] {
+                let bytes = row.amounts[side as usize][account] / row.count.max(1) * saved;
+                finding.change(row.number, side, account, -bytes.cast_signed());
+            }
+        }
+        Some(finding)
     }
 }
 
@@ -103,42 +116,9 @@ impl SingleLookups {
     fn end(&mut self, connection: u64) {
         let Some(run) = self.connections.remove(&connection) else { return };
         if run.times >= RUN && run.follows {
-            let runs = self.rows.entry(run.row).or_default();
-            runs.count += 1;
-            runs.times += run.times;
-            runs.waited_ns += run.waited_ns;
-            runs.example.get_or_insert(run.example);
+            let (runs, lookups) = self.rows.entry(run.row).or_default();
+            *runs += 1;
+            lookups.add(run.times, run.waited_ns, run.example);
         }
-    }
-
-    fn of_row(&self, seen: &SeenTraffic, number: usize, runs: &LookupRuns) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
-        if percent(runs.times, row.count) < SHARE {
-            return None;
-        }
-        let saved = runs.times - runs.count;
-        let title = format!(
-            "{} lookups, {} times in a row: the same statement with another key each time, right after another read",
-            runs.times, runs.count
-        );
-        let mut finding = AdviceFinding {
-            operations: runs.times,
-            example: runs.example,
-            evidence: Vec::new(),
-            remedies: REMEDIES.to_vec(),
-            certainty: Certainty::AtMost,
-            computed: "headers and acknowledgments of all but one lookup of each run, at the row's mean, and the time waited for them".to_owned(),
-            unknown: "whether a key was known before the answer to the one before; one question for all needs a little more payload or a little less",
-            ..AdviceFinding::new(self.name(), title, row.subject())
-        };
-        for side in Side::BOTH {
-            for account in [Account::Link, Account::Ip, Account::Tcp, Account::Control] {
-                let bytes = row.amounts[side as usize][account] / row.count.max(1) * saved;
-                finding.change(number, side, account, -bytes.cast_signed());
-            }
-        }
-        finding.saving.ns =
-            Some((u128::from(runs.waited_ns) * u128::from(saved) / u128::from(runs.times.max(1))) as u64);
-        Some(finding)
     }
 }

@@ -1,9 +1,9 @@
 //! Several segments for a message that would fit into one.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
 use crate::rule::Rule;
-use crate::seen::{SeenDirection, SeenOperation, SeenTraffic};
+use crate::seen::{SeenDirection, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Side};
 use std::collections::BTreeMap;
 
@@ -19,15 +19,8 @@ const AT_ONCE_NS: u64 = 5_000_000;
 /// Messages written in several calls, without corking.
 #[derive(Default)]
 pub struct SmallSegments {
-    rows: BTreeMap<(usize, Side), SplitMessages>,
-}
-
-#[derive(Default)]
-struct SplitMessages {
-    messages: u64,
-    segments: u64,
-    headers: [u64; 3],
-    example: Option<Example>,
+    /// With the number of further segments.
+    rows: BTreeMap<(usize, Side), (u64, FoundOperations)>,
 }
 
 const REMEDIES: [Remedy; 3] = [
@@ -40,10 +33,6 @@ const REMEDIES: [Remedy; 3] = [
 ];
 
 impl Rule for SmallSegments {
-    fn name(&self) -> &'static str {
-        "small-segments"
-    }
-
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         if !closed.row.is_workload() {
             return;
@@ -53,18 +42,34 @@ impl Rule for SmallSegments {
             if !is_split(direction) {
                 continue;
             }
-            let split = self.rows.entry((closed.row_number, side)).or_default();
-            split.messages += 1;
-            split.example.get_or_insert(closed.example);
+            let (segments, split) = self.rows.entry((closed.row.number, side)).or_default();
+            split.add(1, 0, closed.example);
             for piece in direction.pieces.iter().skip(1) {
-                split.segments += 1;
-                split.headers.iter_mut().zip(piece.headers).for_each(|(sum, bytes)| *sum += bytes);
+                *segments += 1;
+                let accounts = [Account::Link, Account::Ip, Account::Tcp].into_iter().zip(piece.headers);
+                accounts.for_each(|(account, bytes)| split.amounts[side as usize][account] += bytes);
             }
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|(&(number, side), split)| self.of_row(seen, (number, side), split)).collect()
+    fn of_side(&self, _: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
+        let (segments, FoundOperations { times, amounts, example, .. }) = self.rows.get(&(row.number, side))?;
+        if *times < MESSAGES || percent(amounts.iter().map(Amounts::total).sum(), row.wire()) < SHARE {
+            return None;
+        }
+        let title = format!(
+            "{times} {}s of at most {SEGMENT} B come in several segments, {segments} more than needed",
+            side.name()
+        );
+        Some(AdviceFinding {
+            operations: *times,
+            example: *example,
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::Exact,
+            computed: "headers of all but the first segment of messages that have their frames to themselves and arrive within 5 ms from one to the next".to_owned(),
+            unknown: "acknowledgments that fall away with them; system calls (see the counters of a run)",
+            ..AdviceFinding::new(title, row.subject()).without(row.number, amounts)
+        })
     }
 }
 
@@ -77,38 +82,4 @@ fn is_split(direction: &SeenDirection) -> bool {
         && *len <= SEGMENT
         && whole
         && pairs.all(|(before, after)| after.time_ns.saturating_sub(before.time_ns) <= AT_ONCE_NS)
-}
-
-impl SmallSegments {
-    fn of_row(
-        &self,
-        seen: &SeenTraffic,
-        (number, side): (usize, Side),
-        split: &SplitMessages,
-    ) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
-        if split.messages < MESSAGES || percent(split.headers.iter().sum(), row.wire()) < SHARE {
-            return None;
-        }
-        let title = format!(
-            "{} {}s of at most {SEGMENT} B come in several segments, {} more than needed",
-            split.messages,
-            side.name(),
-            split.segments
-        );
-        let mut amounts = [Amounts::ZERO; 2];
-        let [link, ip, tcp] = split.headers;
-        for (account, bytes) in [(Account::Link, link), (Account::Ip, ip), (Account::Tcp, tcp)] {
-            amounts[side as usize][account] = bytes;
-        }
-        Some(AdviceFinding {
-            operations: split.messages,
-            example: split.example,
-            remedies: REMEDIES.to_vec(),
-            certainty: Certainty::Exact,
-            computed: "headers of all but the first segment of messages that have their frames to themselves and arrive within 5 ms from one to the next".to_owned(),
-            unknown: "acknowledgments that fall away with them; system calls (see the counters of a run)",
-            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &amounts)
-        })
-    }
 }

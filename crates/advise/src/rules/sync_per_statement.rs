@@ -1,9 +1,9 @@
 //! A Sync after each statement of a batch.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
 use crate::rule::Rule;
-use crate::seen::{ClosedConnection, SeenField, SeenOperation, SeenTraffic};
+use crate::seen::{ClosedConnection, SeenField, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol};
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,14 +19,7 @@ pub struct SyncPerStatement {
     status: HashMap<u64, bool>,
     /// By connection: row of the last statement in a transaction.
     last: HashMap<u64, usize>,
-    rows: BTreeMap<usize, BatchedStatements>,
-}
-
-#[derive(Default)]
-struct BatchedStatements {
-    times: u64,
-    waited_ns: u64,
-    example: Option<Example>,
+    rows: BTreeMap<usize, FoundOperations>,
 }
 
 const REMEDIES: [Remedy; 4] = [
@@ -37,10 +30,6 @@ const REMEDIES: [Remedy; 4] = [
 ];
 
 impl Rule for SyncPerStatement {
-    fn name(&self) -> &'static str {
-        "sync-per-statement"
-    }
-
     fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
         protocol == Protocol::Pgwire && path == "ready for query.transaction status"
     }
@@ -54,17 +43,15 @@ impl Rule for SyncPerStatement {
         if closed.row.protocol != Protocol::Pgwire {
             return;
         }
-        let repeats = self.last.get(&closed.connection) == Some(&closed.row_number);
+        let repeats = self.last.get(&closed.connection) == Some(&closed.row.number);
         if in_transaction != Some(true) || !closed.row.is_workload() || closed.row.via == "simple" {
             self.last.remove(&closed.connection);
             return;
         }
-        self.last.insert(closed.connection, closed.row_number);
+        self.last.insert(closed.connection, closed.row.number);
         if repeats {
-            let batch = self.rows.entry(closed.row_number).or_default();
-            batch.times += 1;
-            batch.waited_ns += closed.operation.latency_ns.unwrap_or(0);
-            batch.example.get_or_insert(closed.example);
+            let waited_ns = closed.operation.latency_ns.unwrap_or(0);
+            self.rows.entry(closed.row.number).or_default().add(1, waited_ns, closed.example);
         }
     }
 
@@ -72,33 +59,24 @@ impl Rule for SyncPerStatement {
         self.last.remove(&connection.number);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|(&number, batch)| self.of_row(seen, number, batch)).collect()
-    }
-}
-
-impl SyncPerStatement {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, batch: &BatchedStatements) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
-        if batch.times < STATEMENTS || percent(batch.times, row.count) < SHARE {
+    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let FoundOperations { times, ns, example, .. } = *self.rows.get(&row.number)?;
+        if times < STATEMENTS || percent(times, row.count) < SHARE {
             return None;
         }
-        let title =
-            format!("{} statements of one kind follow another in a transaction, each with its own Sync", batch.times);
-        let (mut request, mut response) = (Amounts::ZERO, Amounts::ZERO);
-        request[Account::Framing] = 5 * batch.times;
-        (response[Account::Framing], response[Account::Status]) = (5 * batch.times, batch.times);
-        let mut finding = AdviceFinding {
-            operations: batch.times,
-            example: batch.example,
+        let title = format!("{times} statements of one kind follow another in a transaction, each with its own Sync");
+        let (request, mut response) =
+            (Amounts::of(Account::Framing, 5 * times), Amounts::of(Account::Framing, 5 * times));
+        response[Account::Status] = times;
+        Some(AdviceFinding {
+            operations: times,
+            example,
             evidence: seen.group(row, |_, path| path.starts_with("sync.") || path.starts_with("ready for query.")).evidence,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "Sync (5 B) and ReadyForQuery (6 B) of each but the first in a row; the time is what was waited for each of them".to_owned(),
             unknown: "whether a statement needs the answer to the one before; the frames that fall away with a batch are left to the rule `pipelining`",
-            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &[request, response])
-        };
-        finding.saving.ns = Some(batch.waited_ns);
-        Some(finding)
+            ..AdviceFinding::new(title, row.subject()).without(row.number, &[request, response]).waiting(ns)
+        })
     }
 }

@@ -3,7 +3,7 @@
 use super::percent;
 use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::rule::Rule;
-use crate::seen::{SeenField, SeenOperation, SeenTraffic};
+use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
@@ -60,10 +60,6 @@ const REMEDIES: [Remedy; 4] = [
 ];
 
 impl Rule for TextFormat {
-    fn name(&self) -> &'static str {
-        "text-format"
-    }
-
     fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
         protocol == Protocol::Pgwire
             && matches!(
@@ -105,7 +101,7 @@ impl Rule for TextFormat {
         if answer.values == 0 || !closed.row.is_workload() {
             return;
         }
-        let row = self.rows.entry(closed.row_number).or_default();
+        let row = self.rows.entry(closed.row.number).or_default();
         row.operations += 1;
         row.count += answer.values;
         row.saved += answer.saved;
@@ -117,8 +113,32 @@ impl Rule for TextFormat {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|(&number, values)| self.of_row(seen, number, values)).collect()
+    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let values = self.rows.get(&row.number)?;
+        let saved = u64::try_from(values.saved).ok()?;
+        if values.count < VALUES || percent(saved, row.wire()) < SHARE {
+            return None;
+        }
+        let title = format!("{} values come in text that take {saved} B less in binary", values.count);
+        let evidence =
+            values.by_type.iter().filter(|(_, (_, saved))| *saved > 0).map(|(oid, (count, saved))| ByteEvidence {
+                side: Side::Response,
+                account: Account::Data,
+                field: format!("{count} values of type {}", type_name(*oid)),
+                bytes: saved.unsigned_abs(),
+            });
+        let mut finding = AdviceFinding {
+            operations: values.operations,
+            example: values.example,
+            evidence: evidence.collect(),
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::Exact,
+            computed: "lengths in text less lengths in binary of all values of bool, integers, floats, dates, times, uuid and bytea in answers that describe their columns; small integers, which binary makes longer, are deducted".to_owned(),
+            unknown: "parameters, numeric, arrays, and answers whose columns were described elsewhere; simple queries (`via` simple) only support text",
+            ..AdviceFinding::new(title, row.subject())
+        };
+        finding.change(row.number, Side::Response, Account::Data, -values.saved);
+        Some(finding)
     }
 }
 
@@ -165,35 +185,5 @@ fn type_name(oid: u32) -> &'static str {
         1083 => "time",
         2950 => "uuid",
         _ => "bytea",
-    }
-}
-
-impl TextFormat {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, values: &TextValues) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
-        let saved = u64::try_from(values.saved).ok()?;
-        if values.count < VALUES || percent(saved, row.wire()) < SHARE {
-            return None;
-        }
-        let title = format!("{} values come in text that take {saved} B less in binary", values.count);
-        let evidence =
-            values.by_type.iter().filter(|(_, (_, saved))| *saved > 0).map(|(oid, (count, saved))| ByteEvidence {
-                side: Side::Response,
-                account: Account::Data,
-                field: format!("{count} values of type {}", type_name(*oid)),
-                bytes: saved.unsigned_abs(),
-            });
-        let mut finding = AdviceFinding {
-            operations: values.operations,
-            example: values.example,
-            evidence: evidence.collect(),
-            remedies: REMEDIES.to_vec(),
-            certainty: Certainty::Exact,
-            computed: "lengths in text less lengths in binary of all values of bool, integers, floats, dates, times, uuid and bytea in answers that describe their columns; small integers, which binary makes longer, are deducted".to_owned(),
-            unknown: "parameters, numeric, arrays, and answers whose columns were described elsewhere; simple queries (`via` simple) only support text",
-            ..AdviceFinding::new(self.name(), title, row.subject())
-        };
-        finding.change(number, Side::Response, Account::Data, -values.saved);
-        Some(finding)
     }
 }

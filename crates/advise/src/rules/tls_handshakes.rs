@@ -4,7 +4,7 @@ use super::percent;
 use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{ClosedConnection, SeenOperation, SeenTraffic};
+use crate::seen::{ClosedConnection, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -49,14 +49,10 @@ const REMEDIES: [Remedy; 5] = [
 ];
 
 impl Rule for TlsHandshakes {
-    fn name(&self) -> &'static str {
-        "tls-handshakes"
-    }
-
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         if closed.row.name == "TLS" && self.connections.len() < limits::REMEMBERED {
             let amounts = closed.operation.sides.map(|side| side.amounts);
-            let seen = (closed.row_number, amounts, closed.example);
+            let seen = (closed.row.number, amounts, closed.example);
             self.connections.entry(closed.connection).or_default().push(seen);
         }
     }
@@ -89,16 +85,19 @@ impl Rule for TlsHandshakes {
     }
 
     fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.clients.iter().filter_map(|(&(_, number), client)| self.of_client(seen, number, client)).collect()
+        self.clients
+            .iter()
+            .filter_map(|(&(_, row), client)| Self::of_client(seen, seen.rows.get(row)?, client))
+            .collect()
     }
 }
 
 impl TlsHandshakes {
-    fn of_client(&self, seen: &SeenTraffic, number: usize, client: &ClientHandshakes) -> Option<AdviceFinding> {
+    fn of_client(seen: &SeenTraffic, row: &SeenRow, client: &ClientHandshakes) -> Option<AdviceFinding> {
         let ClientHandshakes { full, resumed, operations, .. } = *client;
         let mut saved = client.saved.clone();
         let without_first = full.saturating_sub(1);
-        for (side, sum) in saved.entry(number).or_default().iter_mut().zip(client.small) {
+        for (side, sum) in saved.entry(row.number).or_default().iter_mut().zip(client.small) {
             // The bytes of a resumed handshake remain, if the capture has one.
             let remains = sum.checked_div(resumed).unwrap_or(0) * without_first;
             side[Account::Tls] = side[Account::Tls].saturating_sub(remains);
@@ -108,7 +107,6 @@ impl TlsHandshakes {
         if full < HANDSHAKES || percent(bytes, seen.wire()) < SHARE || operations > all * OPERATIONS {
             return None;
         }
-        let row = seen.rows.get(number)?;
         let title =
             format!("{full} of {all} handshakes of one client are full ones, for {operations} operations of any kind");
         let mut finding = AdviceFinding {
@@ -123,12 +121,11 @@ impl TlsHandshakes {
                 if resumed > 0 { ", less what resumed ones in the capture take" } else { "" }
             ),
             unknown: "what a resumed handshake takes, if the capture has none (some 500 B); whether the client's processes could share connections",
-            ..AdviceFinding::new(self.name(), title, row.subject())
+            ..AdviceFinding::new(title, row.subject()).waiting(client.waited_ns)
         };
         for (row, amounts) in &saved {
             finding = finding.without(*row, amounts);
         }
-        finding.saving.ns = Some(client.waited_ns);
         Some(finding)
     }
 }

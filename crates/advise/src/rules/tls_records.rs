@@ -1,9 +1,9 @@
 //! Messages in more TLS records than needed.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
 use crate::rule::Rule;
-use crate::seen::{SeenOperation, SeenTraffic};
+use crate::seen::{SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Side};
 use std::collections::BTreeMap;
 
@@ -16,16 +16,8 @@ const RECORD: u64 = 1 << 14;
 
 #[derive(Default)]
 pub struct TlsRecords {
-    rows: BTreeMap<(usize, Side), ExtraRecords>,
-}
-
-#[derive(Default)]
-struct ExtraRecords {
-    messages: u64,
-    all: u64,
-    extra: u64,
-    bytes: u64,
-    example: Option<Example>,
+    /// With the number of records, and of extra ones.
+    rows: BTreeMap<(usize, Side), ([u64; 2], FoundOperations)>,
 }
 
 const REMEDIES: [Remedy; 3] = [
@@ -38,10 +30,6 @@ const REMEDIES: [Remedy; 3] = [
 ];
 
 impl Rule for TlsRecords {
-    fn name(&self) -> &'static str {
-        "tls-records"
-    }
-
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         if !closed.row.is_workload() {
             return;
@@ -54,44 +42,29 @@ impl Rule for TlsRecords {
             if records <= needed {
                 continue;
             }
-            let row = self.rows.entry((closed.row_number, side)).or_default();
-            row.messages += 1;
-            row.all += records;
-            row.extra += records - needed;
-            row.bytes += amounts[Account::Tls] / records * (records - needed);
-            row.example.get_or_insert(closed.example);
+            let ([all, extra], found) = self.rows.entry((closed.row.number, side)).or_default();
+            *all += records;
+            *extra += records - needed;
+            found.add(1, 0, closed.example);
+            found.amounts[side as usize][Account::Tls] += amounts[Account::Tls] / records * (records - needed);
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|(&(number, side), records)| self.of_row(seen, (number, side), records)).collect()
-    }
-}
-
-impl TlsRecords {
-    fn of_row(
-        &self,
-        seen: &SeenTraffic,
-        (number, side): (usize, Side),
-        records: &ExtraRecords,
-    ) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
-        if records.extra < RECORDS || percent(records.bytes, row.wire()) < SHARE {
+    fn of_side(&self, seen: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
+        let ([all, extra], FoundOperations { times, amounts, example, .. }) = self.rows.get(&(row.number, side))?;
+        if *extra < RECORDS || percent(amounts.iter().map(Amounts::total).sum(), row.wire()) < SHARE {
             return None;
         }
-        let ExtraRecords { messages, all, extra, bytes, example } = *records;
-        let title = format!("{messages} {}s take {all} TLS records, {extra} more than they need", side.name());
-        let mut amounts = [Amounts::ZERO; 2];
-        amounts[side as usize][Account::Tls] = bytes;
+        let title = format!("{times} {}s take {all} TLS records, {extra} more than they need", side.name());
         Some(AdviceFinding {
-            operations: messages,
-            example,
+            operations: *times,
+            example: *example,
             evidence: seen.group(row, |of, path| of == side && is_of_records(path)).evidence,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
             computed: "records beyond one for each 16,384 B of a message, times what a record of that message adds (header, nonce, tag, type)".to_owned(),
             unknown: "whether small records were meant to bring the first bytes sooner",
-            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &amounts)
+            ..AdviceFinding::new(title, row.subject()).without(row.number, amounts)
         })
     }
 }

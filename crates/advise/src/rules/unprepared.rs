@@ -4,7 +4,7 @@ use super::percent;
 use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{SeenOperation, SeenTraffic};
+use crate::seen::{SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -54,10 +54,6 @@ const CQL: [Remedy; 1] =
     [Remedy { at: "CQL drivers", setting: "session.prepare(…), once, and execute the prepared statement" }];
 
 impl Rule for UnpreparedStatements {
-    fn name(&self) -> &'static str {
-        "unprepared"
-    }
-
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         if closed.row.protocol == Protocol::Pgwire && closed.row.via == "prepared" {
             let (name, names) = closed.group(|_, path| path == "bind.statement name");
@@ -72,12 +68,12 @@ impl Rule for UnpreparedStatements {
         let Some(digest) = closed.statement_digest() else { return };
         let is_new = self.known.len() < limits::REMEMBERED && self.known.insert((closed.connection, digest));
         if self.counts.len() < limits::REMEMBERED {
-            *self.counts.entry((closed.row_number, digest)).or_default() += 1;
+            *self.counts.entry((closed.row.number, digest)).or_default() += 1;
         }
         if is_new || !self.known.contains(&(closed.connection, digest)) {
             return;
         }
-        let row = self.rows.entry(closed.row_number).or_default();
+        let row = self.rows.entry(closed.row.number).or_default();
         row.times += 1;
         row.example.get_or_insert(closed.example);
         let (parse, parses) = closed.group(|_, path| path.starts_with("parse.") || path.starts_with("parse complete."));
@@ -90,14 +86,8 @@ impl Rule for UnpreparedStatements {
         }
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|(&number, row)| self.of_row(seen, number, row)).collect()
-    }
-}
-
-impl UnpreparedStatements {
-    fn of_row(&self, seen: &SeenTraffic, number: usize, repeated: &RepeatedTexts) -> Option<AdviceFinding> {
-        let row = seen.rows.get(number)?;
+    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let repeated = self.rows.get(&row.number)?;
         let saved: u64 = repeated.saved.iter().map(Amounts::total).sum();
         let (name, whose) = match self.prepared {
             (0, _) => (NAME, "assumed: drivers choose 2 to 20"),
@@ -107,7 +97,7 @@ impl UnpreparedStatements {
         if repeated.times < REPEATED || percent(saved.saturating_sub(added), row.wire()) < SHARE {
             return None;
         }
-        let texts = self.counts.keys().filter(|(of, _)| *of == number).count();
+        let texts = self.counts.keys().filter(|(of, _)| *of == row.number).count();
         let title =
             format!("{} of {} statements repeat a text ({texts} different ones) in full", repeated.times, row.count);
         let remedies = match row.protocol {
@@ -136,9 +126,9 @@ impl UnpreparedStatements {
                 "the text of all but the first on each connection; parameters, which take its literals' place, are not deducted".to_owned()
             },
             unknown: "PREPARE itself costs one round trip per statement and connection",
-            ..AdviceFinding::new(self.name(), title, row.subject()).without(number, &repeated.saved)
+            ..AdviceFinding::new(title, row.subject()).without(row.number, &repeated.saved)
         };
-        finding.change(number, Side::Request, Account::Metadata, added.cast_signed());
+        finding.change(row.number, Side::Request, Account::Metadata, added.cast_signed());
         Some(finding)
     }
 }

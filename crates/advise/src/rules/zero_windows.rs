@@ -1,9 +1,9 @@
 //! Senders that wait because the receiver's window is closed.
 
-use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, FoundOperations, Remedy};
 use crate::limits;
 use crate::rule::Rule;
-use crate::seen::{ClosedConnection, SeenFrame, SeenOperation, SeenTraffic};
+use crate::seen::{ClosedConnection, SeenFrame, SeenOperation, SeenRow, SeenTraffic};
 use std::collections::{BTreeMap, HashMap};
 
 /// Minimum waiting time in a row.
@@ -16,7 +16,7 @@ pub struct ZeroWindows {
     closed: HashMap<u64, [Option<ClosedSince>; 2]>,
     /// By operation: stalls, nanoseconds, frame.
     stalls: HashMap<u64, (u64, u64, u64)>,
-    rows: BTreeMap<usize, (u64, u64, Option<Example>)>,
+    rows: BTreeMap<usize, FoundOperations>,
 }
 
 /// When a window closed, Unix nanoseconds, and the operation at that time.
@@ -36,10 +36,6 @@ const REMEDIES: [Remedy; 4] = [
 ];
 
 impl Rule for ZeroWindows {
-    fn name(&self) -> &'static str {
-        "zero-window"
-    }
-
     fn frame(&mut self, frame: &SeenFrame) {
         if frame.opens || frame.closes {
             return;
@@ -69,33 +65,27 @@ impl Rule for ZeroWindows {
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         let operation = closed.example.operation;
         let Some((times, ns, frame)) = self.stalls.remove(&operation) else { return };
-        let row = self.rows.entry(closed.row_number).or_default();
-        row.0 += times;
-        row.1 += ns;
-        row.2.get_or_insert(Example { operation, frame });
+        self.rows.entry(closed.row.number).or_default().add(times, ns, Example { operation, frame });
     }
 
     fn connection(&mut self, connection: &ClosedConnection<'_>) {
         self.closed.remove(&connection.number);
     }
 
-    fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        let rows = self.rows.iter().filter(|(_, (_, ns, _))| *ns >= WAITED_NS);
-        rows.filter_map(|(&number, &(times, ns, example))| {
-            let row = seen.rows.get(number)?;
-            let title = format!("{times} times a receiver had no room, for {:.0} ms in all", ns as f64 / 1e6);
-            let mut finding = AdviceFinding {
-                operations: times,
-                example,
-                remedies: REMEDIES.to_vec(),
-                certainty: Certainty::AtMost,
-                computed: "from the first frame that says window 0 to the next of the same sender that says more, charged to the operation that had begun last".to_owned(),
-                unknown: "whether the sender had more to send throughout",
-                ..AdviceFinding::new(self.name(), title, row.subject())
-            };
-            finding.saving.ns = Some(ns);
-            Some(finding)
+    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let FoundOperations { times, ns, example, .. } = *self.rows.get(&row.number)?;
+        if ns < WAITED_NS {
+            return None;
+        }
+        let title = format!("{times} times a receiver had no room, for {:.0} ms in all", ns as f64 / 1e6);
+        Some(AdviceFinding {
+            operations: times,
+            example,
+            remedies: REMEDIES.to_vec(),
+            certainty: Certainty::AtMost,
+            computed: "from the first frame that says window 0 to the next of the same sender that says more, charged to the operation that had begun last".to_owned(),
+            unknown: "whether the sender had more to send throughout",
+            ..AdviceFinding::new(title, row.subject()).waiting(ns)
         })
-        .collect()
     }
 }

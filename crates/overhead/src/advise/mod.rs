@@ -78,8 +78,8 @@ impl FromStr for Hypothesis {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
         let rules = all(WhatIfOptions::default());
-        let names = || rules.iter().map(|rule| rule.name()).collect::<Vec<_>>().join(", ");
-        let rule = rules.iter().map(|rule| rule.name()).find(|rule| *rule == name);
+        let names = || rules.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let rule = rules.iter().map(|(name, _)| *name).find(|rule| *rule == name);
         let rule = rule.ok_or_else(|| format!("no such rule; choose one of {}", names()))?;
         let mut suppositions = WhatIfOptions::default();
         match (rule, value) {
