@@ -1,6 +1,6 @@
 //! The table `connections`.
 
-use super::{ExportField, WINDOW, integer, text};
+use super::{ExportField, WINDOW};
 use overhead_model::{ConnectionSummary, DecidedBy};
 
 /// Connections per batch.
@@ -18,46 +18,41 @@ pub struct ConnectionRow {
 type ConnectionField = ExportField<Vec<ConnectionRow>>;
 
 pub fn fields() -> Vec<ConnectionField> {
-    let (number, label) = (ConnectionField::integer, ConnectionField::text);
+    let (number, maybe) = (ConnectionField::number, ConnectionField::maybe);
+    let (label, maybe_label) = (ConnectionField::text, ConnectionField::maybe_text);
     vec![
         number("connection_id", "", "number of the connection in its run, in the order of first frames", |row| {
-            integer(row.number)
+            row.number
         }),
-        number("window", "", WINDOW, |row| row.window.and_then(integer)).nullable(),
+        maybe("window", "", WINDOW, |row| row.window),
         label("client", "address:port of the client, or the name of its process", |row| {
-            text(&row.summary.client_name())
+            row.summary.client_name().into()
         }),
         label("server", "address:port of the server, or the path of its socket", |row| {
-            text(&row.summary.server_name())
+            row.summary.server_name().into()
         }),
-        label("protocol", "protocol that it was decoded as", |row| text(row.summary.protocol.name())),
-        label("transport", "tcp, unix or tls-plaintext", |row| text(row.summary.transport.name())),
-        label("server_software", "as the server named itself; absent if it did not", |row| {
-            row.summary.server_software.as_deref().and_then(text)
-        })
-        .nullable(),
-        label("client_software", "as the client or its driver named itself; absent if it did not", |row| {
-            row.summary.client_software.as_deref().and_then(text)
-        })
-        .nullable(),
-        ConnectionField::flag("tls", "TLS records were seen", |row| Some(row.summary.tls)),
+        label("protocol", "protocol that it was decoded as", |row| row.summary.protocol.name().into()),
+        label("transport", "tcp, unix or tls-plaintext", |row| row.summary.transport.name().into()),
+        maybe_label("server_software", "as the server named itself; absent if it did not", |row| {
+            row.summary.server_software.as_deref()
+        }),
+        maybe_label("client_software", "as the client or its driver named itself; absent if it did not", |row| {
+            row.summary.client_software.as_deref()
+        }),
+        ConnectionField::flag("tls", "TLS records were seen", |row| row.summary.tls),
         label("server_decided_by", "how the server's side was found: syn, port, content or socket", |row| {
-            text(match row.summary.server_decided_by {
-                DecidedBy::Syn => "syn",
-                DecidedBy::Port => "port",
-                DecidedBy::Content => "content",
-                DecidedBy::Socket => "socket",
-            })
+            match row.summary.server_decided_by {
+                DecidedBy::Syn => "syn".into(),
+                DecidedBy::Port => "port".into(),
+                DecidedBy::Content => "content".into(),
+                DecidedBy::Socket => "socket".into(),
+            }
         }),
-        number("first_ns", "ns", "capture time of its first frame, Unix time", |row| integer(row.summary.first_ns)),
+        number("first_ns", "ns", "capture time of its first frame, Unix time", |row| row.summary.first_ns),
         number("operations", "1", "operations on it, CONNECT and the class unmatched left out", |row| {
-            integer(row.summary.operations)
+            row.summary.operations
         }),
-        number("wire_bytes", "bytes", "bytes of its frames on the wire, both ways", |row| {
-            integer(row.summary.wire_bytes)
-        }),
-        number("payload_bytes", "bytes", "TCP payload, both ways, each byte once", |row| {
-            integer(row.summary.payload_bytes)
-        }),
+        number("wire_bytes", "bytes", "bytes of its frames on the wire, both ways", |row| row.summary.wire_bytes),
+        number("payload_bytes", "bytes", "TCP payload, both ways, each byte once", |row| row.summary.payload_bytes),
     ]
 }

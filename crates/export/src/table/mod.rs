@@ -7,6 +7,7 @@ pub mod statements;
 
 use overhead_model::{Account, Side, SideTotals};
 use parquet::data_type::ByteArray;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Description of the column `window`.
@@ -110,16 +111,31 @@ impl<B> ExportField<B> {
 
 /// Columns of tables whose batches are lists of rows.
 impl<R: 'static> ExportField<Vec<R>> {
-    fn integer(name: &str, unit: &'static str, description: &str, of: fn(&R) -> Option<i64>) -> Self {
-        Self::integers(name, unit, description, move |rows| rows.iter().map(of).collect())
+    fn number(name: &str, unit: &'static str, description: &str, of: fn(&R) -> u64) -> Self {
+        Self::integers(name, unit, description, move |rows| rows.iter().map(|row| integer(of(row))).collect())
     }
 
-    fn text(name: &str, description: &str, of: fn(&R) -> Option<ByteArray>) -> Self {
-        Self::texts(name, description, move |rows| rows.iter().map(of).collect())
+    /// Rows may lack this number.
+    fn maybe(name: &str, unit: &'static str, description: &str, of: fn(&R) -> Option<u64>) -> Self {
+        let values = move |rows: &Vec<R>| rows.iter().map(|row| of(row).and_then(integer)).collect();
+        Self::integers(name, unit, description, values).nullable()
     }
 
-    fn flag(name: &str, description: &str, of: fn(&R) -> Option<bool>) -> Self {
-        let values = move |rows: &Vec<R>| ColumnValues::Flags(rows.iter().map(of).collect());
+    fn signed(name: &str, unit: &'static str, description: &str, of: fn(&R) -> i64) -> Self {
+        Self::integers(name, unit, description, move |rows| rows.iter().map(|row| Some(of(row))).collect())
+    }
+
+    /// Rows may lack this text.
+    fn maybe_text(name: &str, description: &str, of: fn(&R) -> Option<&str>) -> Self {
+        Self::texts(name, description, move |rows| rows.iter().map(|row| of(row).and_then(text)).collect()).nullable()
+    }
+
+    fn text(name: &str, description: &str, of: fn(&R) -> Cow<'_, str>) -> Self {
+        Self::texts(name, description, move |rows| rows.iter().map(|row| text(&of(row))).collect())
+    }
+
+    fn flag(name: &str, description: &str, of: fn(&R) -> bool) -> Self {
+        let values = move |rows: &Vec<R>| ColumnValues::Flags(rows.iter().map(|row| Some(of(row))).collect());
         Self::new((name, ColumnKind::Flag, "", description), values)
     }
 }

@@ -1,6 +1,6 @@
 //! The table `runs`: one row per run, which shows whether the other tables are complete.
 
-use super::{ExportField, integer, of_sides, text};
+use super::{ExportField, of_sides};
 use overhead_dissect::Totals;
 use overhead_model::record::{Input, Selected};
 use overhead_model::{Measured, SideTotals};
@@ -52,105 +52,78 @@ type RunField = ExportField<Vec<RunRow>>;
 pub fn fields() -> Vec<RunField> {
     let mut fields = source_fields();
     fields.extend(total_fields());
-    fields.extend(sample_fields());
     fields.extend([
-        RunField::integer("exit_status", "", "0: complete; 3: partial, as the warnings say", |run| {
-            Some(i64::from(run.exit))
-        }),
+        RunField::number("exit_status", "", "0: complete; 3: partial, as the warnings say", |run| u64::from(run.exit)),
         RunField::text("warnings", "what a reader has to know, as a JSON list of sentences", |run| {
-            text(&json!(run.warnings).to_string())
+            json!(run.warnings).to_string().into()
         }),
         RunField::flag("balanced", "every byte is in one row, or in other_bytes: difference is 0", |run| {
-            Some(run.difference() == 0)
+            run.difference() == 0
         }),
-        RunField::integer("difference", "bytes", "wire_bytes less both sides and other_bytes", |run| {
-            Some(run.difference())
-        }),
+        RunField::signed("difference", "bytes", "wire_bytes less both sides and other_bytes", RunRow::difference),
     ]);
     fields.extend(of_sides(|list: &Vec<RunRow>| list, |run| &run.sides, |_| None));
     fields
 }
 
 fn source_fields() -> Vec<RunField> {
-    let (number, label) = (RunField::integer, RunField::text);
+    let (number, maybe, label) = (RunField::number, RunField::maybe, RunField::text);
     vec![
-        label("tool_version", "version of overhead", |_| text(env!("CARGO_PKG_VERSION"))),
+        label("tool_version", "version of overhead", |_| env!("CARGO_PKG_VERSION").into()),
         label("inputs", "files read, as JSON: path, frames and wire bytes of each", |run| {
-            text(&json!(run.inputs).to_string())
+            json!(run.inputs).to_string().into()
         }),
         label("selection", "which connections were asked for, as JSON: systems and ports", |run| {
-            text(&json!(run.selection).to_string())
+            json!(run.selection).to_string().into()
         }),
-        number("first_ns", "ns", "capture time of the first frame, Unix time; absent without frames", |run| {
-            run.totals.first_ns.and_then(integer)
-        })
-        .nullable(),
-        number("last_ns", "ns", "capture time of the last frame, likewise", |run| run.totals.last_ns.and_then(integer))
-            .nullable(),
-        number("frames", "1", "frames captured", |run| integer(run.totals.frames)),
+        maybe("first_ns", "ns", "capture time of the first frame, Unix time; absent without frames", |run| {
+            run.totals.first_ns
+        }),
+        maybe("last_ns", "ns", "capture time of the last frame, likewise", |run| run.totals.last_ns),
+        number("frames", "1", "frames captured", |run| run.totals.frames),
         number("wire_bytes", "bytes", "their lengths on the wire: the sum of both sides and of other_bytes", |run| {
-            integer(run.totals.wire_bytes)
+            run.totals.wire_bytes
         }),
-        number("captured_bytes", "bytes", "their captured lengths", |run| integer(run.totals.captured_bytes)),
+        number("captured_bytes", "bytes", "their captured lengths", |run| run.totals.captured_bytes),
         number(
             "other_bytes",
             "bytes",
             "bytes of frames of no selected connection, which are in no other table",
-            |run| integer(run.totals.other),
+            |run| run.totals.other,
         ),
-        number("truncated_frames", "1", "frames captured shorter than they were", |run| {
-            integer(run.totals.truncated_frames)
+        number("truncated_frames", "1", "frames captured shorter than they were", |run| run.totals.truncated_frames),
+        number("duplicate_frames", "1", "second copies on `any`", |run| run.totals.duplicate_frames),
+        number("malformed_frames", "1", "frames whose headers do not parse", |run| run.totals.malformed_frames),
+        maybe("kernel_drops", "1", "frames that the kernel dropped; absent for files", |run| {
+            run.kernel_drops.value().copied()
         }),
-        number("duplicate_frames", "1", "second copies on `any`", |run| integer(run.totals.duplicate_frames)),
-        number("malformed_frames", "1", "frames whose headers do not parse", |run| {
-            integer(run.totals.malformed_frames)
-        }),
-        number("kernel_drops", "1", "frames that the kernel dropped; absent for files", |run| {
-            run.kernel_drops.value().copied().and_then(integer)
-        })
-        .nullable(),
     ]
 }
 
 fn total_fields() -> Vec<RunField> {
-    let number = RunField::integer;
+    let (number, maybe) = (RunField::number, RunField::maybe);
     vec![
-        number("connections", "1", "selected connections", |run| integer(run.totals.tcp.connections)),
+        number("connections", "1", "selected connections", |run| run.totals.tcp.connections),
         number("tcp_payload_bytes", "bytes", "TCP payload of these, repeats included", |run| {
-            integer(run.totals.tcp.payload_bytes)
+            run.totals.tcp.payload_bytes
         }),
         number("retransmitted_bytes", "bytes", "of that, payload that was not new", |run| {
-            integer(run.totals.tcp.retransmitted_bytes)
+            run.totals.tcp.retransmitted_bytes
         }),
-        number("gap_bytes", "bytes", "bytes that are in no captured frame; in no row", |run| {
-            integer(run.totals.tcp.gap_bytes)
-        }),
+        number("gap_bytes", "bytes", "bytes that are in no captured frame; in no row", |run| run.totals.tcp.gap_bytes),
         number("out_of_order_frames", "1", "frames captured after bytes that follow theirs", |run| {
-            integer(run.totals.tcp.out_of_order_frames)
+            run.totals.tcp.out_of_order_frames
         }),
-        number("control_frames", "1", "frames without payload", |run| integer(run.totals.tcp.control_frames)),
-        number("operation_rows", "1", "rows of the table operations", |run| integer(run.rows)),
-    ]
-}
-
-fn sample_fields() -> Vec<RunField> {
-    let number = RunField::integer;
-    vec![
-        number("sample_window_ns", "ns", SAMPLE_WINDOW, |run| run.sample.and_then(|sample| integer(sample.window_ns)))
-            .nullable(),
-        number("sample_period_ns", "ns", "length of a period; each has one window", |run| {
-            run.sample.and_then(|sample| integer(sample.period_ns))
-        })
-        .nullable(),
-        number("sample_windows", "1", "windows, those without frames included", |run| {
-            run.sample.and_then(|sample| integer(sample.windows))
-        })
-        .nullable(),
-        number("sample_covered_ns", "ns", "time within windows", |run| {
-            run.sample.and_then(|sample| integer(sample.covered_ns))
-        })
-        .nullable(),
-        number("sample_span_ns", "ns", SAMPLE_SPAN, |run| run.sample.and_then(|sample| integer(sample.span_ns)))
-            .nullable(),
+        number("control_frames", "1", "frames without payload", |run| run.totals.tcp.control_frames),
+        number("operation_rows", "1", "rows of the table operations", |run| run.rows),
+        maybe("sample_window_ns", "ns", SAMPLE_WINDOW, |run| run.sample.map(|sample| sample.window_ns)),
+        maybe("sample_period_ns", "ns", "length of a period; each has one window", |run| {
+            run.sample.map(|sample| sample.period_ns)
+        }),
+        maybe("sample_windows", "1", "windows, those without frames included", |run| {
+            run.sample.map(|sample| sample.windows)
+        }),
+        maybe("sample_covered_ns", "ns", "time within windows", |run| run.sample.map(|sample| sample.covered_ns)),
+        maybe("sample_span_ns", "ns", SAMPLE_SPAN, |run| run.sample.map(|sample| sample.span_ns)),
     ]
 }

@@ -1,7 +1,7 @@
 //! The table `statements`, and the list of statements that operations refer to.
 
 use super::operations::{OperationBatch, OperationShape, RowEnding};
-use super::{ExportField, integer, of_sides, text};
+use super::{ExportField, of_sides};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use overhead_model::{Class, OTHER, Protocol, RowKey, SideTotals};
@@ -63,8 +63,8 @@ pub struct StatementSums {
 }
 
 impl StatementSums {
-    fn count(&self, endings: &[RowEnding]) -> Option<i64> {
-        integer(endings.iter().filter_map(|ending| self.counts.get(*ending as usize)).sum())
+    fn count(&self, endings: &[RowEnding]) -> u64 {
+        endings.iter().filter_map(|ending| self.counts.get(*ending as usize)).sum()
     }
 }
 
@@ -131,15 +131,15 @@ const STATEMENT_ID: &str = "the first 63 bits of the SHA-256 of protocol, class,
 type StatementField = ExportField<Vec<StatementSums>>;
 
 pub fn fields() -> Vec<StatementField> {
-    let (number, label) = (StatementField::integer, StatementField::text);
+    let (number, label) = (StatementField::number, StatementField::text);
     let mut fields = vec![
-        number("statement_id", "", STATEMENT_ID, |sums| Some(sums.key.id)),
-        label("protocol", "protocol", |sums| text(sums.key.protocol.name())),
-        label("class", "workload, setup, background or unmatched", |sums| text(sums.key.class.name())),
-        label("name", "name of the operations", |sums| text(&sums.key.name)),
-        label("via", "how they were sent; empty if there is only one way", |sums| text(sums.key.via)),
+        StatementField::signed("statement_id", "", STATEMENT_ID, |sums| sums.key.id),
+        label("protocol", "protocol", |sums| sums.key.protocol.name().into()),
+        label("class", "workload, setup, background or unmatched", |sums| sums.key.class.name().into()),
+        label("name", "name of the operations", |sums| (&*sums.key.name).into()),
+        label("via", "how they were sent; empty if there is only one way", |sums| sums.key.via.into()),
         label("text", "the statement as in the run record, without user data; empty if there is none", |sums| {
-            text(&sums.key.text)
+            (&*sums.key.text).into()
         }),
         number("operations", "1", "operations; of class unmatched, stretches", |sums| {
             sums.count(&[RowEnding::Ok, RowEnding::Error, RowEnding::NoReply, RowEnding::Unanswered, RowEnding::Cut])
