@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use overhead_model::Protocol;
 use overhead_model::exit::ABORTED;
-use overhead_model::load::{LOAD_VERSION, Load, LoadDriver, LoadResult, LoadServer, LoadSummary};
+use overhead_model::load::{LOAD_VERSION, Load, LoadDriver, LoadResult, LoadServer, LoadSettings, LoadSummary};
 use overhead_model::record::Tool;
 use overhead_model::say;
 use std::future::Future;
@@ -236,7 +236,11 @@ impl<D: DatabaseDriver> Benchmark<D> {
             servers: servers.map(|server| LoadServer { address: server.to_string(), version: None }).collect(),
             rows: self.job.options.rows,
             payload_bytes: self.job.options.payload as u64,
-            settings: self.driver.settings(),
+            settings: LoadSettings {
+                tls: self.job.target.tls.is_some(),
+                threads: self.job.options.threads,
+                ..self.driver.settings()
+            },
             results: Vec::new(),
             partial: None,
         }

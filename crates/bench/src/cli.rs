@@ -1,7 +1,7 @@
 //! The command line: turns arguments into a validated [`BenchJob`].
 
 use crate::data::{MAX_ROWS, PAYLOAD};
-use crate::driver::{DriverCompression, DriverOptions};
+use crate::driver::DriverOptions;
 use crate::fault::UsageError;
 use crate::plan::{BenchOp, BenchPhase, OperationMix, RunLength, SweepValues, duration};
 use crate::target::{BenchTarget, NamedServers, without_password};
@@ -34,7 +34,7 @@ pub struct BenchCli {
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
-    how: ProtocolArgs,
+    how: DriverOptions,
     #[command(flatten)]
     phases: PhaseArgs,
     /// On standard output
@@ -147,29 +147,6 @@ struct LoadArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Protocol (defaults are the driver's)")]
-struct ProtocolArgs {
-    /// Prepare statements once per connection: postgres, mysql, CQL [default: on]
-    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
-    prepared: Option<OnOff>,
-    /// Rows without the description of their columns: CQL [default: off]
-    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
-    skip_metadata: Option<OnOff>,
-    /// Values in binary, not in text: postgres [default: on]
-    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
-    binary: Option<OnOff>,
-    /// Version of the protocol: redis [default: 2]
-    #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3))]
-    resp: Option<u8>,
-    /// A pipeline is one MGET, or one MSET, of all its keys: redis [default: off]
-    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
-    multi_key: Option<OnOff>,
-    /// lz4, snappy (CQL), snappy, zlib, zstd (mongodb), zlib (mysql) [default: none]
-    #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
-    compression: Option<DriverCompression>,
-}
-
-#[derive(Args, Debug)]
 #[command(next_help_heading = "Phases (default: make the rows, measure, remove them)")]
 #[group(multiple = false)]
 struct PhaseArgs {
@@ -182,12 +159,6 @@ struct PhaseArgs {
     /// Remove what was left
     #[arg(long)]
     cleanup_only: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OnOff {
-    On,
-    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -240,7 +211,14 @@ impl BenchCli {
         Ok(BenchJob {
             system,
             target: self.servers.target(&system)?,
-            options: self.how.options(&self.load, &mixes),
+            options: DriverOptions {
+                rows: self.load.rows,
+                payload: self.load.payload as usize,
+                oltp: mixes.iter().flat_map(OperationMix::operations).any(BenchOp::is_oltp),
+                pipeline: self.load.pipeline.0.iter().copied().max().unwrap_or(1),
+                threads: self.load.threads,
+                ..self.how
+            },
             mixes,
             clients: self.load.clients,
             pipelines: self.load.pipeline,
@@ -295,25 +273,6 @@ impl PhaseArgs {
             Self { no_setup: true, .. } => BenchPhase::Measure,
             Self { cleanup_only: true, .. } => BenchPhase::CleanUp,
             _ => BenchPhase::All,
-        }
-    }
-}
-
-impl ProtocolArgs {
-    fn options(&self, load: &LoadArgs, mixes: &[OperationMix]) -> DriverOptions {
-        let on = |switch: Option<OnOff>| switch.map(|switch| switch == OnOff::On);
-        DriverOptions {
-            rows: load.rows,
-            payload: load.payload as usize,
-            oltp: mixes.iter().flat_map(OperationMix::operations).any(BenchOp::is_oltp),
-            pipeline: load.pipeline.0.iter().copied().max().unwrap_or(1),
-            prepared: on(self.prepared),
-            skip_metadata: on(self.skip_metadata),
-            binary: on(self.binary),
-            resp: self.resp,
-            multi_key: on(self.multi_key),
-            compression: self.compression,
-            threads: load.threads,
         }
     }
 }

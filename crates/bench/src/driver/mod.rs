@@ -28,6 +28,8 @@ use crate::plan::BenchOp;
 use crate::stats::Faults;
 use crate::target::BenchTarget;
 use anyhow::Result;
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 pub use objects::BenchObjects;
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
@@ -53,8 +55,10 @@ pub trait DatabaseDriver: Sized + Send + Sync + 'static {
     /// Validates the settings; sends nothing. Fails on settings that the protocol does not have.
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self>;
 
-    /// Returns the settings for the record.
-    fn settings(&self) -> LoadSettings;
+    /// Returns the settings for the record, except TLS and threads.
+    fn settings(&self) -> LoadSettings {
+        LoadSettings::default()
+    }
 
     /// Returns the name and version of each server, in the order of the servers.
     fn versions(&self) -> impl Future<Output = Result<Vec<Option<String>>>> + Send;
@@ -88,30 +92,47 @@ impl ConnectionLost {
     }
 }
 
-/// Settings of the protocol and the workload.
-#[derive(Clone, Debug)]
+/// Settings of the protocol, and those of the workload, which other arguments have.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Protocol (defaults are the driver's)")]
 pub struct DriverOptions {
     /// Rows to load.
+    #[arg(skip)]
     pub rows: u64,
     /// Length of a row's text.
+    #[arg(skip)]
     pub payload: usize,
     /// Also make and measure the `sysbench` table.
+    #[arg(skip)]
     pub oltp: bool,
     /// The largest pipeline.
+    #[arg(skip)]
     pub pipeline: u32,
-    /// Prepare statements once per connection; `None` for the driver's default.
-    pub prepared: Option<bool>,
-    /// CQL: rows without column descriptions.
-    pub skip_metadata: Option<bool>,
-    /// PostgreSQL: binary values.
-    pub binary: Option<bool>,
-    /// RESP version.
-    pub resp: Option<u8>,
-    /// RESP: send a pipeline as one command.
-    pub multi_key: Option<bool>,
-    pub compression: Option<DriverCompression>,
     /// Client threads.
+    #[arg(skip)]
     pub threads: u32,
+    /// Prepare statements once per connection: postgres, mysql, CQL [default: on]
+    #[arg(long, value_parser = on_off(), value_name = "on|off", hide_possible_values = true)]
+    pub prepared: Option<bool>,
+    /// Rows without the description of their columns: CQL [default: off]
+    #[arg(long, value_parser = on_off(), value_name = "on|off", hide_possible_values = true)]
+    pub skip_metadata: Option<bool>,
+    /// Values in binary, not in text: postgres [default: on]
+    #[arg(long, value_parser = on_off(), value_name = "on|off", hide_possible_values = true)]
+    pub binary: Option<bool>,
+    /// Version of the protocol: redis [default: 2]
+    #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    pub resp: Option<u8>,
+    /// A pipeline is one MGET, or one MSET, of all its keys: redis [default: off]
+    #[arg(long, value_parser = on_off(), value_name = "on|off", hide_possible_values = true)]
+    pub multi_key: Option<bool>,
+    /// lz4, snappy (CQL), snappy, zlib, zstd (mongodb), zlib (mysql) [default: none]
+    #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
+    pub compression: Option<DriverCompression>,
+}
+
+fn on_off() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new(["on", "off"]).map(|value| value == "on")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

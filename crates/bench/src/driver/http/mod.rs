@@ -16,7 +16,6 @@ use crate::stats::Faults;
 use crate::target::BenchTarget;
 use anyhow::{Context, Result, bail, ensure};
 use overhead_model::Protocol;
-use overhead_model::load::LoadSettings;
 use reqwest::header::SERVER;
 use reqwest::{Client, Response, StatusCode};
 
@@ -39,10 +38,6 @@ impl DatabaseDriver for HttpDriver {
         ensure!(target.servers.len() == 1, UsageError::new("--server: one server of a store over HTTP"));
         ensure!(target.database.is_none(), UsageError::new("--database: a store over HTTP has none"));
         Ok(Self { target, options })
-    }
-
-    fn settings(&self) -> LoadSettings {
-        LoadSettings { tls: self.target.tls.is_some(), threads: self.options.threads, ..LoadSettings::default() }
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {

@@ -15,7 +15,6 @@ use crate::target::{BenchTarget, ServerEndpoint};
 use anyhow::{Context, Result, bail};
 use async_memcached::{AsciiProtocol, Client, Error, Status};
 use overhead_model::Protocol;
-use overhead_model::load::LoadSettings;
 
 pub struct MemcachedDriver {
     target: BenchTarget,
@@ -44,10 +43,6 @@ impl DatabaseDriver for MemcachedDriver {
             Some((name, _)) => Err(UsageError::new((*name).to_owned()).into()),
             None => Ok(Self { target, options }),
         }
-    }
-
-    fn settings(&self) -> LoadSettings {
-        LoadSettings { threads: self.options.threads, ..LoadSettings::default() }
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {

@@ -51,8 +51,6 @@ impl DatabaseDriver for MongoDriver {
     fn settings(&self) -> LoadSettings {
         LoadSettings {
             compression: Some(self.options.compression.unwrap_or(DriverCompression::None).name().to_owned()),
-            tls: self.target.tls.is_some(),
-            threads: self.options.threads,
             ..LoadSettings::default()
         }
     }

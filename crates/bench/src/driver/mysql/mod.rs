@@ -37,7 +37,6 @@ pub struct MysqlDriver {
     database: String,
     /// Without a database.
     server: OptsBuilder,
-    tls: bool,
 }
 
 impl DatabaseDriver for MysqlDriver {
@@ -72,15 +71,13 @@ impl DatabaseDriver for MysqlDriver {
         if let Some(tls) = &target.tls {
             opts = opts.ssl_opts(ssl(tls)?);
         }
-        Ok(Self { options, database, server: opts, tls: target.tls.is_some() })
+        Ok(Self { options, database, server: opts })
     }
 
     fn settings(&self) -> LoadSettings {
         LoadSettings {
             prepared: Some(self.options.prepared != Some(false)),
             compression: Some(self.options.compression.unwrap_or(DriverCompression::None).name().to_owned()),
-            tls: self.tls,
-            threads: self.options.threads,
             ..LoadSettings::default()
         }
     }

@@ -36,7 +36,6 @@ use tokio_postgres::{Client, Config, Error};
 const SUPERUSER: &str = "postgres";
 
 pub struct PostgresDriver {
-    target: BenchTarget,
     options: DriverOptions,
     config: Config,
     connector: MakeRustlsConnect,
@@ -67,15 +66,13 @@ impl DatabaseDriver for PostgresDriver {
         }
         config.ssl_mode(if target.tls.is_some() { SslMode::Require } else { SslMode::Disable });
         let connector = MakeRustlsConnect::new(target.tls.as_ref())?;
-        Ok(Self { target, options, config, connector })
+        Ok(Self { options, config, connector })
     }
 
     fn settings(&self) -> LoadSettings {
         LoadSettings {
             prepared: Some(self.options.prepared != Some(false)),
             binary: Some(self.options.binary != Some(false)),
-            tls: self.target.tls.is_some(),
-            threads: self.options.threads,
             ..LoadSettings::default()
         }
     }

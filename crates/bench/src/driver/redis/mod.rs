@@ -57,8 +57,6 @@ impl DatabaseDriver for RedisDriver {
         LoadSettings {
             resp: Some(self.options.resp.unwrap_or(2)),
             multi_key: Some(self.options.multi_key == Some(true)),
-            tls: self.target.tls.is_some(),
-            threads: self.options.threads,
             ..LoadSettings::default()
         }
     }

@@ -60,8 +60,6 @@ impl DatabaseDriver for ScyllaDriver {
             prepared: Some(self.options.prepared != Some(false)),
             skip_metadata: Some(self.options.skip_metadata == Some(true)),
             compression: Some(self.options.compression.unwrap_or(DriverCompression::None).name().to_owned()),
-            tls: self.target.tls.is_some(),
-            threads: self.options.threads,
             ..LoadSettings::default()
         }
     }
