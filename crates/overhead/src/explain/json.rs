@@ -1,13 +1,12 @@
 //! An explanation as JSON.
 
 use super::Explanation;
-use super::text::outcome_name;
+use super::text::{hex, outcome_name};
 use anyhow::Result;
 use overhead_dissect::explain::{ByteVisibility, FieldPiece, FrameItem, FrameView};
 use overhead_model::outside::to_json;
-use overhead_model::{Amounts, Class, Side};
+use overhead_model::{Amounts, Class};
 use serde::Serialize;
-use std::fmt::Write as _;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -161,10 +160,7 @@ fn frame<'a>(explanation: &Explanation, view: &FrameView<'a>) -> JsonFrame<'a> {
             flags: set.into_iter().filter(|(set, _)| *set).map(|(_, name)| name).collect(),
         }
     });
-    let side = match view.side {
-        Side::Request => "request",
-        Side::Response => "response",
-    };
+    let side = view.side.name();
     JsonFrame { number: view.frame, side, facts, shares: view.charges, payload: view.items.iter().map(entry).collect() }
 }
 
@@ -176,10 +172,6 @@ fn entry(item: &FrameItem) -> JsonEntry<'_> {
 }
 
 fn field(piece: &FieldPiece) -> JsonField<'_> {
-    let mut hex = String::with_capacity(piece.bytes.len() * 2);
-    for byte in &piece.bytes {
-        let _ = write!(hex, "{byte:02x}");
-    }
     JsonField {
         path: &piece.path,
         account: piece.account.name(),
@@ -187,7 +179,7 @@ fn field(piece: &FieldPiece) -> JsonField<'_> {
         length: piece.len,
         whole: piece.field_len,
         at: piece.field_at,
-        hex: piece.seen.is_at_hand().then_some(hex),
+        hex: piece.seen.is_at_hand().then(|| hex(&piece.bytes, "")),
         decrypted: piece.seen == ByteVisibility::Decrypted,
         absent: match piece.seen {
             ByteVisibility::Captured | ByteVisibility::Decrypted => None,

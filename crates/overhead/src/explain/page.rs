@@ -1,13 +1,12 @@
 //! An explanation for the page of a report.
 
 use super::Explanation;
-use super::text::{absence, extent, outcome_name, parts, printable};
+use super::text::{absence, extent, hex, outcome_name, parts, printable};
 use overhead_dissect::explain::{FieldPiece, FrameItem, FrameView};
-use overhead_model::{Class, Side};
+use overhead_model::Class;
 use overhead_report::text::number::duration;
 use overhead_report::text::{counted, grouped};
 use overhead_report::{ExampleFrame, ExamplePiece, PageExample};
-use std::fmt::Write as _;
 
 const SHOWN: usize = 64;
 
@@ -26,7 +25,7 @@ pub fn example(explanation: &Explanation) -> PageExample {
 }
 
 fn frame(explanation: &Explanation, view: &FrameView<'_>) -> ExampleFrame {
-    let side = if view.side == Side::Request { "request" } else { "response" };
+    let side = view.side.name();
     let facts = view.frame.and_then(|number| explanation.frames.get(&number));
     let title = match (facts, view.frame) {
         (Some(facts), _) => format!("Frame {}, {side}: {}", grouped(facts.number), parts(facts, view).join(", ")),
@@ -50,11 +49,6 @@ fn item(item: &FrameItem) -> ExamplePiece {
 
 fn field(piece: &FieldPiece) -> ExamplePiece {
     let shown = piece.bytes.get(..SHOWN).unwrap_or(&piece.bytes);
-    let mut hex = String::with_capacity(shown.len() * 3);
-    for byte in shown {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x} ");
-    }
     let hidden = (piece.bytes.len() - shown.len()) as u64;
     let note = match (piece.bytes.is_empty(), hidden) {
         (true, _) => absence(piece.seen).to_owned(),
@@ -64,7 +58,7 @@ fn field(piece: &FieldPiece) -> ExamplePiece {
     ExamplePiece {
         account: piece.account.name(),
         field: format!("{}{}", piece.path, extent(piece)),
-        hex: hex.trim_end().to_owned() + if note.is_empty() { "" } else { " " },
+        hex: hex(shown, " ") + if note.is_empty() { "" } else { " " },
         text: printable(shown),
         length: piece.len,
         note,

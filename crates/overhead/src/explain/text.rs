@@ -4,7 +4,6 @@ use super::Explanation;
 use overhead_dissect::explain::{ByteVisibility, FieldPiece, FrameItem, FrameView};
 use overhead_model::{Account, Amounts, Class, FrameFacts, Outcome, Side};
 use overhead_report::text::{clean, counted, grouped};
-use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug)]
 pub struct TextStyle {
@@ -76,7 +75,7 @@ impl TextPage<'_> {
     fn frame(&mut self, view: &FrameView<'_>) {
         self.out.push('\n');
         let facts = view.frame.and_then(|number| self.explanation.frames.get(&number)).copied();
-        let side = side_name(view.side);
+        let side = format!("{:<8}", view.side.name());
         let Some(facts) = facts else {
             let what = view.frame.map_or_else(|| "no captured frame".to_owned(), |frame| format!("frame {frame}"));
             let what = self.paint(&what, BOLD);
@@ -147,7 +146,7 @@ impl TextPage<'_> {
         let rows = piece.bytes.chunks(ROW).count();
         let shown = if self.style.full || rows <= ROWS + 1 { rows } else { ROWS };
         for (row, bytes) in piece.bytes.chunks(ROW).take(shown).enumerate() {
-            let (hex, text) = (hex(bytes), printable(bytes));
+            let (hex, text) = (hex(bytes, " "), printable(bytes));
             let text = format!("{hex:<47}  {text:<16}");
             let name = if row == 0 { name.as_str() } else { "" };
             let (text, name) = (self.paint(&text, color(piece.account)), self.paint(name, color(piece.account)));
@@ -251,24 +250,12 @@ pub fn absence(seen: ByteVisibility) -> &'static str {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len() * 3);
-    for byte in bytes {
-        let gap = if out.is_empty() { "" } else { " " };
-        let _ = write!(out, "{gap}{byte:02x}");
-    }
-    out
+pub fn hex(bytes: &[u8], gap: &str) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(gap)
 }
 
 pub fn printable(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| if byte == b' ' || byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect()
-}
-
-fn side_name(side: Side) -> &'static str {
-    match side {
-        Side::Request => "request ",
-        Side::Response => "response",
-    }
 }
 
 /// Returns the name of an outcome, as in the JSON.
