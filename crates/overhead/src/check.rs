@@ -1,13 +1,13 @@
 //! `overhead check`: compares runs with a budget.
 
 use crate::caller;
-use crate::cli::{DecodeArgs, grain_parser};
+use crate::cli::{Choice, DecodeArgs, choice_parser};
 use crate::compare::PAIR_GRAINS;
 use crate::groups::GroupReader;
 use crate::print;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use overhead_files::write_named;
 use overhead_model::record::By;
 use overhead_model::{exit, say};
@@ -48,42 +48,24 @@ pub struct CheckArgs {
     #[arg(long, requires = "write")]
     force: bool,
     /// What operations of a budget that is written are told apart by
-    #[arg(long, value_parser = grain_parser(PAIR_GRAINS), value_name = "GRAIN", default_value = "statement", requires = "write")]
+    #[arg(long, value_parser = choice_parser(PAIR_GRAINS), value_name = "GRAIN", default_value = "statement", requires = "write")]
     by: By,
     /// Form of the result on standard output
-    #[arg(long, value_enum, default_value = "table", conflicts_with = "write")]
-    format: GateForm,
+    #[arg(long, value_parser = choice_parser(FORMS), default_value = "table", conflicts_with = "write")]
+    format: FindingForm,
     /// Say nothing but results and errors
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// Output format of `check`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum GateForm {
-    /// For people: a line for each breach
-    Table,
-    /// For programs
-    Json,
-    /// For spreadsheets
-    Csv,
-    /// For documents
-    Markdown,
-    /// Annotations of GitHub's workflows
-    Github,
-}
-
-impl GateForm {
-    fn form(self) -> FindingForm {
-        match self {
-            Self::Table => FindingForm::Lines,
-            Self::Json => FindingForm::Json,
-            Self::Csv => FindingForm::Csv,
-            Self::Markdown => FindingForm::Markdown,
-            Self::Github => FindingForm::Github,
-        }
-    }
-}
+/// Forms of what a gate found.
+const FORMS: &[Choice<FindingForm>] = &[
+    ("table", FindingForm::Lines, "For people: a line for each breach"),
+    ("json", FindingForm::Json, "For programs"),
+    ("csv", FindingForm::Csv, "For spreadsheets"),
+    ("markdown", FindingForm::Markdown, "For documents"),
+    ("github", FindingForm::Github, "Annotations of GitHub's workflows"),
+];
 
 impl CheckArgs {
     /// Checks the runs against the budget, or writes a budget for them.
@@ -98,7 +80,7 @@ impl CheckArgs {
     fn hold(&self, reader: &GroupReader<'_>, paths: &[PathBuf]) -> Result<u8> {
         let budget = self.read()?;
         let findings = paths.iter().map(|path| held(&budget, reader, path)).collect::<Result<Vec<_>>>()?.concat();
-        print::findings(&findings, self.format.form(), Some(&self.budget))?;
+        print::findings(&findings, self.format, Some(&self.budget))?;
         let status = gate::status(&findings);
         if status == exit::COMPLETE && !self.quiet {
             say!("overhead: {} within {}", counted(paths.len() as u64, "run"), self.budget.display());

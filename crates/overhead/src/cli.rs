@@ -266,7 +266,7 @@ pub struct Output {
 #[derive(Args, Clone, Debug)]
 pub struct RowsArgs {
     /// What rows are of
-    #[arg(long, value_parser = grain_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
+    #[arg(long, value_parser = choice_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
     by: By,
     /// Order of the rows: bytes, count, latency (the median) or bytes/op; the workload first in any case
     #[arg(long, value_name = "KEY", default_value = "bytes", value_parser = sort_key)]
@@ -292,21 +292,30 @@ impl RowsArgs {
     }
 }
 
-/// The grains of rows, as help describes them.
-pub const ROW_GRAINS: &[(By, &str)] = &[
-    (By::Name, "Operations of a name"),
-    (By::Statement, "Operations of a name and statement: their text without literals, the pattern of their keys"),
-    (By::Connection, "A connection"),
-    (By::Client, "The address of a client"),
-    (By::Server, "The address and port of a server"),
+/// What rows can be of, as help describes it.
+pub const ROW_GRAINS: &[Choice<By>] = &[
+    ("name", By::Name, "Operations of a name"),
+    (
+        "statement",
+        By::Statement,
+        "Operations of a name and statement: their text without literals, the pattern of their keys",
+    ),
+    ("connection", By::Connection, "A connection"),
+    ("client", By::Client, "The address of a client"),
+    ("server", By::Server, "The address and port of a server"),
 ];
 
-/// Returns a parser for the names of these grains.
-pub fn grain_parser(grains: &'static [(By, &'static str)]) -> impl TypedValueParser<Value = By> {
-    let names = grains.iter().map(|(by, help)| PossibleValue::new(by.name()).help(*help));
-    PossibleValuesParser::new(names).try_map(|name| {
-        let named = grains.iter().find(|(by, _)| by.name() == name);
-        named.map(|(by, _)| *by).ok_or("not among the possible values")
+/// A value of an option: name, meaning and help.
+pub type Choice<T> = (&'static str, T, &'static str);
+
+/// Parses one of these values.
+pub fn choice_parser<T: Copy + Send + Sync + 'static>(
+    choices: &'static [Choice<T>],
+) -> impl TypedValueParser<Value = T> {
+    let names = choices.iter().map(|(name, _, help)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).try_map(|given| {
+        let named = choices.iter().find(|(name, ..)| *name == given);
+        named.map(|(_, value, _)| *value).ok_or("not among the possible values")
     })
 }
 

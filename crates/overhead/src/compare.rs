@@ -1,6 +1,6 @@
 //! `overhead compare`: compares runs with one of them.
 
-use crate::cli::{Color, DecodeArgs, grain_parser};
+use crate::cli::{Choice, Color, DecodeArgs, choice_parser};
 use crate::groups::GroupReader;
 use crate::print;
 use crate::warnings::Warnings;
@@ -37,7 +37,7 @@ pub struct CompareArgs {
     #[command(flatten)]
     decode: DecodeArgs,
     /// What operations are told apart by
-    #[arg(long, value_parser = grain_parser(PAIR_GRAINS), value_name = "GRAIN", default_value = "statement")]
+    #[arg(long, value_parser = choice_parser(PAIR_GRAINS), value_name = "GRAIN", default_value = "statement")]
     by: By,
     /// End with 4 where a figure is more than so much above the reference's; repeatable. Figures are request and response with
     /// .wire, .payload, .headers, .frames or an account, latency.p50 to latency.p999, syscalls, cycles, client.syscalls and
@@ -67,9 +67,11 @@ enum ComparisonForm {
     Github,
 }
 
-/// The grains by which operations are paired, as help describes them.
-pub const PAIR_GRAINS: &[(By, &str)] =
-    &[(By::Name, "By name alone"), (By::Statement, "By statement, where both runs have some in common")];
+/// How finely operations are paired, as help describes it.
+pub const PAIR_GRAINS: &[Choice<By>] = &[
+    ("name", By::Name, "By name alone"),
+    ("statement", By::Statement, "By statement, where both runs have some in common"),
+];
 
 impl CompareArgs {
     /// Reads the runs, compares them and prints the result.

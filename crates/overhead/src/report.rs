@@ -1,6 +1,6 @@
 //! `overhead report`: draws runs side by side, or a sweep as lines.
 
-use crate::cli::DecodeArgs;
+use crate::cli::{Choice, DecodeArgs, choice_parser};
 use crate::exit::bail_usage;
 use crate::{caller, examples, print, runs};
 use anyhow::{Result, bail};
@@ -39,8 +39,8 @@ pub struct ReportArgs {
     #[arg(long, value_enum, default_value = "given")]
     order: RunOrder,
     /// What figures and page are drawn on; figures are light and the page is as the reader's system, unless it is said
-    #[arg(long, value_enum)]
-    theme: Option<PageTheme>,
+    #[arg(long, value_parser = choice_parser(THEMES))]
+    theme: Option<Theme>,
     /// Width of the figures in pixels; those in PNG have twice as many. Below 640, panels stand below each other
     #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(320..=4_000))]
     width: Option<u32>,
@@ -59,13 +59,8 @@ enum RunOrder {
     Bytes,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PageTheme {
-    /// Paper
-    Light,
-    /// A dark screen
-    Dark,
-}
+/// Backgrounds of a page.
+const THEMES: &[Choice<Theme>] = &[("light", Theme::Light, "Paper"), ("dark", Theme::Dark, "A dark screen")];
 
 fn label(text: &str) -> Result<(String, String), String> {
     let (run, name) = text.split_once('=').ok_or("write RUN=NAME")?;
@@ -116,8 +111,7 @@ impl ReportArgs {
 
     /// Returns the options for any report.
     fn looks(&self) -> ReportOptions {
-        let theme = self.theme.map(|theme| if theme == PageTheme::Dark { Theme::Dark } else { Theme::Light });
-        ReportOptions { title: self.title.clone(), theme, width: self.width, ..ReportOptions::default() }
+        ReportOptions { title: self.title.clone(), theme: self.theme, width: self.width, ..ReportOptions::default() }
     }
 
     /// Rejects options that only apply to runs.

@@ -4,7 +4,7 @@ mod json;
 mod page;
 mod text;
 
-use crate::cli::{Color, DecodeArgs};
+use crate::cli::{Choice, Color, DecodeArgs, choice_parser};
 use crate::exit::bail_usage;
 use crate::inputs::{InputPlan, can_be_read_again};
 use crate::keys::KeyReader;
@@ -51,8 +51,8 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "TEXT")]
     statement: Option<String>,
     /// The first operation of this kind; with --name, of both
-    #[arg(long, value_enum, value_name = "KIND")]
-    first: Option<OperationFilter>,
+    #[arg(long, value_parser = choice_parser(KINDS), value_name = "KIND")]
+    first: Option<QueryKind>,
     /// Of those that fit, not the first but this one
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     nth: u64,
@@ -69,22 +69,15 @@ pub struct ExplainArgs {
     color: Color,
 }
 
-/// Kind of operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OperationFilter {
-    /// Answered by an error
-    Error,
-    /// Not answered, though an answer was due
-    Unanswered,
-    /// What the application asked for
-    Workload,
-    /// Connecting, authenticating, preparing
-    Setup,
-    /// Heartbeats, events, topology queries
-    Background,
-    /// Without its other half, or undecoded
-    Unmatched,
-}
+/// Kinds of operations.
+const KINDS: &[Choice<QueryKind>] = &[
+    ("error", QueryKind::Error, "Answered by an error"),
+    ("unanswered", QueryKind::Unanswered, "Not answered, though an answer was due"),
+    ("workload", QueryKind::Class(Class::Workload), "What the application asked for"),
+    ("setup", QueryKind::Class(Class::Setup), "Connecting, authenticating, preparing"),
+    ("background", QueryKind::Class(Class::Background), "Heartbeats, events, topology queries"),
+    ("unmatched", QueryKind::Class(Class::Unmatched), "Without its other half, or undecoded"),
+];
 
 /// Form of an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -130,12 +123,8 @@ impl ExplainArgs {
         if let Some(number) = self.op {
             return OperationQuery::Number(number);
         }
-        let kind = self.first.map(OperationFilter::kind);
-        let kind = if self.name.is_none() && self.statement.is_none() {
-            kind.or(Some(QueryKind::Class(Class::Workload)))
-        } else {
-            kind
-        };
+        let is_any = self.name.is_none() && self.statement.is_none();
+        let kind = self.first.or(is_any.then_some(QueryKind::Class(Class::Workload)));
         OperationQuery::Fitting { name: self.name.clone(), statement: self.statement.clone(), kind, nth: self.nth }
     }
 
@@ -150,11 +139,14 @@ impl ExplainArgs {
         if let Some(number) = self.op {
             return anyhow!("{file}: no operation {number}: there are {}, numbered from 1", grouped(count));
         }
-        let kind = |first: OperationFilter| format!(" of kind {}", first.name());
+        let kind = |first: QueryKind| {
+            let named = KINDS.iter().find(|(_, kind, _)| *kind == first);
+            format!(" of kind {}", named.map_or("", |(name, ..)| name))
+        };
         let what = match (&self.name, self.first) {
             (Some(name), first) => format!("operation named {name}{}", first.map_or_else(String::new, kind)),
             (None, None) if self.statement.is_some() => "operation".to_owned(),
-            (None, first) => format!("operation{}", kind(first.unwrap_or(OperationFilter::Workload))),
+            (None, first) => format!("operation{}", kind(first.unwrap_or(QueryKind::Class(Class::Workload)))),
         };
         let stated = |statement: &String| format!(" with the statement `{statement}`");
         let what = what + &self.statement.as_ref().map_or_else(String::new, stated);
@@ -210,22 +202,4 @@ fn names(finder: &Finder) -> String {
     let named = names.iter().take(NAMES_SHOWN).map(|(name, times)| format!("{name} ({})", grouped(**times)));
     let more = (rest > 0).then(|| format!("{} more", grouped(rest as u64)));
     named.chain(more).collect::<Vec<_>>().join(", ")
-}
-
-impl OperationFilter {
-    /// As on the command line.
-    fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    fn kind(self) -> QueryKind {
-        match self {
-            Self::Error => QueryKind::Error,
-            Self::Unanswered => QueryKind::Unanswered,
-            Self::Workload => QueryKind::Class(Class::Workload),
-            Self::Setup => QueryKind::Class(Class::Setup),
-            Self::Background => QueryKind::Class(Class::Background),
-            Self::Unmatched => QueryKind::Class(Class::Unmatched),
-        }
-    }
 }

@@ -9,13 +9,13 @@ mod screen;
 mod terminal;
 mod view;
 
-use crate::cli::{DecodeArgs, ROW_GRAINS, grain_parser};
+use crate::cli::{Choice, DecodeArgs, ROW_GRAINS, choice_parser};
 use crate::exit::bail_usage;
 use crate::inputs::InputPlan;
 use crate::print;
 use crate::time::duration;
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use feed::Feed;
 use overhead_model::record::By;
 use screen::Screen;
@@ -36,10 +36,10 @@ pub struct TopArgs {
     #[command(flatten)]
     decode: DecodeArgs,
     /// What rows are of; `g` changes it
-    #[arg(long, value_parser = grain_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
+    #[arg(long, value_parser = choice_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
     by: By,
     /// Order of the rows; b, r, c and l change it
-    #[arg(long, value_enum, value_name = "KEY", default_value = "bytes")]
+    #[arg(long, value_parser = choice_parser(ORDERS), value_name = "KEY", default_value = "bytes")]
     sort: SortBy,
     /// Rows whose names have this in them, in upper or lower case; `/` changes it
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -54,6 +54,14 @@ pub struct TopArgs {
     #[arg(long)]
     once: bool,
 }
+
+/// Orders of the rows.
+const ORDERS: &[Choice<SortBy>] = &[
+    ("calls", SortBy::Calls, "Operations since the beginning"),
+    ("rate", SortBy::Rate, "Operations a second"),
+    ("bytes", SortBy::Bytes, "Bytes on the wire"),
+    ("latency", SortBy::Latency, "The 99th percentile of latencies"),
+];
 
 /// Shorter intervals would themselves cause load.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -99,14 +107,4 @@ fn interval(text: &str) -> Result<Duration, String> {
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse().ok().filter(|speed: &f64| (0.001..=1e6).contains(speed));
     speed.ok_or_else(|| format!("{text} is no speed: give a number from 0.001 to 1000000, as 10 for ten times as fast"))
-}
-
-impl ValueEnum for SortBy {
-    fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.name()).help(self.help()))
-    }
 }

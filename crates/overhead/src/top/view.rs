@@ -19,28 +19,6 @@ pub enum SortBy {
     Latency,
 }
 
-impl SortBy {
-    pub const ALL: [Self; 4] = [Self::Calls, Self::Rate, Self::Bytes, Self::Latency];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bytes => "bytes",
-            Self::Rate => "rate",
-            Self::Calls => "calls",
-            Self::Latency => "latency",
-        }
-    }
-
-    pub const fn help(self) -> &'static str {
-        match self {
-            Self::Bytes => "Bytes on the wire",
-            Self::Rate => "Operations a second",
-            Self::Calls => "Operations since the beginning",
-            Self::Latency => "The 99th percentile of latencies",
-        }
-    }
-}
-
 /// Returns the plural noun for the rows.
 pub const fn grain(by: By) -> &'static str {
     match by {
