@@ -95,8 +95,8 @@ pub(crate) fn window_ns(run: &Run) -> u64 {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RoleName {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RoleName {
     Server,
     Client,
 }

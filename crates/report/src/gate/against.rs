@@ -145,12 +145,12 @@ impl ChangeLimit {
         let mut units = Vec::new();
         let mut value = |run: &Run| match self.figure {
             Figure::Cycles(process) => {
-                let (unit, cycles) = cycles(process.role(), run)?;
+                let (unit, cycles) = cycles(process, run)?;
                 units.push(unit);
                 Ok(cycles)
             }
             Figure::Syscalls(process) => {
-                let calls = system_calls(process.role(), run);
+                let calls = system_calls(process, run);
                 present(&calls).copied().map_err(str::to_owned)
             }
             _ => Err("not a figure of a run".to_owned()),

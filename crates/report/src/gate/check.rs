@@ -145,7 +145,7 @@ impl<'a> RunSums<'a> {
     /// Returns a figure of all operations together, per workload operation, or why there is none.
     pub(super) fn of_run(&self, figure: Figure) -> Result<f64, String> {
         if let Figure::Syscalls(process) = figure {
-            return present(&system_calls(process.role(), &self.named.run)).copied().map_err(str::to_owned);
+            return present(&system_calls(process, &self.named.run)).copied().map_err(str::to_owned);
         }
         let operations = workload_count(&self.named.run);
         if operations == 0 {

@@ -26,9 +26,9 @@ pub enum Figure {
     /// `latency.p99`: a latency percentile in nanoseconds, by its index among those compared.
     Latency(Percentile),
     /// `syscalls`, `client.syscalls`: all system calls per workload operation.
-    Syscalls(Process),
+    Syscalls(RoleName),
     /// `cycles`, `client.cycles`: all CPU cycles per workload operation.
-    Cycles(Process),
+    Cycles(RoleName),
 }
 
 const HEADERS: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
@@ -37,12 +37,6 @@ const HEADERS: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percentile(usize);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Process {
-    Server,
-    Client,
-}
-
 /// An unknown figure name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -50,15 +44,6 @@ pub enum Process {
      latency.p50, latency.p90, latency.p99, latency.p999, syscalls, client.syscalls, cycles and client.cycles"
 )]
 pub struct FigureError(String);
-
-impl Process {
-    pub(crate) const fn role(self) -> RoleName {
-        match self {
-            Self::Server => RoleName::Server,
-            Self::Client => RoleName::Client,
-        }
-    }
-}
 
 impl Figure {
     /// Returns whether the figure applies to single operations rather than all workload operations.
@@ -138,10 +123,10 @@ impl fmt::Display for Figure {
             Self::Headers(side) => write!(f, "{}.headers", side.name()),
             Self::Account(side, account) => write!(f, "{}.{account}", side.name()),
             Self::Latency(Percentile(at)) => write!(f, "latency.{}", PERCENTILES[*at].0),
-            Self::Syscalls(Process::Server) => f.write_str("syscalls"),
-            Self::Syscalls(Process::Client) => f.write_str("client.syscalls"),
-            Self::Cycles(Process::Server) => f.write_str("cycles"),
-            Self::Cycles(Process::Client) => f.write_str("client.cycles"),
+            Self::Syscalls(RoleName::Server) => f.write_str("syscalls"),
+            Self::Syscalls(RoleName::Client) => f.write_str("client.syscalls"),
+            Self::Cycles(RoleName::Server) => f.write_str("cycles"),
+            Self::Cycles(RoleName::Client) => f.write_str("client.cycles"),
         }
     }
 }
@@ -153,8 +138,8 @@ impl FromStr for Figure {
         let unknown = || FigureError(text.to_owned());
         let (whose, what) = text.split_once('.').unwrap_or(("server", text));
         let process = match whose {
-            "server" => Some(Process::Server),
-            "client" => Some(Process::Client),
+            "server" => Some(RoleName::Server),
+            "client" => Some(RoleName::Client),
             _ => None,
         };
         if let Some(process) = process {
@@ -208,7 +193,7 @@ mod tests {
             let figure = Figure::Account(Side::Response, account);
             assert_eq!(figure.to_string().parse(), Ok(figure));
         }
-        assert_eq!("server.cycles".parse(), Ok(Figure::Cycles(Process::Server)));
+        assert_eq!("server.cycles".parse(), Ok(Figure::Cycles(RoleName::Server)));
         for name in ["", "wire", "response", "response.", "latency", "latency.p5", "Request.wire", "other.syscalls"] {
             assert!(name.parse::<Figure>().is_err(), "{name}");
         }
