@@ -15,11 +15,6 @@ impl RunGroup {
         Self { name: run.name.clone(), runs: vec![run] }
     }
 
-    /// Returns whether there are several runs, so that chance and change can be separated.
-    pub fn is_repeated(&self) -> bool {
-        self.runs.len() > 1
-    }
-
     /// Returns the joint exit status: a partial run makes the group partial.
     pub fn exit(&self) -> u8 {
         self.runs.iter().map(|named| named.run.exit).max().unwrap_or_default()

@@ -221,8 +221,7 @@ pub(crate) fn grid(all: &[RunSeries]) -> Option<Grid> {
         cells
     };
     let rows = shown.iter().flat_map(|series| (0..series.steps.len()).map(|at| row(series, at)));
-    let rows: Vec<Vec<String>> = rows.collect();
-    (!rows.is_empty()).then(|| Grid { columns: run.into_iter().chain(columns).collect(), rows, keys: 1 })
+    Grid { columns: run.into_iter().chain(columns).collect(), rows: rows.collect(), keys: 1 }.if_any()
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::group::RunGroup;
 use crate::run::NamedRun;
 use crate::summary::{data_difference, failed_command};
 use crate::sums::OperationSum;
-use overhead_model::record::{By, FieldRow, Latency, OperationRow};
+use overhead_model::record::{By, FieldRow, Latency};
 use overhead_model::{Account, Class, Side};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -268,11 +268,6 @@ fn remarks(groups: [&RunGroup; 2]) -> Vec<String> {
 
 impl KindPair {
     /// Compares two kinds of operations.
-    pub fn of(rows: [&OperationRow; 2]) -> Self {
-        let sums = rows.map(OperationSum::of_row);
-        Self::of_sums(sums.each_ref(), <[LowerBounds; 2]>::default())
-    }
-
     pub(crate) fn of_sums(sums: [&OperationSum; 2], bounds: [LowerBounds; 2]) -> Self {
         let mut accounts = accounts(sums);
         accounts.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));

@@ -9,9 +9,9 @@ use crate::bounds::LowerBounds;
 use crate::document::Document;
 use crate::error::ReportError;
 use crate::limits;
-use crate::text::grid::{Column, Grid};
+use crate::text::grid::Grid;
 use crate::text::number::{DASH, counted, decimal, grouped, microseconds, significant};
-use crate::text::{Style, clean, shortened};
+use crate::text::{Style, capitalised, clean, shortened};
 use overhead_model::outside::to_json;
 use overhead_model::record::Measured;
 use overhead_model::{Account, Class};
@@ -56,9 +56,8 @@ fn add(document: &mut Document, comparison: &Comparison) {
     for (name, alone) in runs.iter().zip(&comparison.alone).filter(|(_, alone)| !alone.is_empty()) {
         let subject = |subject: &Subject| format!("{} × {}", grouped(subject.count), described(subject));
         let mut subjects: Vec<String> = alone.iter().take(limits::PAIRS_TOLD).map(subject).collect();
-        subjects.extend(
-            alone.len().checked_sub(limits::PAIRS_TOLD).filter(|more| *more > 0).map(|more| format!("{more} more")),
-        );
+        subjects
+            .extend((alone.len() > limits::PAIRS_TOLD).then(|| format!("{} more", alone.len() - limits::PAIRS_TOLD)));
         document.prose(format!("In {name} alone: {}.", subjects.join("; ")));
     }
     work(document, comparison, &runs);
@@ -70,14 +69,11 @@ fn add(document: &mut Document, comparison: &Comparison) {
 /// Lists all pairs, one per line; a single pair needs no list.
 fn overview(document: &mut Document, comparison: &Comparison, runs: &[String; 2]) {
     let cells = |pair: &KindPair| {
-        let [first, second] = [0, 1].map(|at| {
-            let subject = &pair.operations[at];
-            [grouped(subject.count), pair.bounds[at].wire(decimal(subject.wire.iter().sum()))]
-        });
-        let [(counts, bytes), (other_counts, other_bytes)] = [first, second].map(|[count, bytes]| (count, bytes));
+        let [counts, other_counts] = pair.operations.each_ref().map(|subject| grouped(subject.count));
+        let total = |at: usize| pair.bounds[at].wire(decimal(pair.operations[at].wire.iter().sum()));
         let class = if pair.class() == Class::Workload { String::new() } else { format!("{}: ", pair.class().name()) };
         let name = shortened(&(class + &title(pair)), limits::OVERVIEW_CHARS);
-        vec![name, counts, other_counts, bytes, other_bytes, signed(pair.difference())]
+        vec![name, counts, other_counts, total(0), total(1), signed(pair.difference())]
     };
     let rows: Vec<Vec<String>> =
         comparison.pairs.iter().take(limits::PAIRS_TOLD).chain(&comparison.beside).map(cells).collect();
@@ -86,50 +82,39 @@ fn overview(document: &mut Document, comparison: &Comparison, runs: &[String; 2]
     }
     let of = |what: &str| [0, 1].map(|at| format!("{}\n{what}", runs[at]));
     let ([counts, other_counts], [bytes, other_bytes]) = (of("count"), of("B/op"));
-    document.table(keyed(1, &["operation", &counts, &other_counts, &bytes, &other_bytes, "difference"], rows));
+    document.table(Grid::new(&["operation"], &[&counts, &other_counts, &bytes, &other_bytes, "difference"], rows));
 }
 
 fn details(document: &mut Document, pair: &KindPair, runs: &[String; 2]) {
     document.heading(3, title(pair));
     document.prose(capitalised(&pair.summary()));
     let accounts = pair.accounts.iter().map(|account| account_cells(account, pair));
-    document.table(keyed(KEYS, &columns(&["account", "side"], runs), accounts.collect()));
+    document.table(both(["account", "side"], runs, false, accounts.collect()));
     fields(document, pair, runs);
     let latency: Vec<_> =
         pair.latency.iter().filter_map(|figure| Some(latency_cells(figure, figure.repeated.as_ref()?))).collect();
     if !latency.is_empty() {
-        document.table(keyed(KEYS, &columns_with_interval(&["latency", "unit"], runs), latency));
+        document.table(both(["latency", "unit"], runs, true, latency));
     }
 }
 
 fn work(document: &mut Document, comparison: &Comparison, runs: &[String; 2]) {
-    let measured = comparison.work.iter().filter(|work| work.per_operation.iter().any(is_measured));
+    let is_measured = |work: &&WorkDifference| work.per_operation.iter().any(|figure| figure.value().is_some());
+    let measured = comparison.work.iter().filter(is_measured);
     let is_repeated = comparison.work.iter().any(|work| work.repeated.is_some());
     let rows: Vec<_> = measured.map(|work| work_cells(work, is_repeated)).collect();
     if rows.is_empty() {
         return;
     }
-    let keys = ["role", "figure"];
-    let columns = if is_repeated { columns_with_interval(&keys, runs).to_vec() } else { columns(&keys, runs).to_vec() };
     document.heading(3, "Work per operation, all workload operations together");
-    document.table(keyed(KEYS, &columns, rows));
+    document.table(both(["role", "figure"], runs, is_repeated, rows));
 }
 
-/// Returns a table whose first `keys` columns identify a row.
-fn keyed(keys: usize, columns: &[&str], rows: Vec<Vec<String>>) -> Grid {
-    let column = |(at, name): (usize, &&str)| if at < keys { Column::left(name) } else { Column::right(name) };
-    Grid { columns: columns.iter().enumerate().map(column).collect(), rows, keys }
-}
-
-const KEYS: usize = 2;
-
-fn columns<'a>(keys: &[&'a str; KEYS], runs: &'a [String; 2]) -> [&'a str; KEYS + 3] {
-    [keys[0], keys[1], &runs[0], &runs[1], "difference"]
-}
-
-/// Adds a column for the evidence from repeated runs.
-fn columns_with_interval<'a>(keys: &[&'a str; KEYS], runs: &'a [String; 2]) -> [&'a str; KEYS + 4] {
-    [keys[0], keys[1], &runs[0], &runs[1], "difference", "95% interval"]
+/// Returns a table of figures of both runs, with the evidence from repeated runs if `has_interval`.
+fn both(keys: [&str; 2], runs: &[String; 2], has_interval: bool, rows: Vec<Vec<String>>) -> Grid {
+    let interval = has_interval.then_some("95% interval");
+    let figures: Vec<&str> = [&*runs[0], &*runs[1], "difference"].into_iter().chain(interval).collect();
+    Grid::new(&keys, &figures, rows)
 }
 
 /// Returns a title such as `SELECT c FROM t WHERE id = ?` or `GET (array) and SELECT (prepared)`.
@@ -156,23 +141,6 @@ impl KindPair {
     pub fn summary(&self) -> String {
         let [first, second] = [0, 1].map(|at| subject(&self.operations[at], self.bounds[at]));
         format!("{}. {first} and {second}.", self.sentence)
-    }
-
-    /// Returns the accounts that cause nearly all of the difference, largest first.
-    pub fn causes(&self) -> impl Iterator<Item = &AccountDifference> {
-        let all: f64 = self.accounts.iter().map(|account| account.difference.abs()).sum();
-        let mut sum = 0.0;
-        self.accounts.iter().filter(|account| account.difference.abs() >= VISIBLE).take_while(move |account| {
-            let more = sum < all * 0.95;
-            sum += account.difference.abs();
-            more
-        })
-    }
-
-    /// Returns the fields of an account, largest difference first; empty if they were not recorded.
-    pub fn fields_of(&self, account: &AccountDifference) -> impl Iterator<Item = &FieldDifference> {
-        let key = (account.side, account.account);
-        self.fields.iter().flatten().filter(move |field| (field.side, field.account) == key)
     }
 }
 
@@ -223,7 +191,7 @@ fn fields(document: &mut Document, pair: &KindPair, runs: &[String; 2]) {
     };
     if !apart.is_empty() {
         let cells = apart.iter().map(cells).collect();
-        document.table(keyed(KEYS, &columns(&["posted to", "field"], runs), cells));
+        document.table(both(["posted to", "field"], runs, false, cells));
     }
     let bytes: f64 = alike.iter().filter_map(|field| field.bytes[0]).sum();
     if !alike.is_empty() {
@@ -256,15 +224,6 @@ fn shown(repeated: &Repeated, number: fn(f64) -> String) -> String {
     }
     let [low, high] = repeated.interval.map(|end| with_sign(end, number));
     format!("{low} to {high}")
-}
-
-fn capitalised(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
-}
-
-fn is_measured(figure: &Measured<f64>) -> bool {
-    figure.value().is_some()
 }
 
 /// Returns the reasons for missing work figures without duplicates.

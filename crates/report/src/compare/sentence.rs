@@ -80,14 +80,7 @@ impl<'a> Direction<'a> {
             causes.push(("headers", headers));
         }
         causes.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-        let all: f64 = causes.iter().map(|cause| cause.1.abs()).sum();
-        let mut told = 0.0;
-        let is_main = |cause: &&(&str, f64)| {
-            let more = told < all * TOLD;
-            told += cause.1.abs();
-            more
-        };
-        let main = causes.iter().take_while(is_main).count();
+        let main = main_part(causes.iter().map(|cause| cause.1));
         // Also name the cause if only one is left, so that they add up to the difference.
         let named = if main + 1 == causes.len() { causes.len() } else { main };
         let text = |(name, by): &(&str, f64)| format!("{name} {}", signed_whole(*by));
@@ -99,17 +92,8 @@ impl<'a> Direction<'a> {
     fn names(&self) -> String {
         let mut fields = self.fields.clone();
         fields.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
-        let all: f64 = fields.iter().map(|field| field.difference.abs()).sum();
-        let mut told = 0.0;
-        let main: Vec<&str> = fields
-            .iter()
-            .take_while(|field| {
-                let more = told < all * TOLD;
-                told += field.difference.abs();
-                more
-            })
-            .map(|field| field.field.as_str())
-            .collect();
+        let main = main_part(fields.iter().map(|field| field.difference));
+        let main: Vec<&str> = fields.iter().take(main).map(|field| field.field.as_str()).collect();
         let named = match (main.as_slice(), common_group(&main)) {
             ([], _) => return String::new(),
             ([_, _, ..], Some(group)) => group.to_owned(),
@@ -130,6 +114,18 @@ fn common_group<'a>(names: &[&'a str]) -> Option<&'a str> {
         }
         group = group.rsplit_once('.')?.0;
     }
+}
+
+/// Returns how many of these differences, the largest first, make up most of their sum.
+fn main_part(differences: impl Iterator<Item = f64> + Clone) -> usize {
+    let all: f64 = differences.clone().map(f64::abs).sum();
+    let mut told = 0.0;
+    let is_main = |by: &f64| {
+        let more = told < all * TOLD;
+        told += by.abs();
+        more
+    };
+    differences.take_while(is_main).count()
 }
 
 fn is_visible(bytes: f64) -> bool {

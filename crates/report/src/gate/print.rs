@@ -3,7 +3,7 @@
 use super::{Finding, Severity, status};
 use crate::error::ReportError;
 use crate::text::clean;
-use crate::text::grid::{Column, Grid};
+use crate::text::grid::Grid;
 use overhead_model::Csv;
 use overhead_model::outside::to_json;
 use serde::Serialize;
@@ -86,8 +86,7 @@ fn markdown(findings: &[Finding]) -> String {
     if findings.is_empty() {
         return String::new();
     }
-    let columns = ["", "run", "what"].map(Column::left).into();
-    Grid { columns, rows: findings.iter().map(row).collect(), keys: 1 }.markdown()
+    Grid { keys: 1, ..Grid::new(&["", "run", "what"], &[], findings.iter().map(row).collect()) }.markdown()
 }
 
 /// Formats `::error file=budget.toml,title=SELECT response.payload::…`.

@@ -1,6 +1,6 @@
 //! Tables of a load.
 
-use crate::text::grid::{Column, Grid};
+use crate::text::grid::Grid;
 use crate::text::number::{DASH, grouped, microseconds, with_digits};
 use overhead_model::load::{Load, LoadResult, LoadRun};
 
@@ -30,8 +30,7 @@ pub(super) fn results(load: &Load) -> Grid {
         "max µs",
         "client CPU µs/op",
     ];
-    let columns = std::iter::once(Column::left("operation")).chain(figures.map(Column::right));
-    Grid { columns: columns.collect(), rows: load.results.iter().map(cells).collect(), keys: 1 }
+    Grid::new(&["operation"], &figures, load.results.iter().map(cells).collect())
 }
 
 fn cells(result: &LoadResult) -> Vec<String> {
@@ -68,7 +67,6 @@ fn cpu(run: &LoadRun) -> String {
 pub(super) fn repetitions(load: &Load) -> Grid {
     let figures =
         ["run", "operations", "errors", "seconds", "per second", "p50 µs", "p99 µs", "max µs", "client CPU µs/op"];
-    let columns = std::iter::once(Column::left("combination")).chain(figures.map(Column::right));
     let of = |result: &LoadResult| {
         let name = label(load, result);
         let cells = |(at, run): (usize, &LoadRun)| {
@@ -89,5 +87,5 @@ pub(super) fn repetitions(load: &Load) -> Grid {
         };
         result.runs.iter().enumerate().map(cells).collect::<Vec<_>>()
     };
-    Grid { columns: columns.collect(), rows: load.results.iter().flat_map(of).collect(), keys: 1 }
+    Grid::new(&["combination"], &figures, load.results.iter().flat_map(of).collect())
 }

@@ -5,7 +5,7 @@ use crate::bounds::LowerBounds;
 use crate::summary::per_operation;
 use crate::text::clean;
 use crate::text::columns::{account_cell, used_accounts};
-use crate::text::grid::{Column, Grid};
+use crate::text::grid::Grid;
 use crate::text::number::{DASH, decimal, duration, grouped, microseconds, percent};
 use overhead_model::record::{Latency, OperationRow, SideRow, StatementRow};
 use overhead_model::{Account, Amounts, Side};
@@ -53,8 +53,7 @@ fn bar(name: &'static str, side: &SideRow, count: u64, longest: u64, bounds: Low
 }
 
 pub(super) fn titled(title: &str, keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) -> PageTable {
-    let columns = keys.iter().map(|key| Column::left(key)).chain(figures.iter().map(|figure| Column::right(figure)));
-    PageTable::of_grid("", title, Grid { columns: columns.collect(), rows, keys: keys.len() })
+    PageTable::of_grid("", title, Grid::new(keys, figures, rows))
 }
 
 fn accounts(row: &OperationRow, bounds: LowerBounds) -> PageTable {

@@ -7,6 +7,7 @@ use crate::summary::{
     CpuUnit, RoleName, both_sides, counters_only, noteworthy, of_whole_run, per_operation, syscalls_per_operation,
     window_ns, workload, workload_count,
 };
+use crate::text::capitalised;
 use crate::text::number::{bytes_label, counted, duration, grouped, percent, with_digits};
 use overhead_model::record::{OperationRow, SourceKind};
 use overhead_model::{Account, Run};
@@ -117,11 +118,6 @@ fn work(run: &Run) -> Option<String> {
     let roles = (!roles.is_empty()).then(|| format!("an operation costs {}", roles.join(", ")));
     let said: Vec<String> = latency.into_iter().chain(roles).collect();
     (!said.is_empty()).then(|| capitalised(&format!("{}.", said.join("; "))))
-}
-
-fn capitalised(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
 /// Returns the latency of a run's largest operation.

@@ -1,6 +1,6 @@
 //! Raw counters, for runs without packets and for roles whose counters do not belong to the operations.
 
-use super::grid::{Column, Grid};
+use super::grid::Grid;
 use super::number::{DASH, decimal, grouped};
 use crate::summary::{CpuUnit, RoleName, counters_only, present, window_ns};
 use overhead_model::Run;
@@ -28,8 +28,7 @@ pub(crate) fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
         cells.extend(rest.map(|figure| figure.map_or_else(|_| DASH.to_owned(), grouped)));
         cells
     };
-    let columns = std::iter::once(Column::left("role")).chain(headers.map(Column::right)).collect();
-    Grid { columns, rows: roles.iter().map(row).collect(), keys: 1 }
+    Grid::new(&["role"], &headers, roles.iter().map(row).collect())
 }
 
 /// Returns the system calls by name, most frequent first.
@@ -51,9 +50,7 @@ pub(crate) fn calls(run: &Run, roles: &[(&str, &Role)]) -> Grid {
             ]
         }));
     }
-    let keys = ["role", "system call"].map(Column::left);
-    let columns = keys.into_iter().chain(["calls", "/s", "errors", "on-CPU\nns/call"].map(Column::right)).collect();
-    Grid { columns, rows, keys: 2 }
+    Grid::new(&["role", "system call"], &["calls", "/s", "errors", "on-CPU\nns/call"], rows)
 }
 
 fn rate(count: u64, run: &Run) -> String {

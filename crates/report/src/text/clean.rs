@@ -16,6 +16,12 @@ pub fn markdown_cell(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
+/// Returns text with a capital first letter.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
 /// Formats text as code, with more backquotes than any run within it.
 pub(crate) fn code_span(text: &str) -> String {
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);

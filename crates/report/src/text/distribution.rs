@@ -1,6 +1,5 @@
 //! Cumulative latencies (operations within 1 ms, 2 ms, …), the table that many load generators end with.
 
-use super::beside_columns;
 use super::grid::{Column, Grid};
 use super::number::{DASH, with_digits};
 use crate::document::Section;
@@ -40,7 +39,8 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
     };
     let (bounds, cells) = percentages(&rows.iter().map(|(_, within)| *within).collect::<Vec<_>>());
     let keyed = rows.iter().zip(cells).map(|((row, _), cells)| [vec![name(row), row.via.clone()], cells].concat());
-    let table = Grid { columns: beside_columns(&["operation", "via"], bounds), rows: keyed.collect(), keys: 2 };
+    let mut table = Grid::new(&["operation", "via"], &[], keyed.collect());
+    table.columns.extend(bounds);
     Some(Section { title: TITLE.to_owned(), table, notes: Vec::new() })
 }
 

@@ -4,7 +4,7 @@ use super::clean;
 use super::number::{counted, duration, grouped, percent, with_digits};
 use crate::limits::FIGURE_NEGLIGIBLE;
 use crate::summary::{CpuUnit, RoleName, both_sides, counters_only, window_ns, workload};
-use overhead_model::record::{CycleSource, Observer, SourceKind, WatchingCost};
+use overhead_model::record::{CycleSource, Interface, Observer, SourceKind, WatchingCost};
 use overhead_model::{Measured, Run, Spread};
 
 /// Returns the origin and number of the frames.
@@ -69,10 +69,7 @@ pub(crate) fn balance_line(run: &Run) -> String {
 /// Lists drops, gaps and other completeness warnings; only drops and gaps appear even if zero.
 pub(crate) fn integrity(run: &Run) -> String {
     let (source, tcp) = (&run.source, &run.tcp);
-    let drops = match &source.kernel_drops {
-        Measured::Value(frames) => format!("{} dropped", counted(*frames, "frame")),
-        Measured::Unavailable { unavailable } => format!("drops unknown ({unavailable})"),
-    };
+    let drops = known("drops", &source.kernel_drops, |frames| format!("{} dropped", counted(*frames, "frame")));
     let mut parts = vec![drops, format!("{} B in gaps", grouped(tcp.gap_bytes))];
     let rare = [
         (source.truncated_frames, "frame", "snapped"),
@@ -99,16 +96,18 @@ pub(crate) fn beside_the_workload(run: &Run) -> Option<String> {
     (beside > 0).then(|| format!("setup, background and other traffic ({share} of the wire bytes)"))
 }
 
+/// Returns a figure in words, or the reason that it is unknown.
+fn known<T>(what: &str, measured: &Measured<T>, told: impl Fn(&T) -> String) -> String {
+    match measured {
+        Measured::Value(value) => told(value),
+        Measured::Unavailable { unavailable } => format!("{what} unknown ({unavailable})"),
+    }
+}
+
 /// Describes the cost of the tool's work.
 pub(crate) fn observer_line(observer: &Observer) -> String {
-    let time = |what: &str, ns: &Measured<u64>| match ns {
-        Measured::Value(ns) => format!("{what} {}", duration(*ns)),
-        Measured::Unavailable { unavailable } => format!("{what} unknown ({unavailable})"),
-    };
-    let speed = match &observer.frames_per_second {
-        Measured::Value(speed) => format!("{} frames/s", grouped(*speed)),
-        Measured::Unavailable { unavailable } => format!("speed unknown ({unavailable})"),
-    };
+    let time = |what: &str, ns: &Measured<u64>| known(what, ns, |ns| format!("{what} {}", duration(*ns)));
+    let speed = known("speed", &observer.frames_per_second, |speed| format!("{} frames/s", grouped(*speed)));
     let watching = observer.watching.as_ref().map(|cost| format!("; {}", watching_in_words(cost))).unwrap_or_default();
     let own = time("own CPU time", &observer.cpu_ns);
     format!("{own}, {}, {speed}{watching}", time("in BPF programs", &observer.bpf_ns))
@@ -119,15 +118,10 @@ fn watching_in_words(cost: &WatchingCost) -> String {
     let range = |spread: &Spread, shown: fn(f64) -> String| {
         format!("{} ({} to {})", shown(spread.median), shown(spread.min), shown(spread.max))
     };
-    let throughput = match &cost.throughput_share {
-        Measured::Value(share) => {
-            let percent = |share: f64| format!("{}%", with_digits(share * 100.0, 1));
-            format!("{} of the unwatched throughput", range(share, percent))
-        }
-        Measured::Unavailable { unavailable } => {
-            format!("share of the unwatched throughput unknown ({unavailable})")
-        }
-    };
+    let throughput = known("share of the unwatched throughput", &cost.throughput_share, |share| {
+        let percent = |share: f64| format!("{}%", with_digits(share * 100.0, 1));
+        format!("{} of the unwatched throughput", range(share, percent))
+    });
     let nanoseconds = |ns: f64| with_digits(ns, 0);
     let cpu = match (&cost.cpu_ns_per_operation, &cost.unwatched_cpu_ns_per_operation) {
         (Measured::Value(more), Measured::Value(without)) => format!(
@@ -167,6 +161,14 @@ fn cycles_in_words(source: CycleSource, reason: Option<&str>) -> String {
             format!("reference, a unit of time: on-CPU ns x TSC rate ({})", reason.unwrap_or("no reason recorded"))
         }
     }
+}
+
+/// Returns text such as `eth0: MTU 1,500, offloads on: tso, gro`.
+pub fn interface_line(interface: &Interface) -> String {
+    let mtu = interface.mtu.map_or_else(|| "unknown".to_owned(), |mtu| grouped(u64::from(mtu)));
+    let on: Vec<&str> = interface.offloads.iter().filter(|(_, on)| **on).map(|(name, _)| name.as_str()).collect();
+    let on = if on.is_empty() { "none".to_owned() } else { on.join(", ") };
+    format!("{}: MTU {mtu}, offloads on: {on}", interface.name)
 }
 
 /// Returns the command that made the load, or the tool's command.

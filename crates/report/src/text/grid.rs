@@ -38,6 +38,18 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
+    /// Makes a table with key columns on the left, and figures aligned to the right.
+    pub(crate) fn new(keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) -> Self {
+        let columns =
+            keys.iter().map(|key| Column::left(key)).chain(figures.iter().map(|figure| Column::right(figure)));
+        Self { columns: columns.collect(), rows, keys: keys.len() }
+    }
+
+    /// Returns `None` if there are no rows.
+    pub(crate) fn if_any(self) -> Option<Self> {
+        (!self.rows.is_empty()).then_some(self)
+    }
+
     /// Returns the width of the whole table in one block.
     pub(crate) fn width(&self) -> usize {
         self.widths().iter().map(|width| width + GUTTER).sum::<usize>().saturating_sub(GUTTER)

@@ -1,7 +1,6 @@
 //! Sampled kernel work by operation.
 
-use super::beside_columns;
-use super::grid::{Column, Grid};
+use super::grid::Grid;
 use super::number::{DASH, grouped, with_digits};
 use crate::document::Section;
 use crate::summary::{RoleName, ranked};
@@ -31,8 +30,7 @@ pub(crate) fn grid(run: &Run) -> Option<Grid> {
     }
     let headers =
         ["sampled", "of", "syscalls\n/op", "of them\nshared", "on-CPU\nns/op", "of it\nin calls", "of it\nshared"];
-    let columns = beside_columns(&["operation", "via", "role"], headers.map(Column::right).into());
-    (!rows.is_empty()).then_some(Grid { columns, rows, keys: 3 })
+    Grid::new(&["operation", "via", "role"], &headers, rows).if_any()
 }
 
 fn both(name: &str, via: &str, kernel: Option<&OperationKernel>) -> Vec<Vec<String>> {

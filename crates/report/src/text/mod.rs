@@ -23,10 +23,10 @@ pub use number::{counted, grouped};
 pub use table::table;
 
 pub use clean::markdown_cell;
+pub(crate) use clean::{capitalised, code_span, shortened};
 pub use clean::{clean, middle_cut};
-pub(crate) use clean::{code_span, shortened};
-pub use facts::quoted;
 pub(crate) use facts::{beside_the_workload, command, cycle_label, integrity};
+pub use facts::{interface_line, quoted};
 pub use grid::wrapped;
 
 use crate::error::ReportError;
@@ -51,11 +51,6 @@ pub enum Columns {
     Fitting,
     All,
     Listed(Vec<OperationColumn>),
-}
-
-/// Returns key columns followed by figure columns.
-pub(crate) fn beside_columns(keys: &[&str], figures: Vec<grid::Column>) -> Vec<grid::Column> {
-    keys.iter().map(|key| grid::Column::left(key)).chain(figures).collect()
 }
 
 /// Renders the record as indented JSON with a final newline.

@@ -1,6 +1,6 @@
 //! Modelled link traffic next to the measured figures.
 
-use super::grid::{Column, Grid};
+use super::grid::Grid;
 use super::number::{counted, decimal, grouped};
 use crate::document::Section;
 use crate::summary::{Families, both_sides, per_operation};
@@ -29,7 +29,6 @@ fn grid(run: &Run, projection: &Projection) -> Grid {
         "total B/op\nmeasured",
         "\nmodelled",
     ];
-    let keys = ["operation", "via"].map(Column::left);
     let mut rows: Vec<(&OperationRow, &ProjectedRow)> = projection
         .operations
         .iter()
@@ -48,8 +47,7 @@ fn grid(run: &Run, projection: &Projection) -> Grid {
         let figures = [pair(&|at| frames[at]), pair(&|at| Families::of(&sums[at]).frame), pair(&|at| sums[at].total())];
         [row.name.clone(), row.via.clone()].into_iter().chain(figures.concat()).collect()
     };
-    let columns = keys.into_iter().chain(headers.map(Column::right)).collect();
-    Grid { columns, rows: rows.iter().map(cells).collect(), keys: 2 }
+    Grid::new(&["operation", "via"], &headers, rows.iter().map(cells).collect())
 }
 
 fn lines(run: &Run, projection: &Projection) -> Vec<String> {

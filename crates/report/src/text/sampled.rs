@@ -1,7 +1,6 @@
 //! Estimates for the whole time from windows, with the error of each figure.
 
-use super::beside_columns;
-use super::grid::{Column, Grid};
+use super::grid::Grid;
 use super::number::{DASH, with_digits};
 use crate::document::Section;
 use crate::summary::ranked;
@@ -27,7 +26,6 @@ pub(super) fn section(run: &Run) -> Option<Section> {
 fn grid(run: &Run) -> Option<Grid> {
     run.sample.as_ref()?;
     let headers = ["windows", "ops/s", "request\nB/op", "response\nB/op", "latency\nµs", "errors\n%"];
-    let columns = beside_columns(&["operation", "via"], headers.map(Column::right).into());
     let workload = ranked(run).into_iter().filter(|row| row.class == Class::Workload);
     let cells = |name: &str, via: &str, sampled: &RowEstimates| {
         let figures = figures(sampled)
@@ -36,9 +34,8 @@ fn grid(run: &Run) -> Option<Grid> {
             .map(|(figure, by)| figure.value().map_or_else(|| DASH.to_owned(), |estimate| with_error(estimate, by)));
         [name.to_owned(), via.to_owned(), sampled.windows.to_string()].into_iter().chain(figures).collect()
     };
-    let rows: Vec<Vec<String>> =
-        workload.filter_map(|row| Some(cells(&row.name, &row.via, row.sampled.as_ref()?))).collect();
-    (!rows.is_empty()).then_some(Grid { columns, rows, keys: 2 })
+    let rows = workload.filter_map(|row| Some(cells(&row.name, &row.via, row.sampled.as_ref()?)));
+    Grid::new(&["operation", "via"], &headers, rows.collect()).if_any()
 }
 
 fn lines(run: &Run) -> Vec<String> {

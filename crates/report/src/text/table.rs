@@ -2,7 +2,7 @@
 
 use super::columns::{self, OperationColumn, account_cell, used_accounts};
 use super::facts::{balance_line, command, containers_line, cycle_label, integrity, observer_line, source_line};
-use super::grid::{Column, Grid, alarming, bold, wrapped};
+use super::grid::{Grid, alarming, bold, wrapped};
 use super::legend::legend;
 use super::number::{DASH, grouped, money, significant, with_digits};
 use super::rows::TableRows;
@@ -258,7 +258,7 @@ fn accounts_grid(
 ) -> Grid {
     let bounds = table.bounds;
     let keys: &[&str] = if with_via { &[table.noun(), "via", "side"] } else { &[table.noun(), "side"] };
-    let headers = keys.iter().map(|key| Column::left(key)).chain(shown.iter().map(|(name, _)| Column::right(name)));
+    let figures: Vec<&str> = shown.iter().map(|(name, _)| &**name).collect();
     let cells = |(row, side, amounts): &(&ViewRow, &str, &Amounts)| {
         let mut cells = vec![table.name_cell(row)];
         cells.extend(with_via.then(|| row.via.clone()));
@@ -272,7 +272,7 @@ fn accounts_grid(
         }));
         cells
     };
-    Grid { columns: headers.collect(), rows: sides.iter().map(cells).collect(), keys: keys.len() }
+    Grid::new(keys, &figures, sides.iter().map(cells).collect())
 }
 
 /// Returns each role's work per operation, or `None` if none was measured.
@@ -288,11 +288,10 @@ pub(crate) fn work_grid(run: &Run) -> Option<Grid> {
         "\nkernel",
         "switches\n/op",
     ];
-    let columns = std::iter::once(Column::left("role")).chain(columns.map(Column::right)).collect();
     let roles = summary::work(run);
     let measured = roles.iter().filter_map(|work| Some((&work.label, work.role.ok()?, work.operations)));
-    let rows: Vec<Vec<String>> = measured.map(|(label, role, count)| role_cells(label, role, count)).collect();
-    (!rows.is_empty()).then_some(Grid { columns, rows, keys: 1 })
+    let rows = measured.map(|(label, role, count)| role_cells(label, role, count)).collect();
+    Grid::new(&["role"], &columns, rows).if_any()
 }
 
 fn work(run: &Run, style: Style) -> String {
