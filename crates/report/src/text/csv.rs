@@ -41,35 +41,37 @@ const WORK: [&str; 21] = [
     "captured_share",
     "withheld",
 ];
-const SOURCE: [&str; 28] = [
-    "first_ns",
-    "last_ns",
-    "source_frames",
-    "source_wire_bytes",
-    "source_captured_bytes",
-    "truncated_frames",
-    "duplicate_frames",
-    "malformed_frames",
-    "header_snapped_frames",
-    "kernel_drops",
-    "connections",
-    "tcp_payload_bytes",
-    "retransmitted_bytes",
-    "out_of_order_frames",
-    "gap_bytes",
-    "control_frames",
-    "snapped_bytes",
-    "oversize_frames",
-    "oversize_header_bytes",
-    "oversize_longest_bytes",
-    "request_only",
-    "response_only",
-    "given_up",
-    "ledger_difference",
-    "exit",
-    "observer_cpu_ns",
-    "observer_bpf_ns",
-    "observer_frames_per_second",
+type RunFigure = fn(&Run) -> Measured<u64>;
+
+/// Figures of the whole run; `ledger_difference` stands before the last four.
+const SOURCE: [(&str, RunFigure); 27] = [
+    ("first_ns", |run| Measured::Value(run.source.first_ns)),
+    ("last_ns", |run| Measured::Value(run.source.last_ns)),
+    ("source_frames", |run| Measured::Value(run.source.frames)),
+    ("source_wire_bytes", |run| Measured::Value(run.source.wire_bytes)),
+    ("source_captured_bytes", |run| Measured::Value(run.source.captured_bytes)),
+    ("truncated_frames", |run| Measured::Value(run.source.truncated_frames)),
+    ("duplicate_frames", |run| Measured::Value(run.source.duplicate_frames)),
+    ("malformed_frames", |run| Measured::Value(run.source.malformed_frames)),
+    ("header_snapped_frames", |run| Measured::Value(run.source.header_snapped_frames)),
+    ("kernel_drops", |run| run.source.kernel_drops.clone()),
+    ("connections", |run| Measured::Value(run.tcp.connections)),
+    ("tcp_payload_bytes", |run| Measured::Value(run.tcp.payload_bytes)),
+    ("retransmitted_bytes", |run| Measured::Value(run.tcp.retransmitted_bytes)),
+    ("out_of_order_frames", |run| Measured::Value(run.tcp.out_of_order_frames)),
+    ("gap_bytes", |run| Measured::Value(run.tcp.gap_bytes)),
+    ("control_frames", |run| Measured::Value(run.tcp.control_frames)),
+    ("snapped_bytes", |run| Measured::Value(run.tcp.snapped_bytes)),
+    ("oversize_frames", |run| Measured::Value(run.tcp.oversize_frames)),
+    ("oversize_header_bytes", |run| Measured::Value(run.tcp.oversize_header_bytes)),
+    ("oversize_longest_bytes", |run| Measured::Value(run.tcp.oversize_longest_bytes)),
+    ("request_only", |run| Measured::Value(run.tcp.request_only)),
+    ("response_only", |run| Measured::Value(run.tcp.response_only)),
+    ("given_up", |run| Measured::Value(run.tcp.given_up)),
+    ("exit", |run| Measured::Value(u64::from(run.exit))),
+    ("observer_cpu_ns", |run| run.observer.cpu_ns.clone()),
+    ("observer_bpf_ns", |run| run.observer.bpf_ns.clone()),
+    ("observer_frames_per_second", |run| run.observer.frames_per_second.clone()),
 ];
 /// View keys and costs, at the end for readers that count columns.
 const VIEW: [&str; 6] = ["statement", "client", "server", "rows", "cost_million", "cost_day"];
@@ -116,6 +118,8 @@ fn columns() -> Vec<String> {
     let plain = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let prefixed = |prefix: &str, names: &[&str]| names.iter().map(|name| format!("{prefix}_{name}")).collect();
     let accounts: Vec<&str> = Account::ALL.into_iter().map(Account::name).collect();
+    let mut source = SOURCE.map(|(column, _)| column).to_vec();
+    source.insert(source.len() - 4, "ledger_difference");
     [
         plain(&KEYS),
         plain(&COUNTS),
@@ -126,7 +130,7 @@ fn columns() -> Vec<String> {
         prefixed("latency", &LATENCY),
         plain(&CALLS),
         plain(&WORK),
-        plain(&SOURCE),
+        plain(&source),
         plain(&SOFTIRQ),
         plain(&[ABSENT]),
         plain(&VIEW),
@@ -326,47 +330,13 @@ impl Reasons {
 }
 
 fn source_row(table: &mut Csv, name: &str, run: &Run) {
-    let (source, tcp, observer) = (&run.source, &run.tcp, &run.observer);
     let mut reasons = Reasons::default();
     let mut cells = table.row().text("run", name).text("row", "run");
-    let numbers = [
-        ("first_ns", source.first_ns),
-        ("last_ns", source.last_ns),
-        ("source_frames", source.frames),
-        ("source_wire_bytes", source.wire_bytes),
-        ("source_captured_bytes", source.captured_bytes),
-        ("truncated_frames", source.truncated_frames),
-        ("duplicate_frames", source.duplicate_frames),
-        ("malformed_frames", source.malformed_frames),
-        ("header_snapped_frames", source.header_snapped_frames),
-        ("connections", tcp.connections),
-        ("tcp_payload_bytes", tcp.payload_bytes),
-        ("retransmitted_bytes", tcp.retransmitted_bytes),
-        ("out_of_order_frames", tcp.out_of_order_frames),
-        ("gap_bytes", tcp.gap_bytes),
-        ("control_frames", tcp.control_frames),
-        ("snapped_bytes", tcp.snapped_bytes),
-        ("oversize_frames", tcp.oversize_frames),
-        ("oversize_header_bytes", tcp.oversize_header_bytes),
-        ("oversize_longest_bytes", tcp.oversize_longest_bytes),
-        ("request_only", tcp.request_only),
-        ("response_only", tcp.response_only),
-        ("given_up", tcp.given_up),
-    ];
-    for (column, number) in numbers {
-        cells = cells.number(column, number);
+    cells = cells.number("ledger_difference", run.ledger.difference);
+    for (column, figure) in SOURCE {
+        cells = cells.maybe(column, reasons.value(column, &figure(run)));
     }
-    cells = cells.number("ledger_difference", run.ledger.difference).number("exit", run.exit);
-    let measured = [
-        ("kernel_drops", &source.kernel_drops),
-        ("observer_cpu_ns", &observer.cpu_ns),
-        ("observer_bpf_ns", &observer.bpf_ns),
-        ("observer_frames_per_second", &observer.frames_per_second),
-    ];
-    for (column, measured) in measured {
-        cells = cells.maybe(column, reasons.value(column, measured));
-    }
-    if let Some(cost) = &observer.watching {
+    if let Some(cost) = &run.observer.watching {
         for (column, spread) in WATCHING.into_iter().zip([&cost.throughput_share, &cost.cpu_ns_per_operation]) {
             cells = cells.maybe(column, reasons.value(column, spread).map(|spread| spread.median));
         }
