@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a tool of the lab: what cannot be read is shown by the panic")]
 
 use overhead_model::Spread;
-use overhead_report::{ImageFormat, LineFigure, draw_lines};
+use overhead_report::{LineFigure, Plot};
 use std::io::Read;
 
 /// Places on the axis of time.
@@ -37,8 +37,7 @@ fn main() {
         note: arguments.get(2).cloned().unwrap_or_default(),
         ..LineFigure::default()
     };
-    for (format, bytes) in draw_lines(&figure).unwrap() {
-        let suffix = if format == ImageFormat::Svg { "svg" } else { "png" };
-        std::fs::write(format!("{}.{suffix}", arguments[1]), bytes).unwrap();
+    for (name, bytes) in Plot::Lines(figure).files(&arguments[1]).unwrap() {
+        std::fs::write(name, bytes).unwrap();
     }
 }

@@ -37,7 +37,7 @@ mod view;
 
 pub use aggregate::{Aggregate, KindKey, OperationKind, RowSums, RunFacts, SharedListener, balance, build_run};
 pub use error::ReportError;
-pub use figure::{FigureOptions, ImageFormat, LineFigure, Look, StackFigure, StackRow, draw, draw_lines, draw_stacks};
+pub use figure::{FigureOptions, LineFigure, Look, Plot, StackFigure, StackRow, draw};
 pub use group::RunGroup;
 pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 pub use report::{

@@ -1,8 +1,7 @@
 //! A report folder: the comparison figure and its table.
 
-use crate::bounds::LowerBounds;
 use crate::error::ReportError;
-use crate::figure::{FigureOptions, ImageFormat, Look, NARROW, Plot, draw, draw_inline};
+use crate::figure::{FigureOptions, Look, NARROW, Plot, draw, draw_inline};
 use crate::latencies;
 use crate::limits::REPORT_STATEMENTS;
 use crate::page::{self, PAGE_FILE, PageExtras, PageFigure};
@@ -11,18 +10,19 @@ use crate::report_folder::{self, ReportFile, TABLES_FILE};
 use crate::run::NamedRun;
 use crate::series;
 use crate::summary::{
-    CpuUnit, Families, RoleName, both_sides, data_difference, of_whole_run, per_operation, syscalls_per_operation,
-    workload, workload_count,
+    CpuUnit, RoleName, data_difference, of_whole_run, per_operation, syscalls_per_operation, workload, workload_count,
 };
+use crate::text::columns::{LatencyFigure, OperationColumn as Of};
 use crate::text::distribution;
-use crate::text::grid::{Column, Grid};
+use crate::text::grid::Grid;
 use crate::text::markdown::facts;
-use crate::text::number::{DASH, decimal, grouped, microseconds, percent, significant, with_digits};
+use crate::text::number::{DASH, significant, with_digits};
+use crate::text::rows::TableRows;
 use crate::text::{beside_the_workload, markdown_cell};
 use crate::view::with_statements;
 use overhead_files::OutputFolder;
-use overhead_model::record::OperationRow;
-use overhead_model::{Amounts, Run};
+use overhead_model::Run;
+use overhead_model::record::{OperationRow, ViewRow};
 use std::path::PathBuf;
 
 /// Default title of a report.
@@ -140,15 +140,11 @@ fn contents(runs: &[NamedRun], chosen: &ReportOptions, extras: &PageExtras) -> R
     let lines = lines.map(|(name, figure)| (name, Plot::Lines(figure)));
     let (further, images) = report_folder::drawn(plots.chain(lines), options.look)?;
     inline.extend(further);
-    let [svg, png, tables, page] = ["overhead.svg", "overhead.png", TABLES_FILE, PAGE_FILE].map(str::to_owned);
-    let mut contents = vec![
-        (svg, draw(&drawn, ImageFormat::Svg, &options)?),
-        (png, draw(&drawn, ImageFormat::Png, &options)?),
-        (tables, titled_markdown(&title, &drawn).into_bytes()),
-        (page, page::of_runs(runs, &inline, chosen.page_theme(), &title, extras)?.into_bytes()),
-    ];
-    contents.extend(images);
-    Ok(contents)
+    let [svg, png] = draw(&drawn, &options)?;
+    let tables = titled_markdown(&title, &drawn).into_bytes();
+    let page = page::of_runs(runs, &inline, chosen.page_theme(), &title, extras)?.into_bytes();
+    let contents = [("overhead.svg", svg), ("overhead.png", png), (TABLES_FILE, tables), (PAGE_FILE, page)];
+    Ok(contents.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).chain(images).collect())
 }
 
 /// Returns the comparison as Markdown: a link to `overhead.svg`, a row per run and workload operation, notes and warnings.
@@ -163,8 +159,7 @@ fn titled_markdown(title: &str, runs: &[NamedRun]) -> String {
     if let Some(note) = data_difference(runs) {
         out.extend(["> **Note:** ", &markdown_cell(&note), "\n\n"]);
     }
-    let rows = runs.iter().flat_map(run_rows).collect();
-    out.push_str(&Grid { columns: columns(), rows, keys: 3 }.markdown());
+    out.push_str(&Grid::new(&KEYS, &FIGURES, runs.iter().flat_map(run_rows).collect()).markdown());
     out.push_str(NOTES);
     for run in runs {
         out.extend(["\n## ", &markdown_cell(&run.name), "\n\n", &facts(run)]);
@@ -187,65 +182,61 @@ Latency: from the frame with the first byte of the request to the frame with the
 point, not the client's. `≥` marks lower bounds: the capture lost frames or parts of them.
 ";
 
-fn columns() -> Vec<Column> {
-    let keys = ["run", "operation", "via"].map(Column::left);
-    let figures = [
-        "n",
-        "request B/op",
-        "response B/op",
-        "total B/op",
-        "frame",
-        "ack + retrans",
-        "protocol",
-        "data",
-        "unknown",
-        "data / total",
-        "syscalls/op",
-        "cycles/op",
-        "p50 µs",
-        "p99 µs",
-        "p99.9 µs",
-        "p99.99 µs",
-        "max µs",
-    ];
-    keys.into_iter().chain(figures.map(Column::right)).collect()
-}
+const KEYS: [&str; 3] = ["run", "operation", "via"];
+const FIGURES: [&str; 17] = [
+    "n",
+    "request B/op",
+    "response B/op",
+    "total B/op",
+    "frame",
+    "ack + retrans",
+    "protocol",
+    "data",
+    "unknown",
+    "data / total",
+    "syscalls/op",
+    "cycles/op",
+    "p50 µs",
+    "p99 µs",
+    "p99.9 µs",
+    "p99.99 µs",
+    "max µs",
+];
 
-/// Returns a row per workload operation, or a placeholder for a run without any.
+/// Columns of the bytes, before those of the work.
+const BYTES: [Of; 10] = [
+    Of::Count,
+    Of::Request,
+    Of::Response,
+    Of::Total,
+    Of::Frame,
+    Of::Waste,
+    Of::Protocol,
+    Of::Data,
+    Of::Unknown,
+    Of::Share,
+];
+const LATENCIES: [LatencyFigure; 5] =
+    [LatencyFigure::P50, LatencyFigure::P99, LatencyFigure::P999, LatencyFigure::P9999, LatencyFigure::Max];
+
+/// Returns the rows of a run, or a row of dashes if it has no workload operations.
 fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
-    // Whole-run figures: computed once, not once per row.
-    let work = [syscalls(&named.run), cycles(&named.run)];
-    let rows: Vec<_> = workload(&named.run).into_iter().map(|row| operation_row(named, row, &work)).collect();
+    let (table, work) = (TableRows::of(&named.run), [syscalls(&named.run), cycles(&named.run)]);
+    let cells = |row: &OperationRow| {
+        let shown = ViewRow::from(row);
+        let mut cells = vec![named.name.clone(), row.name.clone(), row.via.clone()];
+        cells.extend(BYTES.map(|column| column.cell(&shown, &table)));
+        cells.extend_from_slice(&work);
+        cells.extend(LATENCIES.map(|figure| Of::Latency(figure).cell(&shown, &table)));
+        cells
+    };
+    let rows: Vec<_> = workload(&named.run).into_iter().map(cells).collect();
     if !rows.is_empty() {
         return rows;
     }
-    let mut none = vec![DASH.to_owned(); columns().len()];
+    let mut none = vec![DASH.to_owned(); KEYS.len() + FIGURES.len()];
     none.splice(..2, [named.name.clone(), "no workload operations".to_owned()]);
     vec![none]
-}
-
-fn operation_row(named: &NamedRun, row: &OperationRow, work: &[String; 2]) -> Vec<String> {
-    let mean = |bytes: u64| per_operation(bytes, row.samples()).map_or_else(|| DASH.to_owned(), decimal);
-    let bounds = LowerBounds::of(&named.run);
-    let (wire, part) = (|bytes| bounds.wire(mean(bytes)), |bytes| bounds.payload(mean(bytes)));
-    let amounts: Amounts = both_sides(row);
-    let families = Families::of(&amounts);
-    let mut cells = vec![named.name.clone(), row.name.clone(), row.via.clone(), grouped(row.samples())];
-    cells.extend([&row.request, &row.response].map(|side| match side.unseen {
-        Some(_) => DASH.to_owned(),
-        None => wire(side.accounts.total()),
-    }));
-    cells.push(wire(amounts.total()));
-    cells.extend([wire(families.frame), wire(families.waste), part(families.protocol), part(families.data)]);
-    cells.push(wire(families.unknown));
-    cells.push(percent(families.data, amounts.total()));
-    cells.extend_from_slice(work);
-    let latency = row.latency_ns.or_empty();
-    cells.extend(
-        [latency.p50, latency.p99, latency.p999, latency.p9999, latency.max]
-            .map(|ns| if latency.count == 0 { DASH.to_owned() } else { microseconds(ns) }),
-    );
-    cells
 }
 
 /// Returns `server | client`, with a dash for each unmeasured role.

@@ -6,7 +6,7 @@ use minijinja::Error;
 use minijinja::value::{Kwargs, Value, ValueKind};
 use overhead_model::record::{OperationRow, SideRow};
 use overhead_model::{Run, Spread};
-use overhead_report::{ImageFormat, LineFigure, StackFigure, StackRow, draw_lines, draw_stacks};
+use overhead_report::{LineFigure, Plot, StackFigure, StackRow};
 
 /// File names and their contents.
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
@@ -37,8 +37,7 @@ pub(crate) fn stacks(runs: &[Run], options: &Kwargs) -> Result<Figure, Error> {
     options.assert_all_used()?;
     let figure =
         StackFigure { title, description: shows.clone(), unit: "B on the wire, by account".to_owned(), rows, note };
-    let drawn = draw_stacks(&figure).map_err(|cause| error(format!("figure {name}: {cause}")))?;
-    Ok((markdown(&name, &shows), files(&name, drawn)))
+    drawn(&Plot::Stacks(figure), &name, &shows)
 }
 
 fn stack_row(row: &OperationRow, name: String) -> StackRow {
@@ -79,13 +78,12 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
     if let Some((line, _)) = figure.lines.iter().find(|(_, values)| values.len() != figure.places.len()) {
         return Err(error(format!("figure {name}: the line {line} has not a value for each place")));
     }
-    let drawn = draw_lines(&figure).map_err(|cause| error(format!("figure {name}: {cause}")))?;
-    Ok((markdown(&name, &shows), files(&name, drawn)))
+    drawn(&Plot::Lines(figure), &name, &shows)
 }
 
-fn files(name: &str, drawn: [(ImageFormat, Vec<u8>); 2]) -> Files {
-    let suffix = |format| if format == ImageFormat::Svg { "svg" } else { "png" };
-    drawn.into_iter().map(|(format, bytes)| (format!("{name}.{}", suffix(format)), bytes)).collect()
+fn drawn(plot: &Plot, name: &str, shows: &str) -> Result<Figure, Error> {
+    let files = plot.files(name).map_err(|cause| error(format!("figure {name}: {cause}")))?;
+    Ok((format!("![{shows}](figures/{name}.svg)"), files.into()))
 }
 
 /// Value at one place of a line.
@@ -131,8 +129,4 @@ fn line(pair: &Value) -> Result<(String, Vec<Option<Point>>), Error> {
 
 fn text(options: &Kwargs, name: &str) -> Result<String, Error> {
     options.get(name)
-}
-
-fn markdown(name: &str, shows: &str) -> String {
-    format!("![{shows}](figures/{name}.svg)")
 }

@@ -1,12 +1,12 @@
 //! A range chart: each row has a mark for the middle value, and a bar and a line for the spread.
 
+use super::Look;
 use super::caption::{self, Paragraph};
 use super::font::Weight;
 use super::layout::{CAPTION_LEADING, MARGIN, TICK, UNIT, head, paragraphs};
 use super::lines::{Axis, quantity, tick_label};
 use super::palette::{AXIS, GRID, INK, LINES, Rgb};
 use super::scene::{Anchor, Face, Scene, words};
-use super::{ImageFormat, Look, inline, paint};
 use crate::error::ReportError;
 
 #[derive(Clone, Debug, Default)]
@@ -59,27 +59,11 @@ const INSET: f64 = 14.0;
 /// Distance from the track's middle down to individual points, which the mark would otherwise hide.
 const BELOW: f64 = 9.0;
 
-/// Returns the figure as SVG and as PNG.
-///
-/// # Errors
-///
-/// Returns [`ReportError::NoRuns`] if there are no rows to draw, and any drawing error.
-pub fn draw_dots(figure: &DotFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
-    let scene = figure.look.painted(laid_out(figure, Some(&figure.title))?);
-    let svg = paint::svg(&scene, &figure.title, &figure.description)?;
-    Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
-}
-
-/// Returns the figure as an element for a page that already shows its title.
-pub(crate) fn draw_dots_inline(figure: &DotFigure, id: &str) -> Result<String, ReportError> {
-    Ok(inline::svg(&laid_out(figure, None)?, id, &figure.title, &figure.description))
-}
-
 fn values(row: &DotRow) -> impl Iterator<Item = f64> {
     [row.mark, row.bar.0, row.bar.1, row.line.0, row.line.1].into_iter().chain(row.points.iter().copied())
 }
 
-fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene, ReportError> {
+pub(super) fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene, ReportError> {
     let can_be_shown =
         |row: &&DotRow| values(row).all(|value| value.is_finite() && (!figure.logarithmic || value > 0.0));
     let rows: Vec<&DotRow> = figure.rows.iter().filter(can_be_shown).collect();
@@ -233,6 +217,6 @@ mod tests {
         figure.rows.remove(0);
         assert!((of(&figure) - one).abs() < 0.01);
         figure.rows.clear();
-        assert!(matches!(draw_dots(&figure), Err(ReportError::NoRuns)));
+        assert!(matches!(laid_out(&figure, None), Err(ReportError::NoRuns)));
     }
 }

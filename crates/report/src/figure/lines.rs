@@ -1,10 +1,10 @@
 //! A line chart: a quantity at named places, such as percentiles or pipeline lengths, with one line per system.
 
+use super::Look;
 use super::caption::{self, Paragraph};
 use super::layout::{CAPTION_LEADING, HEADING, MARGIN, TICK, UNIT, head, legend, paragraphs};
 use super::palette::{self, ABSENT, AXIS, GRID, Rgb};
 use super::scene::{Anchor, Scene};
-use super::{ImageFormat, Look, inline, paint};
 use crate::error::ReportError;
 use crate::text::number::with_digits;
 use overhead_model::Spread;
@@ -73,23 +73,7 @@ const ASIDE: f64 = 7.0;
 /// Share of an unordered place that its points occupy.
 const CLUSTER: f64 = 0.7;
 
-/// Returns the figure as SVG and as PNG.
-///
-/// # Errors
-///
-/// Returns [`ReportError::NoRuns`] if there are no values or more lines than colours, and any drawing error.
-pub fn draw_lines(figure: &LineFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
-    let scene = figure.look.painted(laid_out(figure, Some(&figure.title))?);
-    let svg = paint::svg(&scene, &figure.title, &figure.description)?;
-    Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
-}
-
-/// Returns the figure as an element for a page that already shows its title.
-pub(crate) fn draw_lines_inline(figure: &LineFigure, id: &str) -> Result<String, ReportError> {
-    Ok(inline::svg(&laid_out(figure, None)?, id, &figure.title, &figure.description))
-}
-
-fn laid_out(figure: &LineFigure, title: Option<&str>) -> Result<Scene, ReportError> {
+pub(super) fn laid_out(figure: &LineFigure, title: Option<&str>) -> Result<Scene, ReportError> {
     let axis = Axis::of(figure).ok_or(ReportError::NoRuns)?;
     if figure.lines.len() > palette::LINES.len() {
         return Err(ReportError::Drawing(format!(
@@ -358,6 +342,7 @@ pub(super) fn tick_label(tick: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Plot;
     use super::super::scene::Mark;
     use super::*;
 
@@ -451,13 +436,13 @@ mod tests {
 
     #[test]
     fn both_formats_are_drawn_and_nothing_to_draw_is_an_error() {
-        let [(_, svg), (_, png)] = draw_lines(&figure(true)).unwrap();
+        let [svg, png] = Plot::Lines(figure(true)).draw().unwrap();
         let svg = String::from_utf8(svg).unwrap();
         assert!(roxmltree::Document::parse(&svg).is_ok() && svg.contains("Valkey 9"));
         assert!(png.starts_with(b"\x89PNG"));
         let mut empty = figure(true);
         empty.lines = vec![("nothing".to_owned(), vec![None, Some(0.0), None])];
-        assert!(draw_lines(&empty).is_err());
+        assert!(laid_out(&empty, None).is_err());
     }
 
     #[test]

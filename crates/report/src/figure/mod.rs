@@ -18,31 +18,14 @@ mod stacks;
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use chart::Chart;
-pub use dots::{DotFigure, DotRow, draw_dots};
-pub use lines::{Band, LineFigure, TimeAxis, draw_lines};
+pub use dots::{DotFigure, DotRow};
+pub use lines::{Band, LineFigure, TimeAxis};
 use overhead_model::Account;
 use palette::Rgb;
 pub(crate) use palette::THEMED;
-pub(crate) use plot::Plot;
+pub use plot::Plot;
 use scene::Scene;
-pub use stacks::{StackFigure, StackRow, draw_stacks};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageFormat {
-    /// Scalable, with its font embedded.
-    Svg,
-    /// 1,600 pixels wide: twice the logical size.
-    Png,
-}
-
-impl ImageFormat {
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Self::Svg => "svg",
-            Self::Png => "png",
-        }
-    }
-}
+pub use stacks::{StackFigure, StackRow};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FigureOptions {
@@ -100,22 +83,19 @@ const DESCRIPTION: &str = "Bar charts with a row per run and operation: bytes on
 response; system calls per operation by name and CPU work per operation by mode, for server and client. The conditions of \
 each run are in the caption.";
 
-/// Draws these runs as the bytes of an image file.
+/// Draws these runs as SVG and as PNG.
 ///
 /// # Errors
 ///
 /// Returns [`ReportError::NoRuns`], or [`ReportError::Drawing`] if there are too many rows for an image.
-pub fn draw(runs: &[NamedRun], format: ImageFormat, options: &FigureOptions) -> Result<Vec<u8>, ReportError> {
+pub fn draw(runs: &[NamedRun], options: &FigureOptions) -> Result<[Vec<u8>; 2], ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }
     let chart = Chart::choosing(runs, options.operations_per_run, &options.operations);
     let scene = layout::scene(&chart, Some(&options.title), &caption::paragraphs(runs), options.look.width());
     let scene = options.look.painted(scene);
-    match format {
-        ImageFormat::Svg => paint::svg(&scene, &options.title, DESCRIPTION),
-        ImageFormat::Png => paint::png(&scene),
-    }
+    Ok([paint::svg(&scene, &options.title, DESCRIPTION)?, paint::png(&scene)?])
 }
 
 /// Returns the figure as an element for a page that supplies font, heading, caption text and colours.

@@ -1,56 +1,77 @@
-//! A figure in the form that suits its quantity.
+//! Draws all figures but the main one, as files and for a page.
 
-use super::dots::{DotFigure, draw_dots, draw_dots_inline};
-use super::lines::{LineFigure, draw_lines, draw_lines_inline};
-use super::{ImageFormat, Look};
+use super::dots::{self, DotFigure};
+use super::lines::{self, LineFigure};
+use super::scene::Scene;
+use super::stacks::{self, StackFigure};
+use super::{Look, inline, paint};
 use crate::error::ReportError;
 
-/// A line chart or range chart.
 #[derive(Clone, Debug)]
-pub(crate) enum Plot {
-    /// For continuous quantities: percentiles, time, pipeline lengths.
+pub enum Plot {
     Lines(LineFigure),
-    /// For separate items and their ranges.
     Dots(DotFigure),
+    Stacks(StackFigure),
 }
 
 impl Plot {
-    pub(crate) fn title(&self) -> &str {
-        match self {
-            Self::Lines(figure) => &figure.title,
-            Self::Dots(figure) => &figure.title,
-        }
+    /// Returns the figure as SVG and as PNG.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReportError::NoRuns`] if there is nothing to draw, and any drawing error.
+    pub fn draw(&self) -> Result<[Vec<u8>; 2], ReportError> {
+        let [title, description] = self.words();
+        let scene = self.look().painted(self.laid_out(Some(title))?);
+        Ok([paint::svg(&scene, title, description)?, paint::png(&scene)?])
     }
 
-    /// Returns the figure with another look.
+    /// Returns the files of the figure, with their names.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Plot::draw`].
+    pub fn files(&self, name: &str) -> Result<[(String, Vec<u8>); 2], ReportError> {
+        let [svg, png] = self.draw()?;
+        Ok([(format!("{name}.svg"), svg), (format!("{name}.png"), png)])
+    }
+
+    /// Draws for a page, which has the title elsewhere.
+    pub(crate) fn inline(&self, id: &str) -> Result<String, ReportError> {
+        let [title, description] = self.words();
+        Ok(inline::svg(&self.laid_out(None)?, id, title, description))
+    }
+
     pub(crate) fn looking(self, look: Look) -> Self {
         match self {
             Self::Lines(figure) => Self::Lines(LineFigure { look, ..figure }),
             Self::Dots(figure) => Self::Dots(DotFigure { look, ..figure }),
+            Self::Stacks(figure) => Self::Stacks(figure),
         }
     }
 
-    pub(crate) fn width(&self) -> u32 {
+    pub(crate) fn look(&self) -> Look {
         match self {
-            Self::Lines(figure) => figure.look.width,
-            Self::Dots(figure) => figure.look.width,
+            Self::Lines(figure) => figure.look,
+            Self::Dots(figure) => figure.look,
+            Self::Stacks(_) => Look::default(),
         }
     }
 
-    /// Returns the figure as SVG and PNG with file names.
-    pub(crate) fn files(&self, name: &str) -> Result<[(String, Vec<u8>); 2], ReportError> {
-        let drawn = match self {
-            Self::Lines(figure) => draw_lines(figure),
-            Self::Dots(figure) => draw_dots(figure),
-        }?;
-        Ok(drawn.map(|(format, bytes): (ImageFormat, Vec<u8>)| (format!("{name}.{}", format.suffix()), bytes)))
+    /// Returns title and description.
+    pub(crate) fn words(&self) -> [&str; 2] {
+        match self {
+            Self::Lines(figure) => [&figure.title, &figure.description],
+            Self::Dots(figure) => [&figure.title, &figure.description],
+            Self::Stacks(figure) => [&figure.title, &figure.description],
+        }
     }
 
-    /// Returns the figure as an element for a page that already shows its title.
-    pub(crate) fn inline(&self, id: &str) -> Result<String, ReportError> {
+    fn laid_out(&self, title: Option<&str>) -> Result<Scene, ReportError> {
         match self {
-            Self::Lines(figure) => draw_lines_inline(figure, id),
-            Self::Dots(figure) => draw_dots_inline(figure, id),
+            Self::Lines(figure) => lines::laid_out(figure, title),
+            Self::Dots(figure) => dots::laid_out(figure, title),
+            Self::Stacks(figure) => stacks::laid_out(figure),
         }
     }
 }

@@ -9,7 +9,6 @@ use super::layout::{
 };
 use super::palette::{self, AXIS, GRID, INK, MUTED, Rgb};
 use super::scene::{Anchor, Face, Scene};
-use super::{ImageFormat, paint};
 use crate::error::ReportError;
 use crate::text::number::bytes_label;
 use overhead_model::Account;
@@ -45,20 +44,6 @@ const TAGS: [&str; 2] = ["request", "response"];
 const ROW_GAP: f64 = 11.0;
 const GAP: f64 = 12.0;
 
-/// Returns the figure as SVG and as PNG.
-///
-/// # Errors
-///
-/// Returns [`ReportError::NoRuns`] if there are no bytes to draw, and any drawing error.
-pub fn draw_stacks(figure: &StackFigure) -> Result<[(ImageFormat, Vec<u8>); 2], ReportError> {
-    if longest(figure) <= 0.0 {
-        return Err(ReportError::NoRuns);
-    }
-    let scene = scene(figure);
-    let svg = paint::svg(&scene, &figure.title, &figure.description)?;
-    Ok([(ImageFormat::Svg, svg), (ImageFormat::Png, paint::png(&scene)?)])
-}
-
 fn sum(parts: &[(Account, f64)]) -> f64 {
     parts.iter().map(|(_, bytes)| bytes).sum()
 }
@@ -80,7 +65,10 @@ impl Field {
     }
 }
 
-fn scene(figure: &StackFigure) -> Scene {
+pub(super) fn laid_out(figure: &StackFigure) -> Result<Scene, ReportError> {
+    if longest(figure) <= 0.0 {
+        return Err(ReportError::NoRuns);
+    }
     let mut scene = Scene { width: WIDTH, ..Scene::default() };
     scene.text(&TITLE.fitted(&figure.title, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
     scene.text(&UNIT.fitted(&figure.unit, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 36.0), Anchor::Start, UNIT);
@@ -95,7 +83,7 @@ fn scene(figure: &StackFigure) -> Scene {
     }
     let note: Paragraph = caption::note("How to read:", &figure.note);
     scene.height = paragraphs(&mut scene, &[note], bottom + 26.0) + MARGIN - CAPTION_LEADING;
-    scene
+    Ok(scene)
 }
 
 /// Returns the accounts present in any bar, in stack order.
@@ -156,6 +144,7 @@ fn draw_row(scene: &mut Scene, row: &StackRow, field: &Field, top: f64) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Plot;
     use super::super::scene::Mark;
     use super::*;
 
@@ -186,7 +175,7 @@ mod tests {
 
     #[test]
     fn each_row_has_its_bytes_and_their_sum() {
-        let scene = scene(&figure());
+        let scene = laid_out(&figure()).unwrap();
         let texts: Vec<&str> = texts(&scene).into_iter().map(|(text, ..)| text).collect();
         for wanted in ["180 B", "300 B", "40", "140", "260", "schema"] {
             assert!(texts.contains(&wanted), "{wanted} in {texts:?}");
@@ -196,7 +185,7 @@ mod tests {
 
     #[test]
     fn nothing_stands_beyond_the_margins() {
-        let scene = scene(&figure());
+        let scene = laid_out(&figure()).unwrap();
         for (text, left, right) in texts(&scene) {
             assert!(left >= MARGIN - 0.1 && right <= WIDTH - MARGIN + 0.1, "{text}: {left} to {right}");
         }
@@ -206,9 +195,9 @@ mod tests {
 
     #[test]
     fn nothing_to_draw_is_an_error() {
-        let [(_, svg), (_, png)] = draw_stacks(&figure()).unwrap();
+        let [svg, png] = Plot::Stacks(figure()).draw().unwrap();
         assert!(roxmltree::Document::parse(&String::from_utf8(svg).unwrap()).is_ok());
         assert!(png.starts_with(b"\x89PNG"));
-        assert!(draw_stacks(&StackFigure { rows: Vec::new(), ..figure() }).is_err());
+        assert!(laid_out(&StackFigure { rows: Vec::new(), ..figure() }).is_err());
     }
 }

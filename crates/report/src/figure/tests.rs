@@ -7,6 +7,11 @@ use overhead_model::record::{OperationRow, SideRow};
 use overhead_model::{Account, Amounts, Class};
 use scene::{Mark, Text};
 
+fn svg(runs: &[NamedRun], options: &FigureOptions) -> String {
+    let [svg, _] = draw(runs, options).unwrap();
+    String::from_utf8(svg).unwrap()
+}
+
 /// Returns the sets of runs that the tests draw.
 fn sets() -> Vec<(&'static str, Vec<NamedRun>)> {
     let four = fixture::databases(true);
@@ -139,7 +144,7 @@ fn nothing_covers_a_label() {
 #[test]
 fn an_svg_is_well_formed_and_carries_text_and_fonts() {
     for (name, runs) in sets() {
-        let svg = String::from_utf8(draw(&runs, ImageFormat::Svg, &FigureOptions::default()).unwrap()).unwrap();
+        let svg = svg(&runs, &FigureOptions::default());
         let document = roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(document.root_element().attribute("width"), Some("800"), "{name}");
         let style = document.descendants().find(|node| node.has_tag_name("style")).unwrap().text().unwrap();
@@ -155,7 +160,7 @@ fn an_svg_is_well_formed_and_carries_text_and_fonts() {
 #[test]
 fn a_png_is_as_wide_as_it_says_and_not_blank() {
     let runs = fixture::databases(false);
-    let file = draw(&runs, ImageFormat::Png, &FigureOptions::default()).unwrap();
+    let [_, file] = draw(&runs, &FigureOptions::default()).unwrap();
     let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
@@ -167,9 +172,8 @@ fn a_png_is_as_wide_as_it_says_and_not_blank() {
 
 #[test]
 fn the_same_runs_give_the_same_image() {
-    let image = |format| draw(&fixture::databases(true), format, &FigureOptions::default()).unwrap();
-    assert_eq!(image(ImageFormat::Svg), image(ImageFormat::Svg));
-    assert_eq!(image(ImageFormat::Png), image(ImageFormat::Png));
+    let images = || draw(&fixture::databases(true), &FigureOptions::default()).unwrap();
+    assert_eq!(images(), images());
 }
 
 #[test]
@@ -317,7 +321,7 @@ fn what_is_not_the_workloads_is_said_to_be_left_out() {
 #[test]
 fn each_text_of_an_svg_brings_its_width_and_fonts_to_fall_back_on() {
     let runs = fixture::databases(true);
-    let svg = String::from_utf8(draw(&runs, ImageFormat::Svg, &FigureOptions::default()).unwrap()).unwrap();
+    let svg = svg(&runs, &FigureOptions::default());
     let document = roxmltree::Document::parse(&svg).unwrap();
     let scene = scene_of(&runs);
     let drawn: Vec<_> = document.descendants().filter(|node| node.has_tag_name("text")).collect();
@@ -341,7 +345,7 @@ fn reference_and_hardware_cycles_are_not_drawn_on_one_axis() {
 
 #[test]
 fn nothing_to_draw_is_an_error() {
-    assert!(matches!(draw(&[], ImageFormat::Svg, &FigureOptions::default()), Err(ReportError::NoRuns)));
+    assert!(matches!(draw(&[], &FigureOptions::default()), Err(ReportError::NoRuns)));
 }
 
 /// Writes every figure into `overhead-figures` under the temporary folder for manual review.
@@ -359,10 +363,10 @@ fn write_samples() {
 fn a_dark_figure_has_no_white_and_other_text_than_a_light_one() {
     let runs = fixture::databases(true);
     let options = FigureOptions { look: Look { width: 1_000, dark: true }, ..FigureOptions::default() };
-    let svg = String::from_utf8(draw(&runs, ImageFormat::Svg, &options).unwrap()).unwrap();
-    assert!(svg.contains("width=\"1000\""));
-    let light = String::from_utf8(draw(&runs, ImageFormat::Svg, &FigureOptions::default()).unwrap()).unwrap();
+    let dark = svg(&runs, &options);
+    assert!(dark.contains("width=\"1000\""));
+    let light = svg(&runs, &FigureOptions::default());
     let hex = |color: Rgb| color.hex().to_uppercase();
-    assert!(light.contains(&hex(palette::PAPER)) && !svg.contains(&hex(palette::PAPER)));
-    assert!(svg.contains(&hex(palette::PAPER.dark())) && svg.contains(&hex(palette::INK.dark())));
+    assert!(light.contains(&hex(palette::PAPER)) && !dark.contains(&hex(palette::PAPER)));
+    assert!(dark.contains(&hex(palette::PAPER.dark())) && dark.contains(&hex(palette::INK.dark())));
 }

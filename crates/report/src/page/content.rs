@@ -135,10 +135,10 @@ impl PageFigure {
         let narrow = plot.clone().looking(Look { width: NARROW, dark: false });
         Ok(Self {
             name: name.to_owned(),
-            title: plot.title().to_owned(),
+            title: plot.words()[0].to_owned(),
             svg: plot.inline(name)?,
             narrow: narrow.inline(&format!("{name}-narrow"))?,
-            width: plot.width(),
+            width: plot.look().width,
         })
     }
 }
@@ -224,6 +224,23 @@ pub(crate) struct Record {
     /// `run`, `sweep` or `bench`.
     pub kind: &'static str,
     pub json: String,
+}
+
+impl Doubt {
+    /// Lists each text once. `named` joins the names that it is about.
+    pub(crate) fn listed(
+        texts: impl IntoIterator<Item = (String, String)>,
+        named: impl Fn(Vec<String>) -> String,
+    ) -> impl Iterator<Item = Self> {
+        let mut told: Vec<(Vec<String>, String)> = Vec::new();
+        for (name, text) in texts {
+            match told.iter_mut().find(|(_, known)| *known == text) {
+                Some((names, _)) => names.push(name),
+                None => told.push((vec![name], text)),
+            }
+        }
+        told.into_iter().map(move |(names, text)| Self { of: named(names), text })
+    }
 }
 
 impl Fact {
