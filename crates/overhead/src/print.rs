@@ -83,22 +83,18 @@ fn details(run: &Run) -> Vec<String> {
     let chosen = db.iter().map(|db| format!("--db {db}")).chain(ports.iter().map(|port| format!("--port {port}")));
     let chosen = chosen.collect::<Vec<_>>().join(" ");
     let chosen = if chosen.is_empty() { "by port, then by content".to_owned() } else { chosen };
-    let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref()).map(|interface| {
-        let on: Vec<&str> = interface.offloads.iter().filter(|(_, on)| **on).map(|(name, _)| name.as_str()).collect();
-        let mtu = interface.mtu.map_or_else(|| "unknown".to_owned(), |mtu| grouped(u64::from(mtu)));
-        format!(
-            "{}: MTU {mtu}, offloads on: {}",
-            interface.name,
-            if on.is_empty() { "none".into() } else { on.join(", ") }
-        )
-    });
+    let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref());
     let took = match (&observer.cpu_ns, &observer.frames_per_second) {
         (Measured::Value(cpu_ns), Measured::Value(speed)) => {
             Some(format!("{} µs of CPU time, {} a second", grouped(cpu_ns / 1_000), counted(*speed, "frame")))
         }
         _ => None,
     };
-    files.chain([format!("connections chosen: {chosen}")]).chain(interface).chain(took).collect()
+    files
+        .chain([format!("connections chosen: {chosen}")])
+        .chain(interface.map(text::interface_line))
+        .chain(took)
+        .collect()
 }
 
 /// Prints the warnings and returns their exit status.

@@ -133,7 +133,7 @@ impl ReportArgs {
         self.for_runs_alone("a sweep")?;
         let sweep = sweep::load_sweep(path)?;
         let folder = self.folder(sweep::replaced_by_sweep)?;
-        listed(&sweep::write_sweep_as(&sweep, &folder, &self.looks())?)?;
+        listed(&sweep::write_sweep(&sweep, &folder, &self.looks())?)?;
         let remarks = sweep::remarks(&sweep);
         print::warn(&remarks);
         Ok(if remarks.is_empty() { exit::COMPLETE } else { exit::PARTIAL })
@@ -143,7 +143,7 @@ impl ReportArgs {
     fn load_report(&self, load: &Load) -> Result<u8> {
         self.for_runs_alone("a load")?;
         let folder = self.folder(load::replaced_by_load)?;
-        listed(&load::write_load_as(load, &folder, &self.looks())?)?;
+        listed(&load::write_load(load, &folder, &self.looks())?)?;
         let partial = load.partial.iter().chain(load.results.iter().filter_map(|result| result.partial.as_ref()));
         let partial: Vec<String> = partial.cloned().collect();
         print::warn(&partial);

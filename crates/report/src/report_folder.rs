@@ -2,7 +2,7 @@
 
 use crate::error::ReportError;
 use crate::figure::{Look, Plot};
-use crate::page::{PAGE_FILE, PAGE_START, PageFigure};
+use crate::page::{PAGE_FILE, PAGE_START, PageFigure, WebPage};
 use overhead_files::OutputFolder;
 use std::path::PathBuf;
 
@@ -35,6 +35,19 @@ pub(crate) fn replaced(folder: &OutputFolder, starts: &[&str], names: &[&'static
         return None;
     }
     names.iter().copied().find(|name| folder.holds(name))
+}
+
+/// Writes tables, page and figures, in this order.
+pub(crate) fn write_page(
+    folder: &OutputFolder,
+    names: &[&str],
+    tables: String,
+    page: &WebPage,
+    images: Vec<ReportFile>,
+) -> Result<Vec<PathBuf>, ReportError> {
+    let page = (PAGE_FILE.to_owned(), page.render()?.into_bytes());
+    let files = [(TABLES_FILE.to_owned(), tables.into_bytes()), page].into_iter().chain(images);
+    write(folder, names, files.collect())
 }
 
 /// Writes the files and removes the others of these `names`, which an earlier report may have left. Returns the paths written.

@@ -1,13 +1,12 @@
 //! Run records, read from the output of `capture` and `analyze`.
 
-use crate::bounded::{RecordVersion, read_text};
+use crate::bounded::{parse_record, read_record};
 use crate::bounds::losses;
 use crate::error::ReportError;
 use overhead_model::Run;
 use overhead_model::record::SCHEMA_VERSION;
 use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const RECORD: &str = "run.json";
 
@@ -31,11 +30,7 @@ impl NamedRun {
 ///
 /// [`ReportError::Missing`], [`ReportError::Unreadable`], [`ReportError::Malformed`] or [`ReportError::Version`].
 pub fn load_run(path: impl AsRef<Path>) -> Result<Run, ReportError> {
-    let path = record_path(path.as_ref());
-    let text = read_text(&path).map_err(|source| match source.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => ReportError::Missing { path: path.clone() },
-        _ => ReportError::Unreadable { path: path.clone(), source },
-    })?;
+    let (path, text) = read_record(path.as_ref(), RECORD)?;
     parse_run(&text, &path)
 }
 
@@ -49,28 +44,14 @@ pub fn load_named_run(path: impl AsRef<Path>) -> Result<NamedRun, ReportError> {
     Ok(NamedRun { name: name_of(path.as_ref()), run })
 }
 
-fn record_path(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join(RECORD) } else { path.to_owned() }
-}
-
-/// Parses a record; errors name `path`. Checks the version first, so that a newer record is not reported as malformed.
+/// Parses a record; errors name `path`.
 ///
 /// # Errors
 ///
 /// [`ReportError::Malformed`] or [`ReportError::Version`].
 pub fn parse_run(text: &[u8], path: &Path) -> Result<Run, ReportError> {
-    let malformed = |source| ReportError::Malformed { path: path.to_owned(), source };
-    let version: RecordVersion = serde_json::from_slice(text).map_err(malformed)?;
-    match version.schema_version {
-        Some(found) if found > u64::from(SCHEMA_VERSION) => {
-            Err(ReportError::Version { path: path.to_owned(), found, expected: SCHEMA_VERSION })
-        }
-        // Parse again for an error message with line and column.
-        found => {
-            let run: Run = serde_json::from_slice(text).map_err(malformed)?;
-            Ok(with_lower_bounds(if found == Some(1) { run.from_version_1() } else { run }))
-        }
-    }
+    let (run, version): (Run, _) = parse_record(text, path, 0..=SCHEMA_VERSION)?;
+    Ok(with_lower_bounds(if version == Some(1) { run.from_version_1() } else { run }))
 }
 
 /// Adds `lower_bounds` to records that predate the field.
@@ -97,6 +78,7 @@ mod tests {
     use crate::fixture;
     use overhead_model::Measured;
     use overhead_model::record::StatementRow;
+    use std::path::PathBuf;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("overhead-report-{}-{name}", std::process::id()));

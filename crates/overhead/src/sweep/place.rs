@@ -7,6 +7,7 @@ use crate::runs::RECORD;
 use anyhow::{Context, Result, bail};
 use overhead_files::OutputFolder;
 use overhead_model::Sweep;
+use overhead_report::ReportOptions;
 use overhead_report::sweep::{SWEEP_RECORD, json, load_sweep, replaced_by_sweep, write_sweep};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +66,7 @@ impl SweepFolder {
     /// Writes the page and the figures. Returns all files, the record first.
     pub fn report(&self, sweep: &Sweep) -> Result<Vec<PathBuf>> {
         let record = self.path().join(SWEEP_RECORD);
-        Ok(std::iter::once(record).chain(write_sweep(sweep, &self.folder)?).collect())
+        Ok(std::iter::once(record).chain(write_sweep(sweep, &self.folder, &ReportOptions::default())?).collect())
     }
 
     /// Removes the folder if this sweep made it and has no results.

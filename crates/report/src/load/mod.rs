@@ -4,7 +4,7 @@ mod figures;
 mod tables;
 mod write;
 
-pub use write::{LOAD_FILES, replaced_by_load, write_load, write_load_as};
+pub use write::{LOAD_FILES, replaced_by_load, write_load};
 
 use crate::bounded::read_text;
 use crate::error::ReportError;

@@ -1,6 +1,7 @@
 //! Tests with the committed record of a real load.
 
 use super::*;
+use crate::report::ReportOptions;
 use crate::text::number::grouped;
 use overhead_files::OutputFolder;
 use std::fs;
@@ -24,7 +25,7 @@ fn a_report_has_the_rates_of_the_record_and_replaces_an_earlier_one_alone() {
     let path = std::env::temp_dir().join(format!("overhead-load-{}", std::process::id()));
     let folder = OutputFolder::open_or_make(&path, 0o777, None).unwrap();
     let load = read_load(&committed()).unwrap().unwrap();
-    let files = write_load(&load, &folder).unwrap();
+    let files = write_load(&load, &folder, &ReportOptions::default()).unwrap();
     let names: Vec<&str> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
     assert_eq!(names, LOAD_FILES);
     assert_eq!(replaced_by_load(&folder), None);

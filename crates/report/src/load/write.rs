@@ -4,7 +4,7 @@ use super::figures::figures;
 use super::tables::{label, repetitions, results};
 use crate::document::{Document, Section};
 use crate::error::ReportError;
-use crate::page::{Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded};
+use crate::page::{Conditions, Doubt, Fact, PAGE_FILE, PageFigure, PageTable, WebPage, embedded};
 use crate::report::ReportOptions;
 use crate::report_folder::{self, TABLES_FILE};
 use crate::text::number::{duration, grouped, with_digits};
@@ -30,22 +30,10 @@ pub fn replaced_by_load(folder: &OutputFolder) -> Option<&'static str> {
 /// # Errors
 ///
 /// [`ReportError::Unwritable`], [`ReportError::Json`], [`ReportError::Page`] or [`ReportError::Drawing`].
-pub fn write_load(load: &Load, folder: &OutputFolder) -> Result<Vec<PathBuf>, ReportError> {
-    write_load_as(load, folder, &ReportOptions::default())
-}
-
-/// Like [`write_load`], with a choice of title, theme and width.
-///
-/// # Errors
-///
-/// Returns the errors of [`write_load`].
-pub fn write_load_as(load: &Load, folder: &OutputFolder, options: &ReportOptions) -> Result<Vec<PathBuf>, ReportError> {
+pub fn write_load(load: &Load, folder: &OutputFolder, options: &ReportOptions) -> Result<Vec<PathBuf>, ReportError> {
     let (inline, images) = report_folder::drawn(figures(load), options.look())?;
     let tables = document(load, &inline).markdown();
-    let page = page(load, inline, options)?.render()?;
-    let mut files = vec![(TABLES_FILE.to_owned(), tables.into_bytes()), (PAGE_FILE.to_owned(), page.into_bytes())];
-    files.extend(images);
-    report_folder::write(folder, &LOAD_FILES, files)
+    report_folder::write_page(folder, &LOAD_FILES, tables, &page(load, inline, options)?, images)
 }
 
 fn document(load: &Load, figures: &[PageFigure]) -> Document {
@@ -101,8 +89,7 @@ fn page(load: &Load, figures: Vec<PageFigure>, options: &ReportOptions) -> Resul
         records: vec![embedded("bench", "bench", load)?],
         tool,
         theme: options.page_theme(),
-        found: None,
-        extras: PageExtras::default(),
+        ..WebPage::default()
     })
 }
 
@@ -165,18 +152,7 @@ fn doubts(load: &Load) -> Vec<Doubt> {
         let name = label(load, result);
         [failed, partial, alone].into_iter().flatten().map(move |text| (name.clone(), text)).collect::<Vec<_>>()
     };
-    let mut doubts: Vec<Doubt> =
-        load.partial.iter().map(|reason| Doubt { of: String::new(), text: reason.clone() }).collect();
-    let mut told: Vec<(Vec<String>, String)> = Vec::new();
-    for (name, text) in load.results.iter().flat_map(of_result) {
-        match told.iter_mut().find(|(_, known)| *known == text) {
-            Some((names, _)) => names.push(name),
-            None => told.push((vec![name], text)),
-        }
-    }
-    doubts.extend(told.into_iter().map(|(names, text)| {
-        let all = names.len() == load.results.len();
-        Doubt { of: if all { String::new() } else { names.join("; ") }, text }
-    }));
-    doubts
+    let named = |names: Vec<String>| if names.len() == load.results.len() { String::new() } else { names.join("; ") };
+    let partial = load.partial.iter().map(|reason| Doubt { of: String::new(), text: reason.clone() });
+    partial.chain(Doubt::listed(load.results.iter().flat_map(of_result), named)).collect()
 }

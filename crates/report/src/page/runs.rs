@@ -41,14 +41,21 @@ pub(crate) fn of_runs(
         if records.iter().map(|record| record.json.len()).sum::<usize>() >= PAGE_BYTES {
             continue;
         }
-        let mut page = WebPage {
-            theme,
+        let mut tables = tables(&runs, shown);
+        tables.extend(over_time(&extras.series));
+        let page = WebPage {
+            title: title.to_owned(),
+            sentences: words::sentences(&runs),
+            doubts: doubts(&runs),
+            figures: figures.to_vec(),
+            tables,
             found: extras.findings_table(),
-            extras: extras.clone(),
+            conditions: runs.iter().map(conditions).collect(),
             records,
-            ..page(title, &runs, figures, shown)
+            tool: runs.first().map_or_else(String::new, |named| made_by(&named.run)),
+            theme,
+            extras: extras.clone(),
         };
-        page.tables.extend(over_time(&extras.series));
         text = page.render()?;
         if text.len() < PAGE_BYTES {
             break;
@@ -57,49 +64,27 @@ pub(crate) fn of_runs(
     Ok(text)
 }
 
-fn page(title: &str, runs: &[NamedRun], figures: &[PageFigure], shown: Shown) -> WebPage {
-    WebPage {
-        title: title.to_owned(),
-        sentences: words::sentences(runs),
-        doubts: doubts(runs),
-        figures: figures.to_vec(),
-        tables: tables(runs, shown),
-        conditions: runs.iter().map(conditions).collect(),
-        records: Vec::new(),
-        theme: None,
-        found: None,
-        extras: PageExtras::default(),
-        tool: runs.first().map_or_else(String::new, |named| made_by(&named.run)),
-    }
-}
-
 fn made_by(run: &Run) -> String {
     format!("{} {}", run.tool.name, run.tool.version)
 }
 
 /// Returns the caveats; lists those common to all runs once.
 fn doubts(runs: &[NamedRun]) -> Vec<Doubt> {
-    let mut doubts: Vec<(Vec<String>, String)> = Vec::new();
-    for named in runs {
-        for text in of_run(&named.run) {
-            let name = named.name.clone();
-            match doubts.iter_mut().find(|(_, known)| *known == text) {
-                Some((names, _)) => names.push(name),
-                None => doubts.push((vec![name], text)),
-            }
-        }
-    }
+    let texts = |named: &NamedRun| {
+        let name = named.name.clone();
+        doubts_of(&named.run).into_iter().map(move |text| (name.clone(), text))
+    };
     let named = |names: Vec<String>| match names.len() {
         _ if runs.len() == 1 => String::new(),
         all if all == runs.len() => "all runs".to_owned(),
         _ => names.join(", "),
     };
-    let of_runs = doubts.into_iter().map(|(names, text)| Doubt { of: named(names), text });
+    let of_runs = Doubt::listed(runs.iter().flat_map(texts), named);
     let between = data_difference(runs).map(|text| Doubt { of: String::new(), text });
     between.into_iter().chain(of_runs).collect()
 }
 
-fn of_run(run: &Run) -> Vec<String> {
+fn doubts_of(run: &Run) -> Vec<String> {
     let mut doubts = Vec::new();
     if !run.ledger.balanced {
         doubts.push(format!(
@@ -131,9 +116,16 @@ fn tables(runs: &[NamedRun], shown: Shown) -> Vec<PageTable> {
     tables
 }
 
-/// Returns the column of run names if there are several runs.
-fn run_column(runs: &[NamedRun]) -> Option<PageColumn> {
-    (runs.len() > 1).then(|| PageColumn { header: "run".to_owned(), left: true })
+/// A table of all runs, with a column for their names if there are several. `None` without rows.
+fn of_all(runs: &[NamedRun], id: &str, title: &str, columns: Vec<PageColumn>, rows: Vec<PageRow>) -> Option<PageTable> {
+    let run = (runs.len() > 1).then(|| PageColumn { header: "run".to_owned(), left: true });
+    let columns = run.into_iter().chain(columns).collect();
+    let (id, title) = (id.to_owned(), title.to_owned());
+    (!rows.is_empty()).then(|| PageTable { id, title, columns, rows, notes: Vec::new(), folded: false })
+}
+
+fn of_run(runs: &[NamedRun], named: &NamedRun, cells: impl IntoIterator<Item = String>) -> PageRow {
+    PageRow { cells: run_cell(runs, named).into_iter().chain(cells).collect(), detail: None }
 }
 
 fn run_cell(runs: &[NamedRun], named: &NamedRun) -> Option<String> {
@@ -168,13 +160,11 @@ fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable
             }
             let cells = columns.iter().map(|column| column.cell(shown, table));
             let id = format!("operation-{at}-{number}");
-            rows.push(PageRow {
-                cells: run_cell(all, named).into_iter().chain(cells).collect(),
-                detail: (unfolding < most.details).then(|| {
-                    let detail = detail::of(row, id, table.bounds);
-                    RowDetail { cell: usize::from(all.len() > 1), ..detail }
-                }),
+            let detail = (unfolding < most.details).then(|| {
+                let detail = detail::of(row, id, table.bounds);
+                RowDetail { cell: usize::from(all.len() > 1), ..detail }
             });
+            rows.push(PageRow { detail, ..of_run(all, named, cells) });
             unfolding += 1;
         }
     }
@@ -186,14 +176,9 @@ fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable
             format!("{operations} with fewer bytes left out, so that the page stays small: the record has all."),
         );
     }
-    (!rows.is_empty()).then(|| PageTable {
-        id: if workload { "operations" } else { "beside" }.to_owned(),
-        title: if workload { "Operations" } else { "Setup, background and other traffic" }.to_owned(),
-        columns: run_column(all).into_iter().chain(headers).collect(),
-        rows,
-        notes,
-        folded: !workload,
-    })
+    let (id, title) =
+        if workload { ("operations", "Operations") } else { ("beside", "Setup, background and other traffic") };
+    Some(PageTable { notes, folded: !workload, ..of_all(all, id, title, headers.collect(), rows)? })
 }
 
 /// Returns the columns of the table; omits rarely needed ones without figures.
@@ -232,23 +217,11 @@ fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
 /// Merges the tables of several runs and adds a run column.
 fn together(id: &str, title: &str, runs: &[NamedRun], grid: impl Fn(&Run) -> Option<Grid>) -> Option<PageTable> {
     let grids: Vec<(&NamedRun, Grid)> = runs.iter().filter_map(|named| Some((named, grid(&named.run)?))).collect();
-    let columns: Vec<PageColumn> = grids.first()?.1.columns.iter().map(PageColumn::of).collect();
-    let rows = grids.into_iter().flat_map(|(named, grid)| {
-        let row = move |cells: Vec<String>| PageRow {
-            cells: run_cell(runs, named).into_iter().chain(cells).collect(),
-            detail: None,
-        };
-        grid.rows.into_iter().map(row)
-    });
-    let rows: Vec<PageRow> = rows.collect();
-    (!rows.is_empty()).then(|| PageTable {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        columns: run_column(runs).into_iter().chain(columns).collect(),
-        rows,
-        notes: Vec::new(),
-        folded: false,
-    })
+    let columns = grids.first()?.1.columns.iter().map(PageColumn::of).collect();
+    let rows = |(named, grid): (&NamedRun, Grid)| {
+        grid.rows.into_iter().map(|cells| of_run(runs, named, cells)).collect::<Vec<_>>()
+    };
+    of_all(runs, id, title, columns, grids.into_iter().flat_map(rows).collect())
 }
 
 fn work_table(runs: &[NamedRun]) -> Option<PageTable> {
@@ -285,10 +258,7 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
             let frequent = calls.iter().filter(|(_, call)| !is_rare(call)).count();
             // A sum of one call would only hide its name.
             let (shown, rare) = calls.split_at(if calls.len() - frequent > 1 { frequent } else { calls.len() });
-            let row = |cells: Vec<String>| {
-                let cells = [of.label.clone()].into_iter().chain(cells);
-                PageRow { cells: run_cell(runs, named).into_iter().chain(cells).collect(), detail: None }
-            };
+            let row = |cells: Vec<String>| of_run(runs, named, [of.label.clone()].into_iter().chain(cells));
             let cells = |name: String, call: &Syscall| [vec![name], call_cells(call, of.operations, all)].concat();
             rows.extend(shown.iter().map(|(name, call)| row(cells((*name).clone(), call))));
             if !rare.is_empty() {
@@ -305,17 +275,11 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
         }
     }
     let columns = ["role", "call"].map(Column::left).into_iter().chain(CALL_FIGURES.map(Column::right));
-    let columns: Vec<PageColumn> = columns.map(|column| PageColumn::of(&column)).collect();
-    (!rows.is_empty()).then(|| PageTable {
-        id: "calls".to_owned(),
-        title: "System calls".to_owned(),
-        columns: run_column(runs).into_iter().chain(columns).collect(),
-        folded: rows.len() > LONG,
-        rows,
-        notes: vec![
-            "Counted exactly, by name; the time in a call is estimated from those that were sampled.".to_owned(),
-        ],
-    })
+    let columns = columns.map(|column| PageColumn::of(&column)).collect();
+    let folded = rows.len() > LONG;
+    let notes =
+        vec!["Counted exactly, by name; the time in a call is estimated from those that were sampled.".to_owned()];
+    Some(PageTable { notes, folded, ..of_all(runs, "calls", "System calls", columns, rows)? })
 }
 
 fn call_cells(call: &Syscall, operations: u64, all: u64) -> Vec<String> {
@@ -405,12 +369,7 @@ fn software(run: &Run, of: impl Fn(&overhead_model::record::Connection) -> Optio
 pub(crate) fn machine_facts(machine: &Environment) -> Vec<Fact> {
     let of = format!("{}: Linux {}, {} CPUs ({})", machine.host, machine.kernel, machine.cpus, machine.cpu);
     let mut said = vec![Fact::new("machine", of.clone())];
-    said.extend(machine.interface.as_ref().map(|interface| {
-        let mtu = interface.mtu.map_or_else(|| "unknown".to_owned(), |mtu| grouped(u64::from(mtu)));
-        let on: Vec<&str> = interface.offloads.iter().filter(|(_, on)| **on).map(|(name, _)| name.as_str()).collect();
-        let on = if on.is_empty() { "none".to_owned() } else { on.join(", ") };
-        Fact::new("interface", format!("{}: MTU {mtu}, offloads on: {on}", interface.name))
-    }));
+    said.extend(machine.interface.as_ref().map(|interface| Fact::new("interface", facts::interface_line(interface))));
     said
 }
 

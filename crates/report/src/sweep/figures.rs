@@ -2,7 +2,7 @@
 
 use super::render::command;
 use super::sections::shown;
-use crate::figure::{LineFigure, Look};
+use crate::figure::LineFigure;
 use crate::text::distribution::{self, count_within};
 use overhead_model::record::{CycleSource, Within};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepReported, SweepWork};
@@ -85,10 +85,6 @@ impl<'a> SweepLines<'a> {
             y_title: y_title.to_owned(),
             logarithmic,
             places: parameter.iter().flat_map(|parameter| &parameter.values).cloned().collect(),
-            positions: Vec::new(),
-            look: Look::default(),
-            time: None,
-            is_unordered: false,
             spreads: lines.iter().map(|(_, spreads)| spreads.clone()).collect(),
             lines: lines
                 .into_iter()
@@ -101,6 +97,7 @@ impl<'a> SweepLines<'a> {
                 parameter.map_or_else(String::new, |parameter| parameter.name.clone()),
                 command(sweep)
             ),
+            ..LineFigure::default()
         }
     }
 }
@@ -266,22 +263,17 @@ fn distribution(sweep: &Sweep) -> LineFigure {
         description: "Lines: the share of operations that took no longer than each of some lengths of time.".to_owned(),
         x_title: "took no longer than".to_owned(),
         y_title: "% of operations".to_owned(),
-        logarithmic: false,
         places: bounds.iter().map(|ns| distribution::bound(*ns)).collect(),
-        positions: Vec::new(),
-        look: Look::default(),
-        time: None,
-        is_unordered: false,
         lines: found
             .into_iter()
             .map(|(name, within)| (name, bounds.iter().map(|ns| share(within, *ns)).collect()))
             .collect(),
-        spreads: Vec::new(),
         note: format!(
             "a line for each combination, of all its runs together; the lengths of time stand side by side, not to scale. From \
              the frame with the first byte of the request to the frame with the last byte of the response, at the capture point, \
              not the client's.{left_out} Command: {}.",
             command(sweep)
         ),
+        ..LineFigure::default()
     }
 }

@@ -7,14 +7,13 @@ mod render;
 mod sections;
 mod summary;
 
-pub use page::{SWEEP_FILES, replaced_by_sweep, write_sweep, write_sweep_as};
+pub use page::{SWEEP_FILES, replaced_by_sweep, write_sweep};
 pub use render::{csv, json, markdown, remarks, table};
 pub use summary::{PointRun, point};
 
-use crate::bounded::{RecordVersion, read_text};
+use crate::bounded::{parse_record, read_record};
 use crate::error::ReportError;
 use overhead_model::sweep::{SWEEP_VERSION, Sweep};
-use std::io::ErrorKind;
 use std::path::Path;
 
 pub const SWEEP_RECORD: &str = "sweep.json";
@@ -25,19 +24,8 @@ pub const SWEEP_RECORD: &str = "sweep.json";
 ///
 /// [`ReportError::Missing`], [`ReportError::Unreadable`], [`ReportError::Malformed`] or [`ReportError::Version`].
 pub fn load_sweep(path: &Path) -> Result<Sweep, ReportError> {
-    let path = if path.is_dir() { path.join(SWEEP_RECORD) } else { path.to_owned() };
-    let text = read_text(&path).map_err(|source| match source.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => ReportError::Missing { path: path.clone() },
-        _ => ReportError::Unreadable { path: path.clone(), source },
-    })?;
-    let malformed = |source| ReportError::Malformed { path: path.clone(), source };
-    let version: RecordVersion = serde_json::from_slice(&text).map_err(malformed)?;
-    match version.schema_version {
-        Some(found) if found != u64::from(SWEEP_VERSION) => {
-            Err(ReportError::Version { path: path.clone(), found, expected: SWEEP_VERSION })
-        }
-        _ => serde_json::from_slice(&text).map_err(malformed),
-    }
+    let (path, text) = read_record(path, SWEEP_RECORD)?;
+    Ok(parse_record(&text, &path, SWEEP_VERSION..=SWEEP_VERSION)?.0)
 }
 
 #[cfg(test)]

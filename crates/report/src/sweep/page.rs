@@ -6,9 +6,7 @@ use super::sections::{CELLS, sections};
 use crate::document::{Document, Section};
 use crate::error::ReportError;
 use crate::figure::Plot;
-use crate::page::{
-    Conditions, Doubt, Fact, PAGE_FILE, PageExtras, PageFigure, PageTable, WebPage, embedded, machine_facts,
-};
+use crate::page::{Conditions, Doubt, Fact, PAGE_FILE, PageFigure, PageTable, WebPage, embedded, machine_facts};
 use crate::report::ReportOptions;
 use crate::report_folder::{self, TABLES_FILE};
 use crate::text::facts;
@@ -52,28 +50,12 @@ pub fn replaced_by_sweep(folder: &OutputFolder) -> Option<&'static str> {
 /// # Errors
 ///
 /// [`ReportError::Unwritable`] or [`ReportError::Drawing`].
-pub fn write_sweep(sweep: &Sweep, folder: &OutputFolder) -> Result<Vec<PathBuf>, ReportError> {
-    write_sweep_as(sweep, folder, &ReportOptions::default())
-}
-
-/// Like [`write_sweep`], with a choice of title, theme and width.
-///
-/// # Errors
-///
-/// Returns the errors of [`write_sweep`].
-pub fn write_sweep_as(
-    sweep: &Sweep,
-    folder: &OutputFolder,
-    options: &ReportOptions,
-) -> Result<Vec<PathBuf>, ReportError> {
+pub fn write_sweep(sweep: &Sweep, folder: &OutputFolder, options: &ReportOptions) -> Result<Vec<PathBuf>, ReportError> {
     let figures = figures(sweep);
     let tables = page(sweep, figures.iter().map(|(name, figure)| (*name, &*figure.y_title)));
     let plots = figures.into_iter().map(|(name, figure)| (name, Plot::Lines(figure)));
     let (inline, images) = report_folder::drawn(plots, options.look())?;
-    let page = web_page(sweep, inline, options)?.render()?;
-    let mut files = vec![(TABLES_FILE.to_owned(), tables.into_bytes()), (PAGE_FILE.to_owned(), page.into_bytes())];
-    files.extend(images);
-    report_folder::write(folder, &SWEEP_FILES, files)
+    report_folder::write_page(folder, &SWEEP_FILES, tables, &web_page(sweep, inline, options)?, images)
 }
 
 fn page<'a>(sweep: &Sweep, figures: impl Iterator<Item = (&'a str, &'a str)>) -> String {
@@ -112,8 +94,7 @@ fn web_page(sweep: &Sweep, figures: Vec<PageFigure>, options: &ReportOptions) ->
         records: vec![embedded("sweep", "sweep", sweep)?],
         tool,
         theme: options.page_theme(),
-        found: None,
-        extras: PageExtras::default(),
+        ..WebPage::default()
     })
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::fixture;
+use crate::report::ReportOptions;
 use crate::reported::{Reported, ReportedLatency};
 use crate::text::Style;
 use overhead_files::OutputFolder;
@@ -127,7 +128,7 @@ fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
     let folder = OutputFolder::open_or_make(&path, 0o777, None).unwrap();
     let mut sweep = sweep_of(2);
     sweep.points[0].operations[0].latency_within = vec![Within { ns: 1_000_000, count: 4 }];
-    let files = write_sweep(&sweep, &folder).unwrap();
+    let files = write_sweep(&sweep, &folder, &ReportOptions::default()).unwrap();
     let mut names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
     names.sort_unstable();
     let mut wanted = SWEEP_FILES;
@@ -138,7 +139,7 @@ fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
     let mut uncounted = run(1_000);
     uncounted.counters = Measured::unavailable("not asked for");
     let points = vec![point(vec!["1".to_owned()], "P=1".to_owned(), &[made(1, Ok(uncounted))])];
-    let files = write_sweep(&Sweep { points, ..sweep_of(2) }, &folder).unwrap();
+    let files = write_sweep(&Sweep { points, ..sweep_of(2) }, &folder, &ReportOptions::default()).unwrap();
     assert!(files.len() < SWEEP_FILES.len() && !path.join("calls.png").exists());
     fs::write(path.join(SWEEP_FILES[0]), "# My own notes\n").unwrap();
     assert!(replaced_by_sweep(&folder).is_some());
