@@ -64,7 +64,7 @@ impl Anonymiser {
         Self {
             filler,
             addresses,
-            dissector: Dissector::new(selection.clone(), streams),
+            dissector: Dissector::new(selection.clone(), streams).without_trials(),
             spool: Spool::new(file),
             fragments: Fragments::default(),
             segments: Segments::default(),
@@ -120,8 +120,9 @@ impl Anonymiser {
     }
 
     fn digest(&self, segment: &Segment<'_>) -> u64 {
-        let Segment { source, destination, ip_id, seq, ack, flags, window, payload_len, .. } = segment;
-        let text = format!("{source} {destination} {ip_id} {seq} {ack} {flags:?} {window} {payload_len}");
+        // A copy may have other addresses.
+        let Segment { ip_id, seq, ack, flags, window, payload_len, .. } = segment;
+        let text = format!("{ip_id} {seq} {ack} {flags:?} {window} {payload_len}");
         self.filler.number(b'S', text.as_bytes())
     }
 

@@ -5,6 +5,7 @@
 use super::{Codec, ForeignTraffic, numbers};
 use crate::limits;
 use overhead_model::{Account, Class, Outcome, Side};
+use std::net::SocketAddr;
 
 /// An operation of one connection, numbered from 0 in order of opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +60,15 @@ pub enum Note {
     },
     /// A selected connection is not decoded: its bytes are not of the expected protocol.
     Foreign(ForeignTraffic),
+    /// Connections to a server at one address were also captured with the server's own address behind a translation. They count once.
+    Translated {
+        from: SocketAddr,
+        to: SocketAddr,
+    },
+    /// A tap repeated many frames, but not nearly all. Repeats count as copies.
+    UnsteadyTap,
+    /// A tap has both ends of a path. Times are those of the end that saw a frame first.
+    BothEnds,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Tracks current connections and assigns segments to them.
 
 use crate::bounds::Holdings;
-use crate::dissector::FrameContent;
+use crate::dissector::{FrameContent, SegmentFate};
 use crate::early::EarlyCalls;
 use crate::flow::{ConnectionFlow, FinishedFlow, SharedTurns};
 use crate::limits;
@@ -11,11 +11,13 @@ use crate::select::Selection;
 use crate::table::{ConnectionKey, ConnectionTable};
 use crate::tls::KeyLog;
 use crate::totals::Totals;
+use crate::translations::Translations;
 use overhead_decode::Note;
 use overhead_model::{CallPacket, FrameFacts, Tally, Trace};
 use overhead_protocols::SharedContext;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Takes segments in, and hands closed operations to a [`Tally`].
@@ -26,6 +28,7 @@ pub struct Connections<T> {
     /// TLS library calls that precede their packets; `None` until the first call.
     early: Option<EarlyCalls<ConnectionKey>>,
     shared: SharedContext,
+    translations: Translations,
     tally: T,
     /// Whether the tally hears each step; if so, the memo handles nothing.
     is_listening: bool,
@@ -120,6 +123,7 @@ impl<T: Tally> Connections<T> {
             keys: None,
             early: None,
             shared: SharedContext::default(),
+            translations: Translations::default(),
             tally,
             is_listening: false,
             turns: Some(SharedTurns::default()),
@@ -173,22 +177,51 @@ impl<T: Tally> Connections<T> {
         &mut self.tally
     }
 
-    pub fn found(&mut self, found: FrameContent<'_>, at: CaptureMoment) {
-        match found {
-            FrameContent::Segment(segment) | FrameContent::Reassembled(segment) => self.segment(segment, at),
-            FrameContent::Call(call) => self.call(call, at),
+    /// Handles the content of a frame. `may_repeat` is asked about a segment with nothing new: whether its frame may be a copy.
+    pub fn found(
+        &mut self,
+        found: &FrameContent<'_>,
+        at: CaptureMoment,
+        may_repeat: impl FnOnce(&Segment<'_>) -> bool,
+    ) -> SegmentFate {
+        match *found {
+            FrameContent::Segment(segment) => self.segment(segment, at, may_repeat),
+            FrameContent::Reassembled(segment) => self.segment(segment, at, |_| false),
+            FrameContent::Translated(segment, first) if !self.join(segment, first) => SegmentFate::Copied,
+            FrameContent::Translated(segment, _) => self.segment(segment, at, |_| false),
+            FrameContent::Call(call) => {
+                self.call(call, at);
+                SegmentFate::Posted
+            }
         }
     }
 
-    pub fn segment(&mut self, segment: &Segment<'_>, at: CaptureMoment) {
-        let (key, is_from_lesser) = ConnectionKey::of(segment.source, segment.destination);
-        self.take((key, is_from_lesser), segment.bare(), || *segment, at);
+    pub fn segment(
+        &mut self,
+        segment: &Segment<'_>,
+        at: CaptureMoment,
+        may_repeat: impl FnOnce(&Segment<'_>) -> bool,
+    ) -> SegmentFate {
+        let segment = self.translations.original(segment);
+        let key = ConnectionKey::of(segment.source, segment.destination);
+        self.take(key, segment.bare(), || segment, at, may_repeat)
     }
 
     /// Handles the segment of a frame with the usual headers.
     #[inline(always)]
-    pub fn plain(&mut self, plain: &PlainFrame<'_>, at: CaptureMoment) {
-        self.take(ConnectionKey::of_words(plain.ends()), plain.bare(), || segment_of(*plain), at);
+    pub fn plain(
+        &mut self,
+        plain: &PlainFrame<'_>,
+        at: CaptureMoment,
+        may_repeat: impl FnOnce(&Segment<'_>) -> bool,
+    ) -> SegmentFate {
+        self.take(ConnectionKey::of_words(plain.ends()), plain.bare(), || segment_of(*plain), at, may_repeat)
+    }
+
+    /// Returns whether a segment has nothing new for its connection.
+    pub fn repeats(&self, segment: &Segment<'_>) -> bool {
+        let (key, _) = ConnectionKey::of(segment.source, segment.destination);
+        self.flows.get(&key).is_some_and(|entry| entry.flow.repeats(segment))
     }
 
     #[cold]
@@ -228,12 +261,16 @@ impl<T: Tally> Connections<T> {
         bare: Option<PlainSegment<'_>>,
         segment: impl FnOnce() -> Segment<'a>,
         at: CaptureMoment,
-    ) {
+        may_repeat: impl FnOnce(&Segment<'_>) -> bool,
+    ) -> SegmentFate {
         if let Some(entry) = self.flows.get_mut(&key) {
             entry.announce(&mut self.tally);
             let recalls = |bare| entry.flow.recall(is_from_lesser, bare, at.number, &mut self.tally);
             if self.is_listening || !bare.as_ref().is_some_and(recalls) {
                 let segment = segment();
+                if entry.flow.repeats(&segment) && may_repeat(&segment) {
+                    return SegmentFate::Repeats;
+                }
                 if entry.is_gone(at.clock_ns) || entry.flow.is_succeeded_by(&segment) {
                     self.first(&segment, key, at);
                 } else {
@@ -260,6 +297,7 @@ impl<T: Tally> Connections<T> {
         if at.clock_ns > self.next_retired_ns {
             self.retire(at.clock_ns);
         }
+        SegmentFate::Posted
     }
 
     /// Starts a connection with its first segment, ending any predecessor between the same ends.
@@ -281,7 +319,7 @@ impl<T: Tally> Connections<T> {
         if selected {
             self.holdings.begin();
         }
-        self.segment(segment, at);
+        self.segment(segment, at, |_| false);
         if !selected {
             self.unselected.push_back((number, key));
             self.forget_unselected();
@@ -289,6 +327,44 @@ impl<T: Tally> Connections<T> {
             self.half_open.push_back((number, key));
             self.make_room_for_bare();
         }
+    }
+
+    /// Joins the connections on both sides of an address translation, at a copy of a segment that first went between other ends. Returns
+    /// whether the copy is to be handled instead of what went before: only its side is selected.
+    #[cold]
+    fn join(&mut self, copy: &Segment<'_>, first: [SocketAddr; 2]) -> bool {
+        let second = [copy.source, copy.destination];
+        let [first_ends, second_ends] = [first, second].map(|ends| self.translations.original_ends(ends));
+        if first_ends == second_ends {
+            return false;
+        }
+        let [first_key, second_key] =
+            [first_ends, second_ends].map(|[source, destination]| ConnectionKey::of(source, destination).0);
+        let known = self.flows.get(&first_key).map(|entry| entry.flow.is_from_client(first_ends[0]));
+        let from_client = known.unwrap_or_else(|| {
+            let server_port = self.selection.judge(copy).server_port;
+            server_port.map_or(copy.flags.syn && !copy.flags.ack, |port| port == copy.destination.port())
+        });
+        // Requests reach the server last, and replies leave it first.
+        let joined = if from_client { [first_ends[0], second_ends[1]] } else { [second_ends[1], first_ends[0]] };
+        let mut entries = [first_key, second_key].map(|key| self.flows.remove(&key));
+        let is_selected = |entry: &Option<ConnectionEntry>| entry.as_ref().is_some_and(|entry| entry.selected);
+        if is_selected(&entries[1]) && !is_selected(&entries[0]) {
+            entries.swap(0, 1);
+        }
+        let is_wanted = !is_selected(&entries[0]) && !self.selection.judge(copy).candidates.is_empty();
+        let [kept, given_up] = entries;
+        let (kept, ended) = if is_wanted { (None, [kept, given_up]) } else { (kept, [None, given_up]) };
+        ended.into_iter().flatten().for_each(|entry| self.end(entry));
+        self.translations.add([first, second], from_client, joined);
+        if let Some(mut entry) = kept {
+            entry.flow.rename(joined);
+            let (number, key) = (entry.number, ConnectionKey::of(joined[0], joined[1]).0);
+            let queue = if entry.selected { &mut self.half_open } else { &mut self.unselected };
+            queue.push_back((number, key));
+            self.flows.insert(key, entry);
+        }
+        is_wanted
     }
 
     /// Forgets the oldest connections on unselected ports if there are too many; their frames are already counted.
@@ -451,6 +527,7 @@ impl<T: Tally> Connections<T> {
         if refused > 0 {
             self.totals.notes.insert(Note::Expansion, refused);
         }
+        self.totals.notes.extend(self.translations.notes());
         (self.tally, self.totals)
     }
 

@@ -39,6 +39,7 @@ mod select;
 mod table;
 mod tls;
 mod totals;
+mod translations;
 
 pub use dissector::Dissector;
 pub use engine::ConnectionEngine;

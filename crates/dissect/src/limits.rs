@@ -57,6 +57,21 @@ pub const FRAGMENT_NS: u64 = 30_000_000_000;
 /// batch of 64 packets per processor later.
 pub const COPIES: usize = 256;
 
+/// Most frames compared, within [`COPY_NS`].
+pub const COMPARED: usize = 8192;
+
+/// Most frames held to find out whether a tap repeats frames, their bytes, and the time they may take.
+pub const TRIAL_FRAMES: usize = 1024;
+pub const TRIAL_BYTES: usize = 8 << 20;
+pub const TRIAL_NS: u64 = 1_000_000_000;
+
+/// Frames after a trial that found nothing before another may begin; twice as many after the next.
+pub const TRIAL_PAUSE: u64 = 1024;
+
+/// Sides of translated connections that are remembered, and servers that are named.
+pub const TRANSLATIONS: usize = 1 << 16;
+pub const TRANSLATED_SERVERS: usize = 8;
+
 /// Maximum time between copies of a frame; below Linux's shortest retransmission timeout (200 ms).
 pub const COPY_NS: u64 = 100_000_000;
 

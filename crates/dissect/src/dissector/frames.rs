@@ -1,27 +1,39 @@
 //! Reads frames one by one, and keeps the totals over all of them.
 
-use crate::copies::Copies;
+use crate::copies::{Copies, FrameNovelty};
 use crate::fragments::FragmentSets;
 use crate::moment::CaptureMoment;
-use crate::packet::{self, Fragment, Packet, PlainFrame, Segment};
+use crate::packet::{self, Fragment, Packet, Segment};
 use crate::select::Selection;
 use crate::totals::Totals;
 use overhead_decode::Note;
 use overhead_model::{CallPacket, Frame, LinkType, StreamPiece};
+use std::net::SocketAddr;
 
 #[derive(Clone, Copy, Debug)]
 pub enum FrameContent<'a> {
     Segment(&'a Segment<'a>),
     /// A fragmented segment, at its last fragment.
     Reassembled(&'a Segment<'a>),
+    /// A copy of a segment that had this source and destination.
+    Translated(&'a Segment<'a>, [SocketAddr; 2]),
     Call(&'a CallPacket<'a>),
+}
+
+/// What became of a frame's segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentFate {
+    Posted,
+    /// Nothing yet: it may be a copy at the same place.
+    Repeats,
+    Copied,
 }
 
 /// Dissects frames, and counts those without a segment.
 #[derive(Debug, Default)]
 pub struct FrameDissector {
     pub totals: Totals,
-    copies: Copies,
+    pub copies: Copies,
     fragments: FragmentSets,
     last_link: Option<LinkType>,
     /// Ports whose datagrams deserve a note.
@@ -30,48 +42,14 @@ pub struct FrameDissector {
     is_selected: bool,
 }
 
-/// A frame's kind at first sight.
-pub enum FrameSight<'a> {
-    Usual(PlainFrame<'a>),
-    Copy,
-    /// A frame with other headers, or none.
-    Other,
-}
-
 impl FrameDissector {
     /// Returns a frame counter for a capture with this selection.
     pub fn of(selection: &Selection) -> Self {
         Self { datagrams: selection.datagrams(), is_selected: !selection.ports.is_empty(), ..Self::default() }
     }
 
-    /// Handles one frame; hands its content, and any packet it completes, to `take`.
-    pub fn each_content(&mut self, frame: &Frame<'_>, mut take: impl FnMut(FrameContent<'_>, CaptureMoment)) {
-        match self.look_at(frame) {
-            FrameSight::Usual(plain) => take(FrameContent::Segment(&plain.segment()), self.moment()),
-            FrameSight::Copy => {}
-            FrameSight::Other => self.rare(frame, take),
-        }
-    }
-
-    /// Classifies a frame. Handles copies fully, and leaves other headers to [`FrameDissector::rare`].
     #[inline(always)]
-    pub fn look_at<'a>(&mut self, frame: &Frame<'a>) -> FrameSight<'a> {
-        if frame.link == LinkType::UPPER_PDU {
-            return FrameSight::Other;
-        }
-        self.count(frame);
-        match PlainFrame::of(frame) {
-            Some(plain) if self.copies.has_plain(frame, &plain) => {
-                self.copy(frame);
-                FrameSight::Copy
-            }
-            Some(plain) => FrameSight::Usual(plain),
-            None => FrameSight::Other,
-        }
-    }
-
-    #[inline(always)]
-    fn count(&mut self, frame: &Frame<'_>) {
+    pub fn count(&mut self, frame: &Frame<'_>) {
         self.totals.count_frame(frame);
         if self.last_link != Some(frame.link) {
             self.last_link = Some(frame.link);
@@ -90,40 +68,72 @@ impl FrameDissector {
         self.totals.other += u64::from(frame.wire_len());
     }
 
-    /// Handles a frame with unusual headers.
+    /// Handles a frame that needs more than a look at its headers; hands its content, and any packet it completes, to `take`.
     #[inline(never)]
-    pub fn rare(&mut self, frame: &Frame<'_>, mut take: impl FnMut(FrameContent<'_>, CaptureMoment)) {
+    pub fn rare(
+        &mut self,
+        frame: &Frame<'_>,
+        at: CaptureMoment,
+        mut take: impl FnMut(FrameContent<'_>, CaptureMoment, &Copies) -> SegmentFate,
+    ) -> SegmentFate {
         if frame.link == LinkType::UPPER_PDU {
-            return self.pdu(frame, take);
+            self.pdu(frame, take);
+            return SegmentFate::Posted;
         }
-        match packet::parse_any(frame) {
-            Packet::Tcp(segment) if self.copies.has_segment(frame, &segment) => self.copy(frame),
-            Packet::Tcp(segment) => take(FrameContent::Segment(&segment), self.moment()),
-            Packet::Fragment(fragment) if self.copies.has_fragment(frame, &fragment) => self.copy(frame),
-            Packet::Fragment(fragment) => self.fragment(&fragment, take),
-            packet => self.without_segment(&packet, u64::from(frame.original_len), 1),
+        let fate = match packet::parse(frame) {
+            Packet::Tcp(segment) => match self.copies.compare(frame, &segment) {
+                FrameNovelty::New => take(FrameContent::Segment(&segment), at, &self.copies),
+                FrameNovelty::Copy => SegmentFate::Copied,
+                FrameNovelty::Translated(first) => take(FrameContent::Translated(&segment, first), at, &self.copies),
+            },
+            Packet::Fragment(fragment) if self.copies.has_fragment(frame, &fragment) => SegmentFate::Copied,
+            Packet::Fragment(fragment) => {
+                self.fragment(&fragment, at, take);
+                SegmentFate::Posted
+            }
+            packet => {
+                self.without_segment(&packet, u64::from(frame.original_len), 1);
+                SegmentFate::Posted
+            }
+        };
+        if fate == SegmentFate::Copied {
+            self.copy(frame);
         }
+        fate
     }
 
     /// Handles a packet with a call, a piece of a byte stream, or another program's data.
-    fn pdu(&mut self, frame: &Frame<'_>, take: impl FnOnce(FrameContent<'_>, CaptureMoment)) {
+    fn pdu(
+        &mut self,
+        frame: &Frame<'_>,
+        mut take: impl FnMut(FrameContent<'_>, CaptureMoment, &Copies) -> SegmentFate,
+    ) {
         if let Some(call) = CallPacket::read(frame.bytes) {
             self.totals.calls += 1;
-            return take(FrameContent::Call(&call), self.moment());
+            take(FrameContent::Call(&call), self.moment(), &self.copies);
+            return;
         }
         self.count(frame);
         if let Some((piece, at)) = StreamPiece::read(frame.bytes) {
-            take(FrameContent::Segment(&packet::of_piece(frame, &piece, at)), self.moment());
+            let segment = packet::of_piece(frame, &piece, at);
+            take(FrameContent::Segment(&segment), self.moment(), &self.copies);
         } else {
             self.totals.foreign_pdus += 1;
             self.totals.other += u64::from(frame.wire_len());
         }
     }
 
-    fn fragment(&mut self, fragment: &Fragment<'_>, mut take: impl FnMut(FrameContent<'_>, CaptureMoment)) {
+    fn fragment(
+        &mut self,
+        fragment: &Fragment<'_>,
+        at: CaptureMoment,
+        mut take: impl FnMut(FrameContent<'_>, CaptureMoment, &Copies) -> SegmentFate,
+    ) {
         let mut fragments = std::mem::take(&mut self.fragments);
         self.totals.other += fragments.take(fragment, |packet, datagram| match packet {
-            Packet::Tcp(segment) => take(FrameContent::Reassembled(segment), self.moment()),
+            Packet::Tcp(segment) => {
+                take(FrameContent::Reassembled(segment), at, &self.copies);
+            }
             packet => self.without_segment(packet, u64::from(datagram.wire_len), u64::from(datagram.frames)),
         });
         self.fragments = fragments;
@@ -140,15 +150,22 @@ impl FrameDissector {
             Packet::Udp(ports) => {
                 if let Some(&port) = self.datagrams.iter().find(|port| ports.contains(port)) {
                     let note = Note::Datagrams { port, is_selected: self.is_selected };
-                    *self.totals.notes.entry(note).or_default() += 1;
+                    self.note(note, 1);
                 }
             }
             Packet::Tcp(_) | Packet::Fragment(_) | Packet::Other => {}
         }
     }
 
+    pub fn note(&mut self, note: Note, count: u64) {
+        if count > 0 {
+            *self.totals.notes.entry(note).or_default() += count;
+        }
+    }
+
     /// Ends the capture and returns the totals, except the connections' own.
     pub fn finish(mut self) -> Totals {
+        self.note(Note::UnsteadyTap, self.copies.unsteady_taps());
         self.totals.other += self.fragments.finish();
         self.totals
     }

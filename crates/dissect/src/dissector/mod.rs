@@ -3,13 +3,16 @@
 mod frames;
 
 use crate::connections::Connections;
+use crate::copies::trial::{HeldFrame, TapTrial, TapVerdict};
 use crate::model::{LinkModel, ModelTotals};
 use crate::moment::CaptureMoment;
+use crate::packet::{PlainFrame, Segment};
 use crate::select::Selection;
 use crate::tls::KeyLog;
 use crate::totals::Totals;
-pub(crate) use frames::FrameContent;
-use frames::{FrameDissector, FrameSight};
+use frames::FrameDissector;
+pub(crate) use frames::{FrameContent, SegmentFate};
+use overhead_decode::Note;
 use overhead_model::{Frame, LinkType, Tally};
 use std::sync::Arc;
 
@@ -20,11 +23,24 @@ pub struct Dissector<T> {
     connections: Connections<T>,
     /// The link model and its additions; `None` leaves frames as captured.
     model: Option<(LinkModel, ModelTotals)>,
+    /// Frames held to judge a tap.
+    trial: Option<TapTrial>,
+    /// Frames are modelled or held.
+    is_special: bool,
+    /// Taps are not judged, so each frame is handled at once.
+    is_immediate: bool,
 }
 
 impl<T: Tally> Dissector<T> {
     pub fn new(selection: Selection, tally: T) -> Self {
-        Self { frames: FrameDissector::of(&selection), connections: Connections::new(selection, tally), model: None }
+        Self {
+            frames: FrameDissector::of(&selection),
+            connections: Connections::new(selection, tally),
+            model: None,
+            trial: None,
+            is_special: false,
+            is_immediate: false,
+        }
     }
 
     /// Decrypts TLS with these secrets; more may be added while frames come in.
@@ -41,6 +57,13 @@ impl<T: Tally> Dissector<T> {
         self
     }
 
+    /// Handles each frame at once. What a tap repeats then counts as retransmitted.
+    #[must_use]
+    pub fn without_trials(mut self) -> Self {
+        self.is_immediate = true;
+        self
+    }
+
     pub fn memo_hits(&self) -> u64 {
         self.connections.memo_hits()
     }
@@ -49,6 +72,7 @@ impl<T: Tally> Dissector<T> {
     #[must_use]
     pub fn with_model(mut self, model: LinkModel) -> Self {
         self.model = Some((model, ModelTotals::default()));
+        self.is_special = true;
         self
     }
 
@@ -79,42 +103,122 @@ impl<T: Tally> Dissector<T> {
     /// Handles one frame. The whole path of a frame with the usual headers, up to the memo, is inlined into this one call.
     #[inline(never)]
     pub fn frame(&mut self, frame: &Frame<'_>) {
-        if self.model.is_some() {
-            return self.model_frame(frame);
+        if self.is_special {
+            return self.special(frame);
         }
-        let Self { frames, connections, .. } = self;
-        match frames.look_at(frame) {
-            FrameSight::Usual(plain) => connections.plain(&plain, frames.moment()),
-            FrameSight::Copy => {}
-            FrameSight::Other => frames.rare(frame, |found, at| connections.found(found, at)),
+        let at = self.count(frame);
+        if self.dissect(frame, at) == SegmentFate::Repeats {
+            self.begin_trial(frame, at);
+        }
+    }
+
+    /// Counts a frame, and returns its number and time.
+    #[inline(always)]
+    fn count(&mut self, frame: &Frame<'_>) -> CaptureMoment {
+        if frame.link != LinkType::UPPER_PDU {
+            self.frames.count(frame);
+        }
+        self.frames.moment()
+    }
+
+    #[inline(always)]
+    fn dissect(&mut self, frame: &Frame<'_>, at: CaptureMoment) -> SegmentFate {
+        let Self { frames, connections, is_immediate, .. } = self;
+        match PlainFrame::of(frame) {
+            Some(plain) if frames.copies.is_usual(frame, &plain) => {
+                connections.plain(&plain, at, |segment| !*is_immediate && frames.copies.may_repeat(segment, at.number))
+            }
+            _ => frames.rare(frame, at, |found, at, copies| {
+                connections.found(&found, at, |segment| !*is_immediate && copies.may_repeat(segment, at.number))
+            }),
+        }
+    }
+
+    /// Holds or models a frame.
+    #[inline(never)]
+    fn special(&mut self, frame: &Frame<'_>) {
+        let at = self.count(frame);
+        if let Some((model, modelled)) = &mut self.model
+            && frame.link != LinkType::UPPER_PDU
+        {
+            model.count_frame(frame.original_len, modelled);
+        }
+        match &mut self.trial {
+            // Pieces of streams and calls come from no tap.
+            Some(trial) if frame.link != LinkType::UPPER_PDU => {
+                if trial.hold(HeldFrame::of(frame, at)) {
+                    self.judge(false);
+                }
+            }
+            _ => {
+                if self.handle(frame, at) == SegmentFate::Repeats {
+                    self.begin_trial(frame, at);
+                }
+            }
+        }
+    }
+
+    /// Handles a frame that was counted.
+    fn handle(&mut self, frame: &Frame<'_>, at: CaptureMoment) -> SegmentFate {
+        if self.model.is_some() { self.model_frame(frame, at) } else { self.dissect(frame, at) }
+    }
+
+    #[cold]
+    fn begin_trial(&mut self, frame: &Frame<'_>, at: CaptureMoment) {
+        self.frames.copies.forget_latest();
+        self.trial = Some(TapTrial::of(HeldFrame::of(frame, at)));
+        self.is_special = true;
+    }
+
+    /// Ends the trial if the evidence suffices, and handles the frames it held. `is_last` means that no more will come.
+    #[cold]
+    fn judge(&mut self, is_last: bool) {
+        let Some(trial) = &self.trial else { return };
+        let verdict = self.frames.copies.judge(trial, is_last);
+        if verdict == TapVerdict::Open {
+            return;
+        }
+        let Some(TapTrial { frames, interface, .. }) = self.trial.take() else { return };
+        self.is_special = self.model.is_some();
+        let number = frames.last().map_or(0, |last| last.at.number);
+        if let TapVerdict::Doubled { is_certain, from_both_ends, .. } = verdict {
+            self.frames.note(Note::UnsteadyTap, u64::from(!is_certain));
+            self.frames.note(Note::BothEnds, u64::from(from_both_ends));
+        }
+        self.frames.copies.settle(interface, verdict, number);
+        for held in &frames {
+            self.handle(&held.frame(), held.at);
         }
     }
 
     /// Handles the frames that the modelled link would carry in place of one frame.
     #[inline(never)]
-    fn model_frame(&mut self, frame: &Frame<'_>) {
-        let Self { frames, connections, model, .. } = self;
-        let Some((model, modelled)) = model else { return };
-        if frame.link != LinkType::UPPER_PDU {
-            model.count_frame(frame.original_len, modelled);
-        }
-        frames.each_content(frame, |found, at| {
-            let (FrameContent::Segment(segment) | FrameContent::Reassembled(segment)) = found else {
-                return connections.found(found, at);
-            };
-            if segment.stream.is_some() {
+    fn model_frame(&mut self, frame: &Frame<'_>, at: CaptureMoment) -> SegmentFate {
+        let Self { frames, connections, model: Some((model, modelled)), is_immediate, .. } = self else {
+            return SegmentFate::Posted;
+        };
+        frames.rare(frame, at, |found, at, copies| {
+            let may_repeat = |segment: &Segment<'_>| !*is_immediate && copies.may_repeat(segment, at.number);
+            let segment = match found {
                 // A stream piece has no link to model.
-                return connections.segment(segment, at);
+                FrameContent::Segment(segment) if segment.stream.is_none() => segment,
+                FrameContent::Reassembled(segment) => segment,
+                _ => return connections.found(&found, at, may_repeat),
+            };
+            if connections.repeats(segment) && may_repeat(segment) {
+                return SegmentFate::Repeats;
             }
             // Each piece is a separately numbered frame.
             let first = at.number + modelled.added_frames;
             for (number, piece) in (first..).zip(model.pieces(segment, modelled)) {
-                connections.segment(&piece, CaptureMoment { number, ..at });
+                connections.segment(&piece, CaptureMoment { number, ..at }, |_| false);
             }
-        });
+            SegmentFate::Posted
+        })
     }
 
-    pub fn finish(self) -> (T, Totals) {
+    pub fn finish(mut self) -> (T, Totals) {
+        self.judge(true);
         let mut totals = self.frames.finish();
         let (tally, of_connections) = self.connections.finish();
         totals.add(&of_connections);

@@ -3,6 +3,7 @@
 use super::recent::RecentSegments;
 use crate::ledger::Arrival;
 use crate::limits;
+use crate::packet::Segment;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -177,6 +178,21 @@ impl StreamReassembly {
     /// before the stream.
     pub fn stream_offset(&self, seq: u32) -> Option<u64> {
         self.offset(seq)?.checked_sub(ORIGIN)
+    }
+
+    /// Returns whether a segment has nothing new: all its bytes, its SYN or its FIN came before.
+    pub fn repeats(&self, segment: &Segment<'_>) -> bool {
+        if segment.flags.syn {
+            return self.isn == Some(segment.seq);
+        }
+        let end = self.offset(segment.seq).map(|offset| offset + u64::from(segment.payload_len));
+        let is_delivered = end.is_some_and(|end| end > ORIGIN && end <= self.next);
+        is_delivered && (segment.payload_len > 0 || self.fin || segment.flags.fin)
+    }
+
+    /// Returns whether an acknowledgment number has nothing new.
+    pub fn is_acknowledged_again(&self, ack: u32) -> bool {
+        self.offset(ack).is_some_and(|offset| offset <= self.acked)
     }
 
     #[inline]

@@ -165,6 +165,29 @@ impl ConnectionFlow {
         self.stream.as_ref().map(|stream| &stream.names)
     }
 
+    /// Gives the ends these addresses, client first.
+    pub fn rename(&mut self, ends: [SocketAddr; 2]) {
+        self.ends = ends;
+        self.is_client_lesser = ends[0] <= ends[1];
+    }
+
+    pub fn is_from_client(&self, source: SocketAddr) -> bool {
+        source == self.ends[0]
+    }
+
+    /// Returns whether a segment has nothing new.
+    pub fn repeats(&self, segment: &Segment<'_>) -> bool {
+        if matches!(self.stage, FlowStage::Other) {
+            return false;
+        }
+        let side = self.side_of(segment);
+        let is_bare_ack = segment.payload_len == 0 && segment.flags.ack && !segment.flags.syn && !segment.flags.fin;
+        if is_bare_ack {
+            return self.halves[side.other() as usize].is_acknowledged_again(segment.ack);
+        }
+        self.halves[side as usize].repeats(segment)
+    }
+
     pub fn is_answered(&self) -> bool {
         self.seen == [true; 2]
     }

@@ -56,6 +56,17 @@ impl Warnings {
                 );
                 if is_selected { self.partial(warning) } else { self.remark(warning) }
             }
+            Note::Translated { from, to } => self.remark(format!(
+                "{} to {from} {} captured on both sides of an address translation: counted once, under the server's own address {to}",
+                counted(count, "connection"),
+                if count == 1 { "was" } else { "were" }
+            )),
+            Note::UnsteadyTap => self.partial(
+                "the tap repeated many frames, but not nearly all: repeats count as copies, and some may be retransmissions; capture at one port, in both directions",
+            ),
+            Note::BothEnds => self.partial(
+                "the capture has both ends of a path in one file: each frame counts where it was seen first, so latencies are shorter than at either end; analyze the capture of one end",
+            ),
             _ => {}
         }
     }
@@ -95,7 +106,10 @@ impl Warnings {
             | Note::CapturedLate
             | Note::Shifted
             | Note::Implausible(_)
-            | Note::LongBody => self.of_bound(note, count),
+            | Note::LongBody
+            | Note::Translated { .. }
+            | Note::UnsteadyTap
+            | Note::BothEnds => self.of_bound(note, count),
             Note::Switched(protocol) => self.remark(format!(
                 "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",
                 counted(count, "connection")
