@@ -112,6 +112,9 @@ pub const RECENT: usize = 8;
 /// Payload frames without a protocol verdict after which a connection goes to `other`.
 pub const SNIFF_FRAMES: u64 = 64;
 
+/// Turns of both sides that must begin as a protocol's messages do, before a connection joined midway is taken to be of it.
+pub const SNIFF_TURNS: usize = 3;
+
 /// How long a closed connection waits for stragglers: the maximum segment lifetime used in practice (RFC 9293 section 3.4.2 says two
 /// minutes; Linux waits one).
 pub const LINGER_NS: u64 = 60_000_000_000;

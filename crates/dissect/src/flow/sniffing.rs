@@ -230,7 +230,18 @@ impl ConnectionFlow {
             return;
         }
         let first = pieces.first().filter(|_| !self.mid_stream).map(|(side, _)| *side);
-        match told(candidates, &starts, first) {
+        // The first bytes of a connection joined midway may be the middle of a message, and look like another protocol's.
+        let is_marked =
+            |start: &Vec<u8>| look(start).is_some_and(|(look, _)| !matches!(look, ApparentProtocol::Ours(_)));
+        let told = if self.mid_stream && candidates.len() > 1 && !starts.iter().any(is_marked) {
+            match told_by_turns(candidates, pieces, self.server_port, is_last) {
+                ToldProtocol::Foreign => told(candidates, &starts, first),
+                told => told,
+            }
+        } else {
+            told(candidates, &starts, first)
+        };
+        match told {
             ToldProtocol::Of(protocol, client) => {
                 let is_contrary = client == Side::Response && self.is_by_port_alone();
                 if is_contrary && !is_last && starts.iter().any(Vec::is_empty) {
@@ -376,6 +387,43 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
         // A named protocol on a named port is decoded anyway; its decoder reports errors.
         (None, &[protocol]) => ToldProtocol::Of(protocol, Side::Request),
         (None, _) => ToldProtocol::Foreign,
+    }
+}
+
+/// Returns the protocol of a connection joined midway, by how turns begin: the one that most of them fit, on both sides. If the turns of
+/// a first few do not tell, the protocol whose own port this is outranks others. `Foreign` if neither tells.
+fn told_by_turns(
+    candidates: &[Protocol],
+    pieces: &[(Side, HeldPayload)],
+    server_port: Option<u16>,
+    is_last: bool,
+) -> ToldProtocol {
+    let mut turns: Vec<(Side, &[u8])> = Vec::new();
+    let mut before = None;
+    for (side, piece) in pieces {
+        match piece {
+            HeldPayload::Bytes(bytes) if before.is_some_and(|before| before != *side) => turns.push((*side, bytes)),
+            _ => {}
+        }
+        before = Some(*side);
+    }
+    let fits_of = |protocol: Protocol, client: Side| {
+        let fit = |side: Side| {
+            let of = if side == client { Side::Request } else { Side::Response };
+            let starts = turns.iter().filter(|(sender, _)| *sender == side);
+            starts.filter(|(_, start)| speaks(protocol, start.get(..limits::SNIFF).unwrap_or(start), of)).count()
+        };
+        let [ours, theirs] = [client, client.other()].map(fit);
+        if ours.min(theirs) == 0 { 0 } else { ours + theirs }
+    };
+    let sides = candidates.iter().flat_map(|&protocol| Side::BOTH.map(|client| (protocol, client)));
+    let best = sides.map(|(protocol, client)| (fits_of(protocol, client), protocol, client)).max_by_key(|best| best.0);
+    let own = candidates.iter().copied().find(|of| server_port.is_some_and(|port| of.ports().contains(&port)));
+    match best {
+        Some((limits::SNIFF_TURNS.., protocol, client)) => ToldProtocol::Of(protocol, client),
+        _ if !is_last => ToldProtocol::Open,
+        Some((1.., protocol, client)) if own.is_none() => ToldProtocol::Of(protocol, client),
+        _ => own.map_or(ToldProtocol::Foreign, |own| ToldProtocol::Of(own, Side::Request)),
     }
 }
 
