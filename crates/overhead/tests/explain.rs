@@ -24,7 +24,7 @@ fn root() -> PathBuf {
 /// The recorded sessions, with the options that belong to them.
 fn fixtures() -> Vec<(PathBuf, Vec<String>)> {
     let folders = std::fs::read_dir(root().join("fixtures")).unwrap().map(|entry| entry.unwrap().path());
-    let mut cases: Vec<PathBuf> = folders.filter(|case| case.is_dir()).collect();
+    let mut cases: Vec<PathBuf> = folders.filter(|case| case.join("args").is_file()).collect();
     cases.sort();
     let args = |case: &PathBuf| std::fs::read_to_string(case.join("args")).unwrap();
     cases.into_iter().map(|case| (case.clone(), args(&case).split_whitespace().map(str::to_owned).collect())).collect()

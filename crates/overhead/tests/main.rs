@@ -24,3 +24,4 @@ mod sample;
 mod schema;
 mod statements;
 mod sweep;
+mod taps;
