@@ -272,6 +272,10 @@ fn changed(pieces: &[(Side, &[u8])], free: &[FreeBytes], dice: &mut Dice) -> Vec
     });
     let mut ids = BTreeMap::new();
     let mut taken = BTreeSet::new();
+    let before = streams.clone();
+    // Another id, which is not free, may be anywhere. Ids of one byte are too few to avoid them all.
+    let is_sent =
+        |id: &[u8]| id.len() > 1 && before.iter().any(|stream| stream.windows(id.len()).any(|sent| sent == id));
     for FreeBytes { side, bytes, how } in free {
         assert!(bytes.end <= streams[*side as usize].len(), "free bytes that were not sent: {bytes:?}");
         let place = streams[*side as usize].get_mut(bytes.clone()).unwrap_or_default();
@@ -279,7 +283,7 @@ fn changed(pieces: &[(Side, &[u8])], free: &[FreeBytes], dice: &mut Dice) -> Vec
             Free::Any => place.fill_with(|| dice.byte()),
             Free::Digits => place.iter_mut().filter(|byte| byte.is_ascii_digit()).for_each(|byte| *byte = dice.digit()),
             Free::Id(mask) => {
-                let id = ids.entry(place.to_vec()).or_insert_with_key(|old| dice.id(old, mask, &mut taken));
+                let id = ids.entry(place.to_vec()).or_insert_with_key(|old| dice.id(old, mask, &mut taken, is_sent));
                 place.copy_from_slice(id);
             }
         }
@@ -318,13 +322,13 @@ impl Dice {
     }
 
     /// Returns an id to replace `old`, different from all others.
-    fn id(&mut self, old: &[u8], mask: u8, taken: &mut BTreeSet<Vec<u8>>) -> Vec<u8> {
+    fn id(&mut self, old: &[u8], mask: u8, taken: &mut BTreeSet<Vec<u8>>, is_sent: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         loop {
             let mut new: Vec<u8> = old.iter().map(|_| self.next() as u8).collect();
             if let (Some(new), Some(old)) = (new.first_mut(), old.first()) {
                 *new = (*old & !mask) | (*new & mask);
             }
-            if taken.insert(new.clone()) {
+            if !is_sent(&new) && taken.insert(new.clone()) {
                 return new;
             }
         }

@@ -86,9 +86,7 @@ impl Transcript {
         self.ops.iter().map(|op| op.amounts[side as usize].total()).sum()
     }
 
-    /// Returns `name via outcome: request
-    ///
-    ///  response` per operation, for readable assertions.
+    /// Returns name, way, outcome, request and response of each operation, for readable assertions.
     pub fn summary(&self) -> Vec<String> {
         let line = |op: &Entry| {
             let class = op.class().map_or("-", Class::name);
