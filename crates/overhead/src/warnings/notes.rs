@@ -56,6 +56,13 @@ impl Warnings {
                 );
                 if is_selected { self.partial(warning) } else { self.remark(warning) }
             }
+            _ => {}
+        }
+    }
+
+    /// Reports what was captured twice.
+    fn of_tap(&mut self, note: Note, count: u64) {
+        match note {
             Note::Translated { from, to } => self.remark(format!(
                 "{} to {from} {} captured on both sides of an address translation: counted once, under the server's own address {to}",
                 counted(count, "connection"),
@@ -106,10 +113,8 @@ impl Warnings {
             | Note::CapturedLate
             | Note::Shifted
             | Note::Implausible(_)
-            | Note::LongBody
-            | Note::Translated { .. }
-            | Note::UnsteadyTap
-            | Note::BothEnds => self.of_bound(note, count),
+            | Note::LongBody => self.of_bound(note, count),
+            Note::Translated { .. } | Note::UnsteadyTap | Note::BothEnds => self.of_tap(note, count),
             Note::Switched(protocol) => self.remark(format!(
                 "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",
                 counted(count, "connection")
