@@ -1,5 +1,8 @@
 //! Tracks current connections and assigns segments to them.
 
+mod entry;
+mod join;
+
 use crate::bounds::Holdings;
 use crate::dissector::{FrameContent, SegmentFate};
 use crate::early::EarlyCalls;
@@ -12,12 +15,12 @@ use crate::table::{ConnectionKey, ConnectionTable};
 use crate::tls::KeyLog;
 use crate::totals::Totals;
 use crate::translations::Translations;
+use entry::ConnectionEntry;
 use overhead_decode::Note;
-use overhead_model::{CallPacket, FrameFacts, Tally, Trace};
+use overhead_model::{CallPacket, Tally, Trace};
 use overhead_protocols::SharedContext;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Takes segments in, and hands closed operations to a [`Tally`].
@@ -51,69 +54,6 @@ pub struct Connections<T> {
     count: u64,
     /// Frames of ended connections that the memo handled.
     hits: u64,
-}
-
-#[derive(Debug)]
-struct ConnectionEntry {
-    flow: ConnectionFlow,
-    /// In order of appearance, from 1.
-    number: u64,
-    /// When both ends had closed; `None` while open.
-    closed_ns: Option<u64>,
-    /// Approximate memory in bytes; 0 without payload.
-    held: usize,
-    /// Payload bytes since `held` was last estimated.
-    unweighed: u32,
-    /// Whether the connection is on a selected port, or to be detected by content.
-    selected: bool,
-}
-
-impl ConnectionEntry {
-    /// Handles a segment without the memo; returns whether it closes the connection.
-    #[inline(never)]
-    fn go_on<T: Tally>(&mut self, segment: &Segment<'_>, at: CaptureMoment, tally: &mut T) -> bool {
-        tally.trace(Trace::Frame(facts(segment, self.number, at.number)));
-        self.flow.segment(segment, at.number, tally);
-        self.unweighed = self.unweighed.saturating_add(segment.payload_len);
-        let closes = self.closed_ns.is_none() && self.flow.is_closed();
-        if closes {
-            // The segment's own time may have been set back.
-            self.closed_ns = Some(at.clock_ns);
-            self.flow.shrink(tally);
-            self.unweighed = u32::MAX;
-        }
-        closes
-    }
-
-    /// Turns the tally to this connection, if it distinguishes connections.
-    #[inline]
-    fn announce<T: Tally>(&self, tally: &mut T) {
-        if tally.wants_ends() {
-            tally.turn_to(&self.flow.ends(self.number));
-            if let Some(names) = self.flow.names() {
-                tally.name_ends(names);
-            }
-        }
-    }
-
-    /// Updates `held` if due, and returns the previous value if that changes.
-    #[inline]
-    fn weigh_if_due(&mut self) -> Option<usize> {
-        // Most frames are short and leave little behind, so weighing after each is not worth it.
-        let is_due = self.unweighed > limits::UNWEIGHED || (self.held == 0 && self.unweighed > 0);
-        is_due.then(|| self.weigh()).filter(|before| *before != self.held)
-    }
-
-    /// Updates `held` and returns the previous value.
-    fn weigh(&mut self) -> usize {
-        self.unweighed = 0;
-        std::mem::replace(&mut self.held, self.flow.held())
-    }
-
-    /// Returns whether it closed so long ago that nothing more can belong to it.
-    fn is_gone(&self, clock_ns: u64) -> bool {
-        self.closed_ns.is_some_and(|closed_ns| clock_ns.saturating_sub(closed_ns) > limits::LINGER_NS)
-    }
 }
 
 impl<T: Tally> Connections<T> {
@@ -329,44 +269,6 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    /// Joins the connections on both sides of an address translation, at a copy of a segment that first went between other ends. Returns
-    /// whether the copy is to be handled instead of what went before: only its side is selected.
-    #[cold]
-    fn join(&mut self, copy: &Segment<'_>, first: [SocketAddr; 2]) -> bool {
-        let second = [copy.source, copy.destination];
-        let [first_ends, second_ends] = [first, second].map(|ends| self.translations.original_ends(ends));
-        if first_ends == second_ends {
-            return false;
-        }
-        let [first_key, second_key] =
-            [first_ends, second_ends].map(|[source, destination]| ConnectionKey::of(source, destination).0);
-        let known = self.flows.get(&first_key).map(|entry| entry.flow.is_from_client(first_ends[0]));
-        let from_client = known.unwrap_or_else(|| {
-            let server_port = self.selection.judge(copy).server_port;
-            server_port.map_or(copy.flags.syn && !copy.flags.ack, |port| port == copy.destination.port())
-        });
-        // Requests reach the server last, and replies leave it first.
-        let joined = if from_client { [first_ends[0], second_ends[1]] } else { [second_ends[1], first_ends[0]] };
-        let mut entries = [first_key, second_key].map(|key| self.flows.remove(&key));
-        let is_selected = |entry: &Option<ConnectionEntry>| entry.as_ref().is_some_and(|entry| entry.selected);
-        if is_selected(&entries[1]) && !is_selected(&entries[0]) {
-            entries.swap(0, 1);
-        }
-        let is_wanted = !is_selected(&entries[0]) && !self.selection.judge(copy).candidates.is_empty();
-        let [kept, given_up] = entries;
-        let (kept, ended) = if is_wanted { (None, [kept, given_up]) } else { (kept, [None, given_up]) };
-        ended.into_iter().flatten().for_each(|entry| self.end(entry));
-        self.translations.add([first, second], from_client, joined);
-        if let Some(mut entry) = kept {
-            entry.flow.rename(joined);
-            let (number, key) = (entry.number, ConnectionKey::of(joined[0], joined[1]).0);
-            let queue = if entry.selected { &mut self.half_open } else { &mut self.unselected };
-            queue.push_back((number, key));
-            self.flows.insert(key, entry);
-        }
-        is_wanted
-    }
-
     /// Forgets the oldest connections on unselected ports if there are too many; their frames are already counted.
     fn forget_unselected(&mut self) {
         while self.unselected.len() > limits::UNSELECTED
@@ -551,20 +453,4 @@ impl<T: Tally> Connections<T> {
 #[inline(never)]
 fn segment_of(plain: PlainFrame<'_>) -> Segment<'_> {
     plain.segment()
-}
-
-fn facts(segment: &Segment<'_>, connection: u64, number: u64) -> FrameFacts {
-    FrameFacts {
-        number,
-        connection,
-        time_ns: segment.time_ns,
-        wire_len: segment.wire_len,
-        headers: [segment.headers.link, segment.headers.ip, segment.headers.tcp],
-        payload_len: segment.payload_len,
-        flags: segment.flags,
-        source: segment.source,
-        destination: segment.destination,
-        seq: segment.seq,
-        window: segment.window,
-    }
 }

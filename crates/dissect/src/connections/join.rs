@@ -1,0 +1,48 @@
+//! Joins the connections on both sides of an address translation.
+
+use super::Connections;
+use super::entry::ConnectionEntry;
+use crate::packet::Segment;
+use crate::table::ConnectionKey;
+use overhead_model::Tally;
+use std::net::SocketAddr;
+
+impl<T: Tally> Connections<T> {
+    /// Joins them at a copy of a segment that first went between other ends. Returns
+    /// whether the copy is to be handled instead of what went before: only its side is selected.
+    #[cold]
+    pub(super) fn join(&mut self, copy: &Segment<'_>, first: [SocketAddr; 2]) -> bool {
+        let second = [copy.source, copy.destination];
+        let [first_ends, second_ends] = [first, second].map(|ends| self.translations.original_ends(ends));
+        if first_ends == second_ends {
+            return false;
+        }
+        let [first_key, second_key] =
+            [first_ends, second_ends].map(|[source, destination]| ConnectionKey::of(source, destination).0);
+        let known = self.flows.get(&first_key).map(|entry| entry.flow.is_from_client(first_ends[0]));
+        let from_client = known.unwrap_or_else(|| {
+            let server_port = self.selection.judge(copy).server_port;
+            server_port.map_or(copy.flags.syn && !copy.flags.ack, |port| port == copy.destination.port())
+        });
+        // Requests reach the server last, and replies leave it first.
+        let joined = if from_client { [first_ends[0], second_ends[1]] } else { [second_ends[1], first_ends[0]] };
+        let mut entries = [first_key, second_key].map(|key| self.flows.remove(&key));
+        let is_selected = |entry: &Option<ConnectionEntry>| entry.as_ref().is_some_and(|entry| entry.selected);
+        if is_selected(&entries[1]) && !is_selected(&entries[0]) {
+            entries.swap(0, 1);
+        }
+        let is_wanted = !is_selected(&entries[0]) && !self.selection.judge(copy).candidates.is_empty();
+        let [kept, given_up] = entries;
+        let (kept, ended) = if is_wanted { (None, [kept, given_up]) } else { (kept, [None, given_up]) };
+        ended.into_iter().flatten().for_each(|entry| self.end(entry));
+        self.translations.add([first, second], from_client, joined);
+        if let Some(mut entry) = kept {
+            entry.flow.rename(joined);
+            let (number, key) = (entry.number, ConnectionKey::of(joined[0], joined[1]).0);
+            let queue = if entry.selected { &mut self.half_open } else { &mut self.unselected };
+            queue.push_back((number, key));
+            self.flows.insert(key, entry);
+        }
+        is_wanted
+    }
+}
