@@ -17,6 +17,7 @@ mod advice;
 mod assembly;
 mod finding;
 pub mod limits;
+mod observed;
 mod observer;
 mod rule;
 mod rules;

@@ -1,22 +1,18 @@
 //! Reads a capture once for all rules.
 
 use crate::advice::Advice;
-use crate::assembly::FieldAssembly;
 use crate::finding::{AdviceFinding, Example};
 use crate::limits;
+use crate::observed::{FrameNote, ObservedConnection, ObservedOperation};
 use crate::rule::NamedRule;
-use crate::seen::{
-    ClosedConnection, FieldSum, RowOnConnection, SeenCharge, SeenDirection, SeenField, SeenFieldKey, SeenFrame,
-    SeenOperation, SeenPiece, SeenRow, SeenTraffic,
-};
+use crate::seen::{ClosedConnection, SeenCharge, SeenField, SeenFrame, SeenOperation, SeenRow, SeenTraffic};
 use overhead_dissect::explain::{BegunOperation, CaptureReading, ConnectionStates, Numbering};
 use overhead_model::{
     Account, Amounts, Class, ConnectionSummary, FrameFacts, Listener, Operation, Protocol, RowId, RowKey, Side,
     SideTotals, Tally, Trace,
 };
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hasher;
 
 /// Collects what the rules need and feeds them.
 pub struct AdviceObserver {
@@ -40,66 +36,6 @@ pub struct AdviceObserver {
     open: usize,
     /// The last closed operation was not tracked.
     is_unlisted: bool,
-}
-
-#[derive(Default)]
-struct ObservedConnection {
-    protocol: Option<Protocol>,
-    sides: [FieldAssembly; 2],
-    open: HashMap<Option<u64>, Box<ObservedOperation>>,
-    /// With payload, the latest last.
-    frames: VecDeque<FrameNote>,
-    ends: [Option<SocketAddr>; 2],
-    first_ns: Option<u64>,
-    /// Time of the last frame with payload, and of the last one without since.
-    payload_ns: Option<u64>,
-    bare_ns: Option<u64>,
-    ready_ns: Option<u64>,
-    latest: Option<u64>,
-    closed: Option<(usize, Example)>,
-    example: Option<Example>,
-    rows: BTreeMap<usize, RowOnConnection>,
-}
-
-/// A frame whose payload may not be posted yet.
-#[derive(Clone, Copy)]
-struct FrameNote {
-    facts: FrameFacts,
-    bare_ns: Option<u64>,
-    since_ns: Option<u64>,
-}
-
-#[derive(Default)]
-struct ObservedOperation {
-    number: u64,
-    fields: Vec<(SeenFieldKey, FieldSum)>,
-    directions: [SeenDirection; 2],
-    digests: [RequestDigests; 2],
-    too_long: [bool; 2],
-    first_frame: Option<u64>,
-}
-
-/// Digests of the bytes that identify a request.
-#[derive(Default)]
-struct RequestDigests {
-    all: DefaultHasher,
-    text: DefaultHasher,
-    some: bool,
-    unknown: bool,
-}
-
-impl RequestDigests {
-    fn add(&mut self, path: u32, is_text: bool, bytes: Option<&[u8]>) {
-        let Some(bytes) = bytes else {
-            self.unknown = true;
-            return;
-        };
-        self.some = true;
-        (path, bytes).hash(&mut self.all);
-        if is_text {
-            (path, bytes).hash(&mut self.text);
-        }
-    }
 }
 
 impl AdviceObserver {
@@ -368,88 +304,6 @@ fn is_asked(account: Account) -> bool {
 /// Returns whether the field identifies a prepared statement.
 fn is_statement_id(path: &str) -> bool {
     path.ends_with("statement id") || path.ends_with("bind.statement name")
-}
-
-impl ObservedConnection {
-    fn end(&mut self, source: SocketAddr) -> usize {
-        match self.ends {
-            [None, _] => {
-                self.ends[0] = Some(source);
-                0
-            }
-            [Some(first), _] if first == source => 0,
-            _ => {
-                self.ends[1] = Some(source);
-                1
-            }
-        }
-    }
-
-    /// Returns a frame with payload by its number.
-    fn note(&self, number: u64) -> Option<FrameNote> {
-        let at = self.frames.binary_search_by_key(&number, |note| note.facts.number).ok()?;
-        self.frames.get(at).copied()
-    }
-}
-
-impl ObservedOperation {
-    /// Adds bytes of the operation in a frame.
-    fn add_piece(&mut self, side: Side, frame: u64, len: u64, note: Option<FrameNote>) {
-        self.first_frame.get_or_insert(frame);
-        let direction = &mut self.directions[side as usize];
-        direction.len += len;
-        if let Some(last) = direction.last.as_mut().filter(|last| last.frame == frame) {
-            last.len += len;
-            let place = usize::try_from(direction.count).unwrap_or(usize::MAX).saturating_sub(1);
-            if let Some(kept) = direction.pieces.get_mut(place) {
-                kept.len += len;
-            }
-            return;
-        }
-        let Some(FrameNote { facts, bare_ns, .. }) = note else { return };
-        let piece = SeenPiece {
-            frame,
-            time_ns: facts.time_ns,
-            len,
-            payload: u64::from(facts.payload_len),
-            headers: facts.headers.map(u64::from),
-            bare_ns,
-        };
-        direction.count += 1;
-        direction.last = Some(piece);
-        if direction.pieces.len() < limits::PIECES {
-            direction.pieces.push(piece);
-        }
-    }
-
-    /// Adds bytes of a field; `ends` marks its last ones.
-    fn add_field(&mut self, key: SeenFieldKey, len: u64, ends: bool) {
-        let at = self.fields.iter().position(|(of, _)| *of == key).unwrap_or_else(|| {
-            self.fields.push((key, FieldSum::default()));
-            self.fields.len() - 1
-        });
-        if let Some((_, sum)) = self.fields.get_mut(at) {
-            sum.bytes += len;
-            sum.times += u64::from(ends);
-        }
-    }
-
-    /// Appends to the message, or discards it if it is too long or has unknown bytes.
-    fn append_message(&mut self, side: Side, bytes: Option<&[u8]>) {
-        let message = &mut self.directions[side as usize].message;
-        let lost = &mut self.too_long[side as usize];
-        match bytes {
-            Some(bytes) if !*lost && message.len() + bytes.len() <= limits::MESSAGE => message.extend(bytes),
-            _ => {
-                *lost = true;
-                *message = Vec::new();
-            }
-        }
-    }
-
-    fn example(&self, else_frame: u64) -> Example {
-        Example { operation: self.number, frame: self.first_frame.unwrap_or(else_frame) }
-    }
 }
 
 impl CaptureReading for AdviceObserver {}
