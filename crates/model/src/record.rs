@@ -245,7 +245,7 @@ pub struct Source {
     pub captured_bytes: u64,
     /// Frames that were not captured completely.
     pub truncated_frames: u64,
-    /// Second copies on `any`.
+    /// Frames captured twice: on `any`, at a mirror port, or on both sides of an address translation.
     pub duplicate_frames: u64,
     /// Frames whose headers do not parse although they were captured completely.
     pub malformed_frames: u64,

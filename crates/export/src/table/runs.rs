@@ -92,7 +92,12 @@ fn source_fields() -> Vec<RunField> {
             |run| run.totals.other,
         ),
         number("truncated_frames", "1", "frames captured shorter than they were", |run| run.totals.truncated_frames),
-        number("duplicate_frames", "1", "second copies on `any`", |run| run.totals.duplicate_frames),
+        number(
+            "duplicate_frames",
+            "1",
+            "frames captured twice: on `any`, at a mirror port, behind a translation",
+            |run| run.totals.duplicate_frames,
+        ),
         number("malformed_frames", "1", "frames whose headers do not parse", |run| run.totals.malformed_frames),
         maybe("kernel_drops", "1", "frames that the kernel dropped; absent for files", |run| {
             run.kernel_drops.value().copied()
