@@ -36,7 +36,7 @@ pub(crate) struct Rows {
     told_apart: usize,
     shed: Shed,
     /// The statement of each shared row, by group.
-    shared: [Option<u32>; GROUPS],
+    shared: BTreeMap<usize, u32>,
     /// Places of the unshared rows, in order of retention; empty until the limit is reached.
     order: BTreeMap<OwnedRowKey, u32>,
     /// Places in `statements` found before, by [`looks`]: a few kinds of operations tend to repeat.
@@ -106,7 +106,7 @@ impl Rows {
             return Some(at);
         }
         let group = (id.0 >> PLACE_BITS) as usize & ((1 << GROUP_BITS) - 1);
-        self.shared.get(group).copied().flatten()
+        self.shared.get(&group).copied()
     }
 
     /// Returns the statement with this id, and its row.
@@ -213,12 +213,12 @@ impl Rows {
     /// Returns the statement of a shared row.
     fn shared(&mut self, class: Class, protocol: Protocol) -> u32 {
         let group = group(class, protocol);
-        if let Some(at) = self.shared[group] {
+        if let Some(&at) = self.shared.get(&group) {
             return at;
         }
         self.list.push(Row::new(OwnedRowKey { class, protocol, name: OTHER.into(), via: "" }));
         let at = self.push("", self.list.len() as u32 - 1);
-        self.shared[group] = Some(at);
+        self.shared.insert(group, at);
         at
     }
 
@@ -283,7 +283,7 @@ impl Rows {
 
     /// Returns warnings about exhausted limits.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
-        let has_shared = self.shared.iter().any(Option::is_some);
+        let has_shared = !self.shared.is_empty();
         let of_rows = has_shared.then(|| {
             format!(
                 "there are more than {} kinds of operation: those that come last by class, protocol and name are added up \
