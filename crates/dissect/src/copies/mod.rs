@@ -47,11 +47,12 @@ pub enum FrameNovelty {
 #[derive(Clone, Copy, Debug)]
 enum EarlyFrame {
     Header(PlainHeader),
-    Segment { digest: u64, ends: [SocketAddr; 2] },
+    /// A digest; the ends are kept apart, for the hot path writes the whole of this.
+    Segment(u64),
 }
 
 impl EarlyFrame {
-    const NONE: Self = Self::Segment { digest: 0, ends: NO_ENDS };
+    const NONE: Self = Self::Segment(0);
 }
 
 /// Remembers recent frames.
@@ -61,6 +62,8 @@ impl EarlyFrame {
 pub struct Copies {
     /// Headers and times of frames, until frames are compared.
     early: Box<[(EarlyFrame, u64); limits::COPIES]>,
+    /// The ends of those that are digests.
+    early_ends: Box<[[SocketAddr; 2]; limits::COPIES]>,
     next: usize,
     first: Option<CopyPlace>,
     /// The interface of the only place so far, if the interface is all that identifies it.
@@ -79,6 +82,7 @@ impl Default for Copies {
     fn default() -> Self {
         Self {
             early: Box::new([(EarlyFrame::NONE, 0); limits::COPIES]),
+            early_ends: Box::new([NO_ENDS; limits::COPIES]),
             next: 0,
             first: None,
             only_interface: None,
@@ -111,7 +115,7 @@ impl Copies {
                 self.only_interface = Some(frame.interface);
             }
             let digest = of_numbers(HEADERS, segment).value();
-            self.remember_early(EarlyFrame::Segment { digest, ends }, frame.time_ns);
+            self.remember_early_segment(digest, ends, frame.time_ns);
             return FrameNovelty::New;
         }
         let has_id = segment.ip_id != 0;
@@ -123,7 +127,7 @@ impl Copies {
     pub fn has_fragment(&mut self, frame: &Frame<'_>, fragment: &Fragment<'_>) -> bool {
         let (place, digest) = (place(frame), of_fragment(fragment));
         if self.is_only_place(place) {
-            self.remember_early(EarlyFrame::Segment { digest, ends: NO_ENDS }, frame.time_ns);
+            self.remember_early_segment(digest, NO_ENDS, frame.time_ns);
             return false;
         }
         let sighting = Sighting { digest, ends: NO_ENDS, place, time_ns: frame.time_ns, has_id: true };
@@ -138,12 +142,11 @@ impl Copies {
     }
 
     fn compare_from_now_on(&mut self) {
-        let Self { recent, early, next, first, .. } = self;
-        recent.get_or_insert_with(|| {
-            let oldest_first = early.iter().cycle().skip(*next).take(early.len());
-            Box::new(RecentFrames::of_early(oldest_first, first.unwrap_or_default()))
-        });
         self.only_interface = None;
+        if self.recent.is_none() {
+            let oldest_first = self.early_keys().cycle().skip(self.next).take(limits::COPIES);
+            self.recent = Some(Box::new(RecentFrames::of_early(oldest_first, self.first.unwrap_or_default())));
+        }
     }
 
     /// Forgets the frame remembered last, which comes again after a trial.
@@ -162,6 +165,24 @@ impl Copies {
         self.recent.is_none() && *self.first.get_or_insert(place) == place
     }
 
+    fn remember_early_segment(&mut self, digest: u64, ends: [SocketAddr; 2], time_ns: u64) {
+        if let Some(kept) = self.early_ends.get_mut(self.next) {
+            *kept = ends;
+        }
+        self.remember_early(EarlyFrame::Segment(digest), time_ns);
+    }
+
+    /// Returns digest, ends and time of the early frames.
+    fn early_keys(&self) -> impl Iterator<Item = (u64, [SocketAddr; 2], u64)> + Clone {
+        self.early.iter().zip(self.early_ends.iter()).map(|((frame, time_ns), ends)| match frame {
+            EarlyFrame::Header(header) => {
+                let segment = of_plain_header(header);
+                (of_numbers(HEADERS, &segment).value(), [segment.source, segment.destination], *time_ns)
+            }
+            EarlyFrame::Segment(digest) => (*digest, *ends, *time_ns),
+        })
+    }
+
     /// Overwrites the oldest frame.
     #[inline(always)]
     fn remember_early(&mut self, frame: EarlyFrame, time_ns: u64) {
@@ -175,33 +196,32 @@ impl Copies {
     /// Returns whether the frame with this number, which has nothing new for its connection, may be a copy at the same place.
     #[cold]
     pub fn may_repeat(&self, segment: &Segment<'_>, number: u64) -> bool {
-        if number < self.next_trial || !self.taps.is_empty() {
+        // Acknowledgments that say nothing new are common, and are looked at only when a capture begins.
+        let is_bare_ack = segment.payload_len == 0 && !segment.flags.syn && !segment.flags.fin;
+        let is_too_common = is_bare_ack && number > limits::COPIES as u64;
+        if is_too_common || number < self.next_trial || !self.taps.is_empty() {
             return false;
         }
         let ends = [segment.source, segment.destination];
         if let Some(recent) = &self.recent {
             return recent.has(of_segment(segment), ends);
         }
-        let is_same = |kept: &EarlyFrame| match kept {
-            // Most differ in this number.
-            EarlyFrame::Header(header) if of_plain_header(header).seq != segment.seq => false,
-            _ => key_of(kept) == (of_numbers(HEADERS, segment).value(), ends),
+        let digest = of_numbers(HEADERS, segment).value();
+        let is_same = |(kept, kept_ends): (&EarlyFrame, &[SocketAddr; 2])| match kept {
+            EarlyFrame::Header(header) => {
+                let kept = of_plain_header(header);
+                // Most differ in this number.
+                kept.seq == segment.seq
+                    && [kept.source, kept.destination] == ends
+                    && of_numbers(HEADERS, &kept).value() == digest
+            }
+            EarlyFrame::Segment(kept) => *kept == digest && *kept_ends == ends,
         };
         let is_recent = |time_ns: u64| segment.time_ns.abs_diff(time_ns) <= limits::COPY_NS;
-        let copies = self.early.iter().filter(|(kept, time_ns)| is_recent(*time_ns) && is_same(kept));
+        let kept = self.early.iter().zip(self.early_ends.iter());
+        let copies = kept.filter(|((kept, time_ns), ends)| is_recent(*time_ns) && is_same((kept, ends)));
         // The frame itself is among them.
         copies.count() > 1
-    }
-}
-
-/// Returns the digest and the ends of a remembered frame.
-fn key_of(frame: &EarlyFrame) -> (u64, [SocketAddr; 2]) {
-    match frame {
-        EarlyFrame::Header(header) => {
-            let segment = of_plain_header(header);
-            (of_numbers(HEADERS, &segment).value(), [segment.source, segment.destination])
-        }
-        EarlyFrame::Segment { digest, ends } => (*digest, *ends),
     }
 }
 

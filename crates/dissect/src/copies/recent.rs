@@ -1,7 +1,7 @@
 //! Recent frames, found by their digests.
 
 use super::trial::TapOffsets;
-use super::{CopyPlace, EarlyFrame, FrameNovelty, key_of};
+use super::{CopyPlace, FrameNovelty};
 use crate::limits;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
@@ -33,11 +33,9 @@ pub struct RecentFrames {
 
 impl RecentFrames {
     /// Returns the frames of the only place so far, of which the headers were kept.
-    pub fn of_early<'a>(early: impl Iterator<Item = &'a (EarlyFrame, u64)>, place: CopyPlace) -> Self {
+    pub fn of_early(early: impl Iterator<Item = (u64, [SocketAddr; 2], u64)>, place: CopyPlace) -> Self {
         let mut recent = Self::default();
-        for (frame, time_ns) in early {
-            let (digest, ends) = key_of(frame);
-            let time_ns = *time_ns;
+        for (digest, ends, time_ns) in early {
             recent.remember(Sighting { digest, ends, place, time_ns, has_id: false }, false);
         }
         recent.by_headers = recent.frames.len();

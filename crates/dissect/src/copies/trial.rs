@@ -3,7 +3,7 @@
 //! A trial begins with the first frame that repeats one. It holds the frames from there on, until enough of them had the time to be
 //! repeated.
 
-use super::{Copies, HEADERS, key_of, of_numbers};
+use super::{Copies, HEADERS, of_numbers};
 use crate::limits;
 use crate::moment::CaptureMoment;
 use crate::packet::{self, Packet};
@@ -161,7 +161,8 @@ impl Copies {
     fn new_frames(&self, trial: &TapTrial) -> Vec<TrialFrame> {
         let mut frames: Vec<TrialFrame> = Vec::new();
         // Those before the trial are beyond the list.
-        let mut first_like: HashMap<_, usize> = self.early.iter().map(|(kept, _)| (key_of(kept), usize::MAX)).collect();
+        let mut first_like: HashMap<_, usize> =
+            self.early_keys().map(|(digest, ends, _)| ((digest, ends), usize::MAX)).collect();
         for held in trial.frames.iter().filter(|held| held.interface == trial.interface) {
             let frame = held.frame();
             let Packet::Tcp(segment) = packet::parse(&frame) else { continue };
