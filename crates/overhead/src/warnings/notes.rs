@@ -21,11 +21,6 @@ impl Warnings {
                 "{} could be to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; with an opaque (`O`) or the key (`k`) in the request it can be told",
                 counted(count, "answer")
             )),
-            Note::CapturedLate => self.partial(format!(
-                "{} of clients {} captured behind what the server acknowledged them with, as where two taps or clocks disagree: answers came before their requests, and rows and latencies may be those of others; put the frames in order first (`reordercap`, or one tap for both directions)",
-                counted(count, "frame"),
-                if count == 1 { "was" } else { "were" },
-            )),
             Note::Shifted => self.partial(format!(
                 "{} had requests under way that were sent before the capture or the window began: answers to these went to the first that were seen, and rows and latencies may be those of others up to where the client waited for all; capture from the beginning of the connections",
                 counted(count, "connection")
@@ -60,9 +55,14 @@ impl Warnings {
         }
     }
 
-    /// Reports what was captured twice.
+    /// Reports what taps repeated or put out of order.
     fn of_tap(&mut self, note: Note, count: u64) {
         match note {
+            Note::CapturedLate => self.partial(format!(
+                "{} of clients {} captured behind what the server acknowledged them with, as where two taps or clocks disagree: answers came before their requests, and rows and latencies may be those of others; put the frames in order first (`reordercap`, or one tap for both directions)",
+                counted(count, "frame"),
+                if count == 1 { "was" } else { "were" },
+            )),
             Note::Translated { from, to } => self.remark(format!(
                 "{} to {from} {} captured on both sides of an address translation: counted once, under the server's own address {to}",
                 counted(count, "connection"),
@@ -110,11 +110,12 @@ impl Warnings {
             | Note::Abandoned
             | Note::Expansion
             | Note::Ambiguous
-            | Note::CapturedLate
             | Note::Shifted
             | Note::Implausible(_)
             | Note::LongBody => self.of_bound(note, count),
-            Note::Translated { .. } | Note::UnsteadyTap | Note::BothEnds => self.of_tap(note, count),
+            Note::CapturedLate | Note::Translated { .. } | Note::UnsteadyTap | Note::BothEnds => {
+                self.of_tap(note, count);
+            }
             Note::Switched(protocol) => self.remark(format!(
                 "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",
                 counted(count, "connection")
