@@ -46,8 +46,8 @@ fn session() -> Vec<u8> {
     sub("lsid", &[element(5, "id", &[&[16, 0, 0, 0, 4], [7; 16].as_slice()].concat())])
 }
 
-#[test]
-fn a_find_by_id_posts_names_and_values_where_they_belong() {
+/// Request and reply of a find by id.
+fn find_by_id() -> ([Vec<u8>; 6], [Vec<u8>; 2]) {
     let request = [
         text("find", "vectors"),
         truth("singleBatch", true),
@@ -58,7 +58,13 @@ fn a_find_by_id_posts_names_and_values_where_they_belong() {
     ];
     let found = doc(&[long("_id", 5), text("payload", "0123456789")]);
     let cursor = [list("firstBatch", &[found]), long("id", 0), text("ns", "lab.vectors")];
-    let transcript = exchange(&request, &[sub("cursor", &cursor), ok()]);
+    (request, [sub("cursor", &cursor), ok()])
+}
+
+#[test]
+fn a_find_by_id_posts_names_and_values_where_they_belong() {
+    let (request, answer) = find_by_id();
+    let transcript = exchange(&request, &answer);
     assert_eq!(
         transcript.summary(),
         ["workload find [OP_MSG] ok: framing 55, metadata 71, schema 3, query 11, data 8 | \

@@ -23,17 +23,7 @@ const IDS: u64 = 3 * 4;
 
 #[test]
 fn ids_and_values_are_free() {
-    let request = [
-        text("find", "vectors"),
-        truth("singleBatch", true),
-        long("limit", 1),
-        sub("filter", &[long("_id", 5)]),
-        text("$db", "lab"),
-        session(),
-    ];
-    let found = doc(&[long("_id", 5), text("payload", "0123456789")]);
-    let cursor = [list("firstBatch", &[found]), long("id", 0), text("ns", "lab.vectors")];
-    let answer = [sub("cursor", &cursor), ok()];
+    let (request, answer) = find_by_id();
     let values = (1 + 8 + 8 + 3 + 16) + (8 + 10 + 8 + 11);
     assert_eq!(free(&command(7, &request), &reply(7, &answer)), IDS + values);
 }
