@@ -90,12 +90,10 @@ impl Warnings {
                 "the decryption of {} ended ({why}): the ciphertext from there on is in `unknown`",
                 counted(count, "direction of a connection")
             )),
-            Note::UndecodedMessage => {
-                self.remark(format!(
-                    "{} could not be decoded to the end: the rest is in `unknown`",
-                    counted(count, "message")
-                ));
-            }
+            Note::UndecodedMessage => self.remark(format!(
+                "{} could not be decoded to the end: the rest is in `unknown`",
+                counted(count, "message")
+            )),
             Note::UntypedValue => self.remark(format!(
                 "{} whose type was not seen on the wire {} like an array, a composite or a collection: inner structure, if any, is in `data` with the values",
                 counted(count, "cell"),
