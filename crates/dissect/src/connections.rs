@@ -128,7 +128,7 @@ impl<T: Tally> Connections<T> {
             FrameContent::Segment(segment) => self.segment(segment, at, may_repeat),
             FrameContent::Reassembled(segment) => self.segment(segment, at, |_| false),
             FrameContent::Translated(segment, first) if !self.join(segment, first) => SegmentFate::Copied,
-            FrameContent::Translated(segment, _) => self.segment(segment, at, |_| false),
+            FrameContent::Translated(segment, _) => self.post(self.translations.original(segment), at, |_| false),
             FrameContent::Call(call) => {
                 self.call(call, at);
                 SegmentFate::Posted
@@ -142,7 +142,17 @@ impl<T: Tally> Connections<T> {
         at: CaptureMoment,
         may_repeat: impl FnOnce(&Segment<'_>) -> bool,
     ) -> SegmentFate {
-        let segment = self.translations.original(segment);
+        let segment = self.original(segment, at.clock_ns);
+        self.post(segment, at, may_repeat)
+    }
+
+    /// Handles a segment between its ends' own addresses.
+    fn post(
+        &mut self,
+        segment: Segment<'_>,
+        at: CaptureMoment,
+        may_repeat: impl FnOnce(&Segment<'_>) -> bool,
+    ) -> SegmentFate {
         let key = ConnectionKey::of(segment.source, segment.destination);
         self.take(key, segment.bare(), || segment, at, may_repeat)
     }
@@ -160,8 +170,9 @@ impl<T: Tally> Connections<T> {
 
     /// Returns whether a segment has nothing new for its connection.
     pub fn repeats(&self, segment: &Segment<'_>) -> bool {
+        let segment = self.translations.original(segment);
         let (key, _) = ConnectionKey::of(segment.source, segment.destination);
-        self.flows.get(&key).is_some_and(|entry| entry.flow.repeats(segment))
+        self.flows.get(&key).is_some_and(|entry| entry.flow.repeats(&segment))
     }
 
     #[cold]
@@ -259,7 +270,7 @@ impl<T: Tally> Connections<T> {
         if selected {
             self.holdings.begin();
         }
-        self.segment(segment, at, |_| false);
+        self.post(*segment, at, |_| false);
         if !selected {
             self.unselected.push_back((number, key));
             self.forget_unselected();

@@ -65,6 +65,9 @@ pub const TRIAL_FRAMES: usize = 1024;
 pub const TRIAL_BYTES: usize = 8 << 20;
 pub const TRIAL_NS: u64 = 1_000_000_000;
 
+/// Most taps that are known to repeat frames.
+pub const TAPS: usize = 64;
+
 /// Frames after a trial that found nothing before another may begin; twice as many after the next.
 pub const TRIAL_PAUSE: u64 = 1024;
 

@@ -7,7 +7,10 @@ use overhead_decode::Note;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
-/// What the ends of connections on one side of a translation are called.
+/// Translations that a connection may pass.
+const MOST_PASSED: usize = 4;
+
+/// The own addresses of the ends of translated connections.
 #[derive(Debug, Default)]
 pub struct Translations {
     sides: HashMap<ConnectionKey, TranslatedSide>,
@@ -19,33 +22,36 @@ pub struct Translations {
 struct TranslatedSide {
     /// The client's address on this side.
     client: SocketAddr,
-    /// Each end's own address, client first.
-    original: [SocketAddr; 2],
+    /// The ends on a side nearer to both of them, client first: their own addresses, or translated again.
+    nearer: [SocketAddr; 2],
 }
 
 impl Translations {
-    /// Records that connections between these `sides`, each given by a segment's source and destination, are one.
+    /// Records that connections between the ends of these `sides`, source and destination of a segment each, are one.
     pub fn add(&mut self, sides: [[SocketAddr; 2]; 2], from_client: bool, original: [SocketAddr; 2]) {
         if self.sides.len() >= limits::TRANSLATIONS {
             self.sides.clear();
-        }
-        let before = sides.map(|ends| self.original_ends(ends));
-        for side in self.sides.values_mut().filter(|side| before.iter().any(|ends| side.is_between(*ends))) {
-            side.original = original;
         }
         for mut ends in sides {
             if !from_client {
                 ends.swap(0, 1);
             }
             let [client, server] = ends;
+            let renamed = [server, original[1]];
             if server != original[1]
-                && (self.servers.len() < limits::TRANSLATED_SERVERS
-                    || self.servers.contains_key(&[server, original[1]]))
+                && (self.servers.len() < limits::TRANSLATED_SERVERS || self.servers.contains_key(&renamed))
             {
-                *self.servers.entry([server, original[1]]).or_default() += 1;
+                *self.servers.entry(renamed).or_default() += 1;
             }
-            self.sides.insert(ConnectionKey::of(client, server).0, TranslatedSide { client, original });
+            if ends != original {
+                self.sides.insert(ConnectionKey::of(client, server).0, TranslatedSide { client, nearer: original });
+            }
         }
+    }
+
+    /// Forgets how this side is translated: its ports are used again.
+    pub fn forget(&mut self, [source, destination]: [SocketAddr; 2]) {
+        self.sides.remove(&ConnectionKey::of(source, destination).0);
     }
 
     /// Returns the segment between the ends' own addresses.
@@ -55,27 +61,21 @@ impl Translations {
     }
 
     /// Returns the own addresses of a segment's source and destination.
-    pub fn original_ends(&self, ends: [SocketAddr; 2]) -> [SocketAddr; 2] {
+    pub fn original_ends(&self, mut ends: [SocketAddr; 2]) -> [SocketAddr; 2] {
         if self.sides.is_empty() {
             return ends;
         }
-        let [source, destination] = ends;
-        match self.sides.get(&ConnectionKey::of(source, destination).0) {
-            None => ends,
-            Some(side) if side.client == source => side.original,
-            Some(side) => [side.original[1], side.original[0]],
+        for _ in 0..MOST_PASSED {
+            let [source, destination] = ends;
+            let Some(side) = self.sides.get(&ConnectionKey::of(source, destination).0) else { break };
+            let [client, server] = side.nearer;
+            ends = if side.client == source { [client, server] } else { [server, client] };
         }
+        ends
     }
 
     /// Returns a note for each server whose address was translated.
     pub fn notes(self) -> impl Iterator<Item = (Note, u64)> {
         self.servers.into_iter().map(|([from, to], count)| (Note::Translated { from, to }, count))
-    }
-}
-
-impl TranslatedSide {
-    fn is_between(&self, ends: [SocketAddr; 2]) -> bool {
-        let [client, server] = self.original;
-        ends == [client, server] || ends == [server, client]
     }
 }

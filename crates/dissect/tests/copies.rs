@@ -126,47 +126,115 @@ fn what_a_tap_repeats_counts_once() {
     assert!(noted < 40, "{noted} of {variants} are in doubt");
 }
 
-/// The frames, with the server at another address and port.
-fn translated(frames: &[Captured], server: u16, to: (Ipv4Addr, u16), index: u8) -> Vec<Captured> {
-    let cooked = |frame: &Captured, bytes: &[u8], time_ns: u64, index: u8| {
-        let head = [&bytes[12..14], &[0, 0, 0, 0, 0, index, 0, 1, 0, 6], &[0; 8]].concat();
-        let bytes = [&head[..], &bytes[14..]].concat();
-        Captured { time_ns, link: LinkType::LINUX_SLL2, original_len: bytes.len() as u32, bytes, ..frame.clone() }
-    };
-    let mut both = Vec::new();
-    for frame in frames {
-        let mut bytes = frame.bytes.clone();
-        let is_to_server = u16::from_be_bytes([bytes[36], bytes[37]]) == server;
-        let (address, port) = if is_to_server { (30, 36) } else { (26, 34) };
-        bytes[address..address + 4].copy_from_slice(&to.0.octets());
-        bytes[port..port + 2].copy_from_slice(&to.1.to_be_bytes());
-        // Clients speak to the published address, which a request has first and a reply last.
-        let (first, second) = if is_to_server { (&frame.bytes, &bytes) } else { (&bytes, &frame.bytes) };
-        both.push(cooked(frame, first, frame.time_ns, index));
-        both.push(cooked(frame, second, frame.time_ns + 2_000, index + 1));
-    }
-    both
+/// How a router translates the addresses between a client and a server.
+#[derive(Clone, Copy, Debug)]
+struct Router {
+    /// Where clients find the server.
+    published: (Ipv4Addr, u16),
+    /// Where the server is.
+    server: (Ipv4Addr, u16),
+    /// Where the server sees its clients, if that is translated too.
+    masqueraded: Option<Ipv4Addr>,
 }
+
+impl Router {
+    /// The frames as `any` sees them on both sides, in the order in which they pass. `port` is the server's in `frames`.
+    fn seen(self, frames: &[Captured], port: u16) -> Vec<Captured> {
+        let cooked = |frame: &Captured, bytes: &[u8], time_ns: u64, index: u8| {
+            let head = [&bytes[12..14], &[0, 0, 0, 0, 0, index, 0, 1, 0, 6], &[0; 8]].concat();
+            let bytes = [&head[..], &bytes[14..]].concat();
+            Captured { time_ns, link: LinkType::LINUX_SLL2, original_len: bytes.len() as u32, bytes, ..frame.clone() }
+        };
+        let mut both = Vec::new();
+        for frame in frames {
+            let is_to_server = u16::from_be_bytes([frame.bytes[36], frame.bytes[37]]) == port;
+            // Where the server's address and port are, and the client's address.
+            let (server, server_port, client) = if is_to_server { (30, 36, 26) } else { (26, 34, 30) };
+            let side = |(address, port): (Ipv4Addr, u16), masqueraded: Option<Ipv4Addr>| {
+                let mut bytes = frame.bytes.clone();
+                bytes[server..server + 4].copy_from_slice(&address.octets());
+                bytes[server_port..server_port + 2].copy_from_slice(&port.to_be_bytes());
+                if let Some(address) = masqueraded {
+                    bytes[client..client + 4].copy_from_slice(&address.octets());
+                }
+                bytes
+            };
+            let sides = [side(self.published, None), side(self.server, self.masqueraded)];
+            let [first, second] = if is_to_server { [0, 1] } else { [1, 0] };
+            both.push(cooked(frame, &sides[first], frame.time_ns, first as u8 + 3));
+            both.push(cooked(frame, &sides[second], frame.time_ns + 2_000, second as u8 + 3));
+        }
+        both
+    }
+}
+
+const PUBLISHED: Ipv4Addr = Ipv4Addr::new(10, 7, 7, 7);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 9, 9, 9);
+const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 9, 9, 1);
 
 #[test]
 fn both_sides_of_a_translation_are_one_connection() {
     for session in SESSIONS {
-        let frames = recorded(session.0);
-        let all = translated(&frames, session.1, (Ipv4Addr::new(10, 9, 9, 9), session.1), 3);
-        let once: Vec<_> = all.iter().step_by(2).cloned().collect();
-        assert_eq!(once.len(), frames.len());
-        for from in [0, 12, 24] {
-            let single = of_port(session, &frames[from / 2..]);
-            let book = of_port(session, &all[from..]);
-            let server = SocketAddr::from(([10, 9, 9, 9], session.1));
-            let is_named = |note: &Note| matches!(note, Note::Translated { to, .. } if *to == server);
-            assert!(book.totals.notes.keys().any(is_named), "{session:?} {:?}", book.totals.notes);
-            assert_eq!(
-                book.totals.tcp.retransmitted_bytes, single.totals.tcp.retransmitted_bytes,
-                "{session:?} from {from}"
-            );
-            assert_eq!(book.totals.tcp.connections, single.totals.tcp.connections, "{session:?} from {from}");
-            assert_eq!(counts(&book), counts(&single), "{session:?} from {from}");
+        let (name, port, _) = session;
+        let frames = recorded(name);
+        // The selection has the server's own port.
+        for (published, masqueraded) in [(port, None), (port, Some(ROUTER)), (port + 9, None), (port + 9, Some(ROUTER))]
+        {
+            let router = Router { published: (PUBLISHED, published), server: (SERVER, port), masqueraded };
+            let all = router.seen(&frames, port);
+            for from in [0, 12, 24] {
+                let single = of_port(session, &frames[from / 2..]);
+                let book = of_port(session, &all[from..]);
+                let is_named = |note: &Note| matches!(note, Note::Translated { from, to } if *from == SocketAddr::from((PUBLISHED, published)) && *to == SocketAddr::from((SERVER, port)));
+                assert!(book.totals.notes.keys().any(is_named), "{name} {router:?} {:?}", book.totals.notes);
+                let tcp = |book: &Book| (book.totals.tcp.retransmitted_bytes, book.totals.tcp.connections);
+                assert_eq!(tcp(&book), tcp(&single), "{name} {router:?} from {from}");
+                assert_eq!(counts(&book), counts(&single), "{name} {router:?} from {from}");
+            }
         }
+    }
+}
+
+#[test]
+fn a_port_that_is_used_again_may_lead_to_another_server() {
+    let session = SESSIONS[0];
+    let (name, port, _) = session;
+    let frames = recorded(name);
+    let later = |frames: &[Captured], by: u8| -> Vec<Captured> {
+        let later = |frame: &Captured| {
+            let mut frame = frame.clone();
+            frame.time_ns += u64::from(by) * 10_000_000_000;
+            // Other sequence numbers.
+            for at in [38, 42] {
+                frame.bytes[at] ^= by;
+            }
+            frame
+        };
+        frames.iter().map(later).collect()
+    };
+    let servers = [SERVER, Ipv4Addr::new(10, 9, 9, 10), SERVER];
+    let all = (1..).zip(servers).flat_map(|(turn, server)| {
+        let router = Router { published: (PUBLISHED, port), server: (server, port), masqueraded: None };
+        router.seen(&later(&frames, turn), port)
+    });
+    let (book, once) = (of_port(session, &all.collect::<Vec<_>>()), of_port(session, &frames));
+    assert_eq!(book.totals.tcp.connections, 3 * once.totals.tcp.connections);
+    let thrice: Vec<_> = counts(&once).into_iter().map(|(name, count)| (name, 3 * count)).collect();
+    assert_eq!(counts(&book), thrice);
+    let to = |server: Ipv4Addr| Note::Translated { from: (PUBLISHED, port).into(), to: (server, port).into() };
+    let connections = once.totals.tcp.connections;
+    assert_eq!(book.totals.notes.get(&to(SERVER)), Some(&(2 * connections)), "{:?}", book.totals.notes);
+    assert_eq!(book.totals.notes.get(&to(servers[1])), Some(&connections));
+}
+
+#[test]
+fn copies_may_have_earlier_times() {
+    for session in SESSIONS {
+        let frames = recorded(session.0);
+        let before = |frame: &Captured| Captured { time_ns: frame.time_ns - 700, ..frame.clone() };
+        let twice: Vec<_> = frames.iter().flat_map(|frame| [frame.clone(), before(frame)]).collect();
+        let (book, once) = (of_port(session, &twice), of_port(session, &frames));
+        assert_eq!(book.totals.duplicate_frames, frames.len() as u64, "{session:?}");
+        assert_eq!(figures(&book), figures(&once), "{session:?}");
     }
 }

@@ -8,8 +8,25 @@ use overhead_model::Tally;
 use std::net::SocketAddr;
 
 impl<T: Tally> Connections<T> {
-    /// Joins them at a copy of a segment that first went between other ends. Returns
-    /// whether the copy is to be handled instead of what went before: only its side is selected.
+    /// Returns a segment between its ends' own addresses.
+    pub(super) fn original<'a>(&mut self, segment: &Segment<'a>, clock_ns: u64) -> Segment<'a> {
+        let original = self.translations.original(segment);
+        let is_translated = [original.source, original.destination] != [segment.source, segment.destination];
+        if !is_translated || !segment.flags.syn || segment.flags.ack {
+            return original;
+        }
+        // A new connection may be translated otherwise.
+        let (key, _) = ConnectionKey::of(original.source, original.destination);
+        let entry = self.flows.get(&key);
+        if entry.is_some_and(|entry| !entry.is_gone(clock_ns) && !entry.flow.is_succeeded_by(&original)) {
+            return original;
+        }
+        self.translations.forget([segment.source, segment.destination]);
+        *segment
+    }
+
+    /// Joins them at a copy of a segment that first went between other ends. Returns whether the copy is to be handled instead of what went
+    /// before: only its side is selected.
     #[cold]
     pub(super) fn join(&mut self, copy: &Segment<'_>, first: [SocketAddr; 2]) -> bool {
         let second = [copy.source, copy.destination];
@@ -35,7 +52,7 @@ impl<T: Tally> Connections<T> {
         let [kept, given_up] = entries;
         let (kept, ended) = if is_wanted { (None, [kept, given_up]) } else { (kept, [None, given_up]) };
         ended.into_iter().flatten().for_each(|entry| self.end(entry));
-        self.translations.add([first, second], from_client, joined);
+        self.translations.add([first_ends, second_ends], from_client, joined);
         if let Some(mut entry) = kept {
             entry.flow.rename(joined);
             let (number, key) = (entry.number, ConnectionKey::of(joined[0], joined[1]).0);

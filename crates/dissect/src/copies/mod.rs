@@ -47,12 +47,22 @@ pub enum FrameNovelty {
 #[derive(Clone, Copy, Debug)]
 enum EarlyFrame {
     Header(PlainHeader),
-    /// A digest; the ends are kept apart, for the hot path writes the whole of this.
-    Segment(u64),
+    Segment { digest: u64, ends: [SocketAddr; 2] },
 }
 
 impl EarlyFrame {
-    const NONE: Self = Self::Segment(0);
+    const NONE: Self = Self::Segment { digest: 0, ends: NO_ENDS };
+
+    /// Returns the digest of the headers, and source and destination.
+    fn key(&self) -> (u64, [SocketAddr; 2]) {
+        match self {
+            Self::Header(header) => {
+                let segment = of_plain_header(header);
+                (of_numbers(HEADERS, &segment).value(), [segment.source, segment.destination])
+            }
+            Self::Segment { digest, ends } => (*digest, *ends),
+        }
+    }
 }
 
 /// Remembers recent frames.
@@ -62,8 +72,6 @@ impl EarlyFrame {
 pub struct Copies {
     /// Headers and times of frames, until frames are compared.
     early: Box<[(EarlyFrame, u64); limits::COPIES]>,
-    /// The ends of those that are digests.
-    early_ends: Box<[[SocketAddr; 2]; limits::COPIES]>,
     next: usize,
     first: Option<CopyPlace>,
     /// The interface of the only place so far, if the interface is all that identifies it.
@@ -82,7 +90,6 @@ impl Default for Copies {
     fn default() -> Self {
         Self {
             early: Box::new([(EarlyFrame::NONE, 0); limits::COPIES]),
-            early_ends: Box::new([NO_ENDS; limits::COPIES]),
             next: 0,
             first: None,
             only_interface: None,
@@ -115,7 +122,7 @@ impl Copies {
                 self.only_interface = Some(frame.interface);
             }
             let digest = of_numbers(HEADERS, segment).value();
-            self.remember_early_segment(digest, ends, frame.time_ns);
+            self.remember_early(EarlyFrame::Segment { digest, ends }, frame.time_ns);
             return FrameNovelty::New;
         }
         let has_id = segment.ip_id != 0;
@@ -127,7 +134,7 @@ impl Copies {
     pub fn has_fragment(&mut self, frame: &Frame<'_>, fragment: &Fragment<'_>) -> bool {
         let (place, digest) = (place(frame), of_fragment(fragment));
         if self.is_only_place(place) {
-            self.remember_early_segment(digest, NO_ENDS, frame.time_ns);
+            self.remember_early(EarlyFrame::Segment { digest, ends: NO_ENDS }, frame.time_ns);
             return false;
         }
         let sighting = Sighting { digest, ends: NO_ENDS, place, time_ns: frame.time_ns, has_id: true };
@@ -144,7 +151,7 @@ impl Copies {
     fn compare_from_now_on(&mut self) {
         self.only_interface = None;
         if self.recent.is_none() {
-            let oldest_first = self.early_keys().cycle().skip(self.next).take(limits::COPIES);
+            let oldest_first = self.early.iter().cycle().skip(self.next).take(limits::COPIES);
             self.recent = Some(Box::new(RecentFrames::of_early(oldest_first, self.first.unwrap_or_default())));
         }
     }
@@ -165,24 +172,6 @@ impl Copies {
         self.recent.is_none() && *self.first.get_or_insert(place) == place
     }
 
-    fn remember_early_segment(&mut self, digest: u64, ends: [SocketAddr; 2], time_ns: u64) {
-        if let Some(kept) = self.early_ends.get_mut(self.next) {
-            *kept = ends;
-        }
-        self.remember_early(EarlyFrame::Segment(digest), time_ns);
-    }
-
-    /// Returns digest, ends and time of the early frames.
-    fn early_keys(&self) -> impl Iterator<Item = (u64, [SocketAddr; 2], u64)> + Clone {
-        self.early.iter().zip(self.early_ends.iter()).map(|((frame, time_ns), ends)| match frame {
-            EarlyFrame::Header(header) => {
-                let segment = of_plain_header(header);
-                (of_numbers(HEADERS, &segment).value(), [segment.source, segment.destination], *time_ns)
-            }
-            EarlyFrame::Segment(digest) => (*digest, *ends, *time_ns),
-        })
-    }
-
     /// Overwrites the oldest frame.
     #[inline(always)]
     fn remember_early(&mut self, frame: EarlyFrame, time_ns: u64) {
@@ -193,35 +182,33 @@ impl Copies {
         self.next = (self.next + 1) % limits::COPIES;
     }
 
+    /// Takes repeats at the same place as the senders' own.
+    pub fn judge_no_tap(&mut self) {
+        self.next_trial = u64::MAX;
+    }
+
     /// Returns whether the frame with this number, which has nothing new for its connection, may be a copy at the same place.
     #[cold]
-    pub fn may_repeat(&self, segment: &Segment<'_>, number: u64) -> bool {
+    pub fn may_repeat(&self, segment: &Segment<'_>, interface: u32, number: u64) -> bool {
         // Acknowledgments that say nothing new are common, and are looked at only when a capture begins.
         let is_bare_ack = segment.payload_len == 0 && !segment.flags.syn && !segment.flags.fin;
         let is_too_common = is_bare_ack && number > limits::COPIES as u64;
-        if is_too_common || number < self.next_trial || !self.taps.is_empty() {
+        let is_judged = self.taps.len() >= limits::TAPS || self.taps.iter().any(|(tap, _)| *tap == interface);
+        if is_too_common || is_judged || number < self.next_trial {
             return false;
         }
         let ends = [segment.source, segment.destination];
         if let Some(recent) = &self.recent {
             return recent.has(of_segment(segment), ends);
         }
-        let digest = of_numbers(HEADERS, segment).value();
-        let is_same = |(kept, kept_ends): (&EarlyFrame, &[SocketAddr; 2])| match kept {
-            EarlyFrame::Header(header) => {
-                let kept = of_plain_header(header);
-                // Most differ in this number.
-                kept.seq == segment.seq
-                    && [kept.source, kept.destination] == ends
-                    && of_numbers(HEADERS, &kept).value() == digest
-            }
-            EarlyFrame::Segment(kept) => *kept == digest && *kept_ends == ends,
+        let key = (of_numbers(HEADERS, segment).value(), ends);
+        let is_like = |(kept, time_ns): &&(EarlyFrame, u64)| {
+            // Most differ in this number.
+            let is_of_seq = !matches!(kept, EarlyFrame::Header(header) if of_plain_header(header).seq != segment.seq);
+            is_of_seq && segment.time_ns.abs_diff(*time_ns) <= limits::COPY_NS && kept.key() == key
         };
-        let is_recent = |time_ns: u64| segment.time_ns.abs_diff(time_ns) <= limits::COPY_NS;
-        let kept = self.early.iter().zip(self.early_ends.iter());
-        let copies = kept.filter(|((kept, time_ns), ends)| is_recent(*time_ns) && is_same((kept, ends)));
         // The frame itself is among them.
-        copies.count() > 1
+        self.early.iter().filter(is_like).count() > 1
     }
 }
 

@@ -1,7 +1,7 @@
 //! Recent frames, found by their digests.
 
 use super::trial::TapOffsets;
-use super::{CopyPlace, FrameNovelty};
+use super::{CopyPlace, EarlyFrame, FrameNovelty};
 use crate::limits;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
@@ -19,6 +19,13 @@ pub struct Sighting {
     pub has_id: bool,
 }
 
+impl Sighting {
+    /// Returns what repeats of a frame at one place have in common.
+    fn key(&self) -> (u64, [SocketAddr; 2], CopyPlace) {
+        (self.digest, self.ends, self.place)
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct RecentFrames {
     /// New frames, oldest first, and whether one like it preceded it at the same place.
@@ -33,9 +40,10 @@ pub struct RecentFrames {
 
 impl RecentFrames {
     /// Returns the frames of the only place so far, of which the headers were kept.
-    pub fn of_early(early: impl Iterator<Item = (u64, [SocketAddr; 2], u64)>, place: CopyPlace) -> Self {
+    pub fn of_early<'a>(early: impl Iterator<Item = &'a (EarlyFrame, u64)>, place: CopyPlace) -> Self {
         let mut recent = Self::default();
-        for (digest, ends, time_ns) in early {
+        for &(ref kept, time_ns) in early {
+            let (digest, ends) = kept.key();
             recent.remember(Sighting { digest, ends, place, time_ns, has_id: false }, false);
         }
         recent.by_headers = recent.frames.len();
@@ -106,16 +114,12 @@ impl RecentFrames {
         }
         let Self { frames, oldest, numbers, .. } = self;
         let number = *oldest + frames.len() as u64;
-        let is_older = |kept: &u64| {
-            frames.get((*kept - *oldest) as usize).is_some_and(|(kept, _)| {
-                (kept.digest, kept.ends, kept.place) == (sighting.digest, sighting.ends, sighting.place)
-            })
-        };
+        let kept_at = |number: &u64| frames.get((*number - *oldest) as usize).map(|(kept, _)| kept);
+        let is_older = |number: &u64| kept_at(number).is_some_and(|kept| kept.key() == sighting.key());
         if let Some(kept) = numbers.find_mut(sighting.digest, is_older) {
             *kept = number;
         } else {
-            let digest_of = |number: &u64| frames.get((*number - *oldest) as usize).map_or(0, |(kept, _)| kept.digest);
-            numbers.insert_unique(sighting.digest, number, digest_of);
+            numbers.insert_unique(sighting.digest, number, |number| kept_at(number).map_or(0, |kept| kept.digest));
         }
         frames.push_back((sighting, is_again));
     }
@@ -123,10 +127,7 @@ impl RecentFrames {
     pub fn forget_latest(&mut self) {
         let Some((latest, _)) = self.frames.pop_back() else { return };
         let number = self.oldest + self.frames.len() as u64;
-        let is_like = |(kept, _): &(Sighting, bool)| {
-            (kept.digest, kept.ends, kept.place) == (latest.digest, latest.ends, latest.place)
-        };
-        let before = self.frames.iter().rposition(is_like);
+        let before = self.frames.iter().rposition(|(kept, _)| kept.key() == latest.key());
         if let Ok(mut entry) = self.numbers.find_entry(latest.digest, |kept| *kept == number) {
             match before {
                 Some(at) => *entry.get_mut() = self.oldest + at as u64,

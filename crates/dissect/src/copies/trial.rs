@@ -130,14 +130,15 @@ impl Copies {
         let is_last = is_last || trial.is_full();
         let frames = self.new_frames(trial);
         let mut offsets: Vec<u64> =
-            frames.iter().filter_map(|frame| Some(frame.repeated_ns? - frame.time_ns)).collect();
+            frames.iter().filter_map(|frame| Some(frame.repeated_ns?.abs_diff(frame.time_ns))).collect();
         offsets.sort_unstable();
         let (Some(&least_ns), Some(&median_ns)) = (offsets.first(), offsets.get(offsets.len() / 2)) else {
             return if is_last { TapVerdict::Single } else { TapVerdict::Open };
         };
         let most_ns = offsets.get(offsets.len() * 19 / 20).copied().unwrap_or(median_ns);
         let last_ns = trial.frames.last().map_or(0, |last| last.time_ns);
-        let had_time = |frame: &&TrialFrame| frame.repeated_ns.is_some() || frame.time_ns + 2 * most_ns < last_ns;
+        let had_time =
+            |frame: &&TrialFrame| frame.repeated_ns.is_some() || frame.time_ns.saturating_add(2 * most_ns) < last_ns;
         let judged = frames.iter().filter(had_time).count();
         if judged < ENOUGH && !is_last {
             return TapVerdict::Open;
@@ -161,8 +162,7 @@ impl Copies {
     fn new_frames(&self, trial: &TapTrial) -> Vec<TrialFrame> {
         let mut frames: Vec<TrialFrame> = Vec::new();
         // Those before the trial are beyond the list.
-        let mut first_like: HashMap<_, usize> =
-            self.early_keys().map(|(digest, ends, _)| ((digest, ends), usize::MAX)).collect();
+        let mut first_like: HashMap<_, usize> = self.early.iter().map(|(kept, _)| (kept.key(), usize::MAX)).collect();
         for held in trial.frames.iter().filter(|held| held.interface == trial.interface) {
             let frame = held.frame();
             let Packet::Tcp(segment) = packet::parse(&frame) else { continue };
@@ -173,7 +173,7 @@ impl Copies {
             let key = (of_numbers(HEADERS, &segment).value(), ends);
             match first_like.get(&key).map(|&at| frames.get_mut(at)) {
                 Some(None) => continue,
-                Some(Some(like)) if held.time_ns.saturating_sub(like.time_ns) <= limits::COPY_NS => {
+                Some(Some(like)) if held.time_ns.abs_diff(like.time_ns) <= limits::COPY_NS => {
                     like.repeated_ns.get_or_insert(held.time_ns);
                     continue;
                 }
@@ -185,9 +185,8 @@ impl Copies {
                 time_ns: held.time_ns,
                 seq: segment.seq,
                 ack: segment.flags.ack.then_some(segment.ack),
-                next_seq: segment
-                    .seq
-                    .wrapping_add(segment.payload_len + u32::from(segment.flags.syn || segment.flags.fin)),
+                next_seq: (segment.seq.wrapping_add(segment.payload_len))
+                    .wrapping_add(u32::from(segment.flags.syn || segment.flags.fin)),
                 has_id: segment.ip_id != 0,
                 repeated_ns: None,
             });
@@ -200,12 +199,11 @@ impl Copies {
         match verdict {
             TapVerdict::Doubled { offsets, .. } => {
                 self.taps.push((interface, offsets));
-                self.only_interface = None;
                 self.compare_from_now_on();
             }
             TapVerdict::Single | TapVerdict::Open => {
                 self.trials += 1;
-                self.next_trial = number + (limits::TRIAL_PAUSE << self.trials.min(6));
+                self.next_trial = number.saturating_add(limits::TRIAL_PAUSE << self.trials.min(6));
             }
         }
     }

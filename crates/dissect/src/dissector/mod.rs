@@ -27,8 +27,6 @@ pub struct Dissector<T> {
     trial: Option<TapTrial>,
     /// Frames are modelled or held.
     is_special: bool,
-    /// Taps are not judged, so each frame is handled at once.
-    is_immediate: bool,
 }
 
 impl<T: Tally> Dissector<T> {
@@ -39,7 +37,6 @@ impl<T: Tally> Dissector<T> {
             model: None,
             trial: None,
             is_special: false,
-            is_immediate: false,
         }
     }
 
@@ -60,7 +57,7 @@ impl<T: Tally> Dissector<T> {
     /// Handles each frame at once. What a tap repeats then counts as retransmitted.
     #[must_use]
     pub fn without_trials(mut self) -> Self {
-        self.is_immediate = true;
+        self.frames.copies.judge_no_tap();
         self
     }
 
@@ -123,13 +120,13 @@ impl<T: Tally> Dissector<T> {
 
     #[inline(always)]
     fn dissect(&mut self, frame: &Frame<'_>, at: CaptureMoment) -> SegmentFate {
-        let Self { frames, connections, is_immediate, .. } = self;
+        let Self { frames, connections, .. } = self;
         match PlainFrame::of(frame) {
             Some(plain) if frames.copies.is_usual(frame, &plain) => {
-                connections.plain(&plain, at, |segment| !*is_immediate && frames.copies.may_repeat(segment, at.number))
+                connections.plain(&plain, at, |segment| frames.copies.may_repeat(segment, frame.interface, at.number))
             }
             _ => frames.rare(frame, at, |found, at, copies| {
-                connections.found(&found, at, |segment| !*is_immediate && copies.may_repeat(segment, at.number))
+                connections.found(&found, at, |segment| copies.may_repeat(segment, frame.interface, at.number))
             }),
         }
     }
@@ -194,11 +191,11 @@ impl<T: Tally> Dissector<T> {
     /// Handles the frames that the modelled link would carry in place of one frame.
     #[inline(never)]
     fn model_frame(&mut self, frame: &Frame<'_>, at: CaptureMoment) -> SegmentFate {
-        let Self { frames, connections, model: Some((model, modelled)), is_immediate, .. } = self else {
+        let Self { frames, connections, model: Some((model, modelled)), .. } = self else {
             return SegmentFate::Posted;
         };
         frames.rare(frame, at, |found, at, copies| {
-            let may_repeat = |segment: &Segment<'_>| !*is_immediate && copies.may_repeat(segment, at.number);
+            let may_repeat = |segment: &Segment<'_>| copies.may_repeat(segment, frame.interface, at.number);
             let segment = match found {
                 // A stream piece has no link to model.
                 FrameContent::Segment(segment) if segment.stream.is_none() => segment,

@@ -187,7 +187,7 @@ impl StreamReassembly {
         }
         let end = self.offset(segment.seq).map(|offset| offset + u64::from(segment.payload_len));
         let is_delivered = end.is_some_and(|end| end > ORIGIN && end <= self.next);
-        is_delivered && (segment.payload_len > 0 || self.fin || segment.flags.fin)
+        is_delivered && (segment.payload_len > 0 || segment.flags.fin && self.fin)
     }
 
     /// Returns whether an acknowledgment number has nothing new.
