@@ -398,6 +398,11 @@ fn told_by_turns(
     server_port: Option<u16>,
     is_last: bool,
 ) -> ToldProtocol {
+    // Nothing else changes what the turns tell.
+    let begins_turn = matches!(pieces, [.., (before, _), (side, HeldPayload::Bytes(_))] if before != side);
+    if !begins_turn && !is_last {
+        return ToldProtocol::Open;
+    }
     let mut turns: Vec<(Side, &[u8])> = Vec::new();
     let mut before = None;
     for (side, piece) in pieces {
