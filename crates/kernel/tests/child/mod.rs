@@ -7,6 +7,7 @@ use std::fs;
 use std::hint::black_box;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A forked process, killed on drop.
@@ -25,6 +26,9 @@ pub struct Usage {
     /// It exited with status 0.
     pub ended_well: bool,
 }
+
+/// Held during a fork and while [`free_port`] has a listener, which the child would otherwise keep open.
+static FORKING: Mutex<()> = Mutex::new(());
 
 /// Limit for one step of a child, so that a failing test ends.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -211,8 +215,10 @@ impl Drop for Child {
 }
 
 fn fork(work: impl FnOnce()) -> u32 {
+    let guard = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the tests' allocator and standard output survive a fork, and the child leaves by `_exit`.
     let pid = unsafe { libc::fork() };
+    drop(guard);
     assert!(pid >= 0);
     if pid == 0 {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
@@ -275,6 +281,7 @@ pub fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;
     static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let _guard = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         // Concurrent programs begin at different places.
         let number = std::process::id().wrapping_mul(97).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
