@@ -275,7 +275,7 @@ fn the_documents_show_what_the_program_prints() {
     let made = tempfile::tempdir().unwrap();
     std::fs::write(made.path().join("cql.pcap"), pcap(&cql(), 9042)).unwrap();
     std::fs::write(made.path().join("mongo.pcap"), pcap(&mongo(), 27017)).unwrap();
-    for (name, least) in [("docs/explain.md", 4), ("README.md", 1)] {
+    for (name, least) in [("docs/explain.md", 4), ("docs/figures.md", 1)] {
         let document = std::fs::read_to_string(root().join(name)).unwrap();
         let wanted = regenerated(&document, made.path());
         assert!(wanted.matches("<!-- end of generated -->").count() >= least, "{name} has lost its markers");
