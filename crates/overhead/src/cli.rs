@@ -59,11 +59,11 @@ pub enum CliCommand {
     ///
     /// A program of its own, overhead-bench, with the databases' drivers: `make bench` builds it from source, and a
     /// release does not have it. Its options are in `overhead bench --help`.
-    #[command(mut_arg("arguments", |arguments| arguments.value_name("DB").help("As `overhead bench --help` tells")))]
+    #[command(mut_arg("arguments", |arguments| arguments.value_name("DB").help("See `overhead bench --help`")))]
     Bench(PassedArgs),
     /// Write one row per operation, as Parquet, CSV or JSON lines, for SQL and data frames
     #[command(mut_arg("arguments", |arguments| {
-        arguments.value_name("RUN|FILE").help("As `overhead export --help` tells")
+        arguments.value_name("RUN|FILE").help("See `overhead export --help`")
     }))]
     Export(PassedArgs),
     /// Draw runs side by side: figure and Markdown table

@@ -209,7 +209,7 @@ impl<'a> MergedReading<'a> {
         }
         if between > 0 {
             self.warnings.partial(format!(
-                "{} of this capture {} missing between those that are here: their bytes are gaps",
+                "{} of this capture {} missing between the given ones: their bytes are gaps",
                 counted(between, "packet file"),
                 if between == 1 { "is" } else { "are" },
             ));

@@ -156,14 +156,13 @@ impl ReportArgs {
         for path in &self.runs {
             if is_sweep(path) {
                 let path = path.display();
-                sweeps.push(format!("{path} is a sweep, which has a report of its own: overhead report {path}"));
+                sweeps.push(format!("{path} is a sweep: report it separately, with overhead report {path}"));
                 continue;
             }
             if load_of(path)?.is_some() {
                 let path = path.display();
-                sweeps.push(format!(
-                    "{path} is the record of a load, which has a report of its own: overhead report {path}"
-                ));
+                sweeps
+                    .push(format!("{path} is the record of a load: report it separately, with overhead report {path}"));
                 continue;
             }
             match runs::load(path, &self.decode) {

@@ -46,7 +46,7 @@ impl SampleArgs {
         let noted = files.first().and_then(of);
         if let Some(other) = files.iter().skip(1).find(|file| of(file) != noted) {
             bail_usage!(
-                "{} was captured in other windows than {}: read each capture by itself",
+                "{} was captured in other windows than {}: read each capture separately",
                 other.display(),
                 files.first().map(|first| first.display().to_string()).unwrap_or_default()
             );

@@ -102,7 +102,7 @@ impl Warnings {
         }
         if totals.header_snapped_frames > 0 {
             self.partial(format!(
-                "the snap length of {} cut off the headers of {}, which count as `other`: capture whole frames with -s 0; -s {} keeps the headers alone",
+                "the snap length of {} cut off the headers of {}, which count as `other`: capture whole frames with -s 0; -s {} keeps only the headers",
                 counted(totals.snap_bytes, "byte"),
                 counted(totals.header_snapped_frames, "frame"),
                 totals.header_bytes
@@ -237,7 +237,7 @@ impl Warnings {
         }
         if is_spoken == [true; 2] {
             self.remark(
-                "there are operations of HTTP beside those of databases, for no --db says which are asked for: name systems with --db, and all else counts as `other`",
+                "there are HTTP operations as well as database operations, because no --db says which you want: name systems with --db, and everything else counts as `other`",
             );
         }
     }
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(said(&["http", "http"]), (Vec::new(), exit::COMPLETE));
         assert_eq!(said(&["resp", "pgwire"]), (Vec::new(), exit::COMPLETE));
         let (sentences, status) = said(&["resp", "http", "resp"]);
-        assert!(sentences.concat().starts_with("there are operations of HTTP beside those of databases"));
+        assert!(sentences.concat().starts_with("there are HTTP operations as well as database operations"));
         assert_eq!(status, exit::COMPLETE);
     }
 

@@ -162,7 +162,7 @@ fn a_load_has_a_report_and_stands_beside_no_run() {
     let run = root("crates/report/tests/records/redis-resp-read-1");
     let output = reports.run(&[&run, &load, "-o", "beside"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("is the record of a load, which has a report of its own"), "{}", said(&output));
+    assert!(said(&output).contains("is the record of a load: report it separately"), "{}", said(&output));
 }
 
 #[test]

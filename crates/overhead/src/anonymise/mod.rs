@@ -67,7 +67,7 @@ impl AnonymiseArgs {
         let original = plan.record()?;
         if run.ledger != original.ledger {
             warnings.partial(
-                "what was decrypted is encrypted in the copy, which has no keys: its figures are those of the packets without a key log",
+                "what was decrypted is encrypted in the copy, which has no keys: its figures are those without a key log",
             );
         }
         let copied = plan.of_copy(out).record()?;
@@ -121,7 +121,7 @@ impl Dissect for Copier {
 }
 
 fn unwritable(out: &Path) -> String {
-    format!("{}: no copy can be made beside it: make room there or choose another place", out.display())
+    format!("{}: the copy cannot be written there: make room or choose another place", out.display())
 }
 
 /// Returns a temporary file in the copy's folder, deleted on close.

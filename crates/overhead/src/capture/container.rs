@@ -141,7 +141,7 @@ pub fn choose(interfaces: &[LiveInterface], connections: &[TcpConnection], is_lo
         [one] => one,
         several if several.contains(&USUAL) => USUAL,
         several => bail_usage!(
-            "the container has the interfaces {}, and no connection tells which one is meant: choose it with -i",
+            "the container has the interfaces {}, and no connection shows which one to capture: choose it with -i",
             several.join(", ")
         ),
     };
@@ -231,7 +231,7 @@ mod tests {
         let several = choose(&[lo, net1, interface("net2", "10.2.0.4")], &[], false).unwrap_err();
         assert_eq!(
             several.to_string(),
-            "the container has the interfaces net1, net2, and no connection tells which one is meant: choose it with -i"
+            "the container has the interfaces net1, net2, and no connection shows which one to capture: choose it with -i"
         );
     }
 }

@@ -34,7 +34,7 @@ pub async fn measure(plan: CapturePlan, rounds: u32, signals: &mut CaptureSignal
     captured.run.observer.watching = Some(cost(&pairs));
     if pairs.len() < rounds as usize {
         let made = pairs.len();
-        let said = format!("ended after {made} of {rounds} rounds: what watching takes is of these alone");
+        let said = format!("ended after {made} of {rounds} rounds: the cost of watching is from these only");
         captured.run.warnings.push(said);
         captured.run.exit = captured.run.exit.max(exit::PARTIAL);
     }

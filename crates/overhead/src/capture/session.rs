@@ -232,7 +232,7 @@ fn kept(plan: &CapturePlan, folder: Option<&RunFolder>) -> String {
     match (folder, plan.write.as_deref()) {
         (Some(folder), _) => folder.abandon(),
         (None, Some(path)) if path.is_file() => format!(
-            "the figures are lost; `overhead analyze {}` makes those of the packets that were kept, without counters",
+            "the figures are lost; `overhead analyze {}` makes a record of the packets that were kept, without counters",
             path.display()
         ),
         _ => "what was captured is not reported".to_owned(),

@@ -151,7 +151,7 @@ pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
         let Ok(name) = absolute(name) else { continue };
         if !is_there(&&name) {
             warnings.remark(format!(
-                "nobody listens on the UNIX socket {name}: check its path (`ss -xl` lists those that somebody listens on)"
+                "nobody listens on the UNIX socket {name}: check its path (`ss -xl` lists the ones in use)"
             ));
         }
     }

@@ -118,7 +118,7 @@ fn packets(place: &CapturePlace) -> String {
         CapturePlace::Container { interface, .. } => {
             format!("on {interface} of the container's network namespace")
         }
-        CapturePlace::Apart { interface, .. } => format!("on {interface} of a network namespace of its own"),
+        CapturePlace::Apart { interface, .. } => format!("on {interface} of a separate network namespace"),
         CapturePlace::Nowhere => "none: what goes through a UNIX socket is taken from it".to_owned(),
     }
 }

@@ -63,7 +63,7 @@ impl SweepPlan {
             _ => format!("{}, {runs} each", counted(progress.points.len() as u64, "combination")),
         };
         self.capture.say(&format!(
-            "{what}{there}: {} to make, each into a folder of its own in {}; Ctrl-C ends, and the same command goes on",
+            "{what}{there}: {} to make, each into a separate folder in {}; Ctrl-C ends, and the same command goes on",
             all - made,
             place.path().display()
         ));

@@ -91,7 +91,7 @@ fn figures(view: &View, width: usize) -> TextLine {
     let rate = |value: u64| view.per_second(value).map_or_else(|| "-".to_owned(), scaled);
     let figures = [
         format!("{} ops/s", rate(view.operations)),
-        format!("{} bytes/s in all, {} beside", rate(view.wire_bytes), rate(view.bytes_beside())),
+        format!("{} bytes/s in all, {} other", rate(view.wire_bytes), rate(view.bytes_beside())),
         format!("{} frames/s", rate(view.frames)),
     ];
     // Problems come first, so that a narrow screen drops the last figures instead.
@@ -318,7 +318,7 @@ mod tests {
             found[..8],
             [
                 " overhead top  lo, TCP port 6379                                           1:02",
-                " 2.01k ops/s  1.23M bytes/s in all, 943k beside  12.3k frames/s",
+                " 2.01k ops/s  1.23M bytes/s in all, 943k other  12.3k frames/s",
                 "",
                 " operations                         calls calls/s bytes/s   B/op     p50     p99",
                 " GET                                2.00k   2.00k    288k    144 12.3 µs 12.3 µs",

@@ -250,7 +250,7 @@ impl ScrapedMetrics {
                 count(&mut family, &[protocol, class, operation, ("side", side.name())], bytes)?;
             }
         }
-        let help = "Operations by name that share a series named (other), for want of series of their own";
+        let help = "Names of operations that share a series named (other), because there are too many";
         gauge(encoder, "overhead_operations_sharing_series", help, self.sharing as f64)
     }
 
