@@ -66,8 +66,8 @@ pub(crate) fn label(runs: &[NamedRun], named: &NamedRun, row: &OperationRow) -> 
 fn more(left_out: usize) -> String {
     match left_out {
         0 => String::new(),
-        1 => " One more operation is in the table alone.".to_owned(),
-        more => format!(" {more} more operations are in the table alone."),
+        1 => " One more operation is only in the table.".to_owned(),
+        more => format!(" {more} more operations are only in the table."),
     }
 }
 

@@ -31,8 +31,8 @@ pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
     let measured: usize = runs.iter().map(|named| workload(&named.run).iter().filter(|row| has(row)).count()).sum();
     let left_out = match measured - rows.len() {
         0 => String::new(),
-        1 => " One more operation is in the table alone.".to_owned(),
-        more => format!(" {more} more operations are in the table alone."),
+        1 => " One more operation is only in the table.".to_owned(),
+        more => format!(" {more} more operations are only in the table."),
     };
     Some(DotFigure {
         title: "Latency: the middle and the range".to_owned(),
@@ -44,9 +44,7 @@ pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
         logarithmic: true,
         legend: ["median", "to 99%, of fewer than 100 operations to 90%", "quickest to slowest"].map(str::to_owned),
         rows,
-        note: format!(
-            "{MEASURED}. Ranges are those of one run: how far others would be apart is not in them.{left_out}"
-        ),
+        note: format!("{MEASURED}. Ranges come from one run and do not show how runs differ.{left_out}"),
         ..DotFigure::default()
     })
 }
@@ -106,6 +104,6 @@ mod tests {
         for run in &runs {
             assert!(figure.rows.iter().any(|row| row.name.starts_with(&run.name)), "{}", run.name);
         }
-        assert!(figure.note.contains("more operations are in the table alone"), "{}", figure.note);
+        assert!(figure.note.contains("more operations are only in the table"), "{}", figure.note);
     }
 }

@@ -54,7 +54,7 @@ impl Ratio {
             return Measured::unavailable("nothing of it lies whole within a window");
         }
         if with < 2 {
-            return Measured::unavailable("seen in one window alone, which has no spread: capture longer");
+            return Measured::unavailable("seen in only one window, which has no spread: capture longer");
         }
         let value = self.x / self.n;
         // Rounding can make a difference of large sums negative.

@@ -171,7 +171,7 @@ fn over_time(shown: &[&RunSeries]) -> LineFigure {
 fn note(shown: &[&RunSeries], step_ns: u64) -> String {
     let left_out = match shown.len().saturating_sub(LINES) {
         0 => String::new(),
-        more => format!(" {more} more runs are in the table alone."),
+        more => format!(" {more} more runs are only in the table."),
     };
     let warmup = match shown {
         [one] if one.warmup_ns == 0 => {

@@ -130,7 +130,7 @@ impl RoleName {
 /// meaningful common mean.
 pub(crate) fn of_whole_run(run: &Run, name: RoleName) -> Result<&Role, &str> {
     match &run.counters {
-        Measured::Value(counters) if !counters.protocols.is_empty() => Err("counted by protocol: the table has them"),
+        Measured::Value(counters) if !counters.protocols.is_empty() => Err("counted by protocol: see the table"),
         _ => name.of(run),
     }
 }

@@ -234,7 +234,7 @@ fn sound(
         let reason = if !allowed.budget.is_finite() || allowed.budget < 0.0 {
             "a budget is a number of at least 0"
         } else if matches!(figure, Figure::Cycles(_)) {
-            "cycles are those of one machine: hold two runs of it against each other, with compare --fail-on"
+            "cycles depend on the machine: compare two runs on it, with compare --fail-on"
         } else if is_elsewhere(*figure) {
             "bytes and frames are limited in [run] and [operation.budget], latency in [operation.budget], system calls in [run]"
         } else {

@@ -81,8 +81,8 @@ fn rate_ranges(load: &Load) -> DotFigure {
 fn note(load: &Load, left_out: usize) -> String {
     let left_out = match left_out {
         0 => String::new(),
-        1 => " One more line is in the table alone.".to_owned(),
-        more => format!(" {more} more lines are in the table alone."),
+        1 => " One more line is only in the table.".to_owned(),
+        more => format!(" {more} more lines are only in the table."),
     };
     format!("by {} {}, as the client saw it.{left_out}", load.driver.name, load.driver.version)
 }

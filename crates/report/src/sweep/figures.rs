@@ -109,7 +109,7 @@ fn left_out<T>(lines: &mut Vec<T>) -> String {
     match more {
         0 => String::new(),
         1 => " One more line has no room: the table has it.".to_owned(),
-        more => format!(" {more} more lines have no room: the table has them."),
+        more => format!(" {more} more lines have no room: see the table."),
     }
 }
 
