@@ -42,14 +42,14 @@ pub struct AnalyzeArgs {
     /// Also say how many operations took no longer than 1 ms, 2 ms, …
     #[arg(long)]
     distribution: bool,
-    /// Accepted for scripts that give it: one thread reads a capture
+    /// Accepted and ignored: one thread reads a capture
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     #[command(flatten)]
     dissect: DissectArgs,
     #[command(flatten)]
     output: Output,
-    /// Put the record into the run folder, in place of the one there
+    /// Replace the record in the run folder
     #[arg(long)]
     write: bool,
     #[command(flatten)]

@@ -19,15 +19,14 @@ use std::path::{Path, PathBuf};
 
 const BUDGETS: &str = "\
 Figures are per operation, and bytes are exact: the same requests and answers cost the same in every
-run. A run that is partial, an operation that is not there, and a figure that was not measured are
-not within the budget: they end with 3.
+run. A partial run, a missing operation or a figure that was not measured is not judged: status 3.
 
 Examples:
   overhead check --write budget.toml runs/a
   overhead check budget.toml runs/a
   overhead check budget.toml runs/a --format github
 
-Exit status: 0 within the budget, 4 outside of it, 3 not judged.";
+Exit status: 0 within the budget, 4 outside, 3 not judged.";
 
 /// Arguments of `check`.
 #[derive(Args, Debug)]
@@ -41,13 +40,13 @@ pub struct CheckArgs {
     runs: Vec<PathBuf>,
     #[command(flatten)]
     decode: DecodeArgs,
-    /// Make the budget of these runs: what they cost is allowed
+    /// Write a budget that allows what these runs cost
     #[arg(long)]
     write: bool,
-    /// Overwrite a budget that is there
+    /// Overwrite an existing budget
     #[arg(long, requires = "write")]
     force: bool,
-    /// What operations of a budget that is written are told apart by
+    /// How finely a written budget distinguishes operations
     #[arg(long, value_parser = choice_parser(PAIR_GRAINS), value_name = "GRAIN", default_value = "statement", requires = "write")]
     by: By,
     /// Form of the result on standard output

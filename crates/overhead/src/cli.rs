@@ -14,8 +14,8 @@ use overhead_model::{Protocol, System};
 use overhead_report::{Columns, OperationColumn, Style, ViewOptions};
 use std::io::IsTerminal;
 
-/// What a database protocol costs: every byte on the wire attributed to an operation and an account, next to system
-/// calls and CPU cycles per operation.
+/// Shows what a database protocol costs: every byte on the wire by operation and account, with system calls and CPU
+/// cycles per operation.
 #[derive(Debug, Parser)]
 #[command(name = "overhead", version, max_term_width = 100, after_help = EXAMPLES, disable_help_flag = true)]
 struct Cli {
@@ -53,12 +53,12 @@ pub enum CliCommand {
     Analyze(analyze::AnalyzeArgs),
     /// Show one operation byte by byte: every field with its account
     Explain(explain::ExplainArgs),
-    /// Say what wastes bytes or time, by which setting it is mended, and what that would save
+    /// Find what wastes bytes or time, the setting that fixes it, and what you would save
     Advise(advise::AdviseArgs),
     /// Put the reference workload on a database, and measure it from the client's side
     ///
-    /// A program of its own, overhead-bench, with the databases' drivers: `make bench` builds it from source, and a
-    /// release does not have it. Its options are in `overhead bench --help`.
+    /// A separate program, overhead-bench, with the databases' drivers. Build it with `make bench`; a release does not
+    /// have it. For its options, see `overhead bench --help`.
     #[command(mut_arg("arguments", |arguments| arguments.value_name("DB").help("See `overhead bench --help`")))]
     Bench(PassedArgs),
     /// Write one row per operation, as Parquet, CSV or JSON lines, for SQL and data frames
@@ -68,14 +68,14 @@ pub enum CliCommand {
     Export(PassedArgs),
     /// Draw runs side by side: figure and Markdown table
     Report(report::ReportArgs),
-    /// Set runs against the first: which accounts, fields and system calls make the difference
+    /// Compare runs with the first one: which accounts, fields and system calls differ
     Compare(compare::CompareArgs),
-    /// Hold runs against a budget of bytes, frames and system calls per operation, in CI
+    /// Check runs against a budget of bytes, frames and system calls per operation, in CI
     Check(check::CheckArgs),
-    /// Show operations by bytes, rate, calls or latency on a screen, live or out of a capture
+    /// Show operations by bytes, rate, calls or latency on a screen, live or from a capture
     #[cfg(feature = "top")]
     Top(crate::top::TopArgs),
-    /// Say what this machine can measure, and what would enable the rest
+    /// List what you can measure on this machine, and what would enable the rest
     #[cfg(feature = "live")]
     Doctor,
     /// Write man pages and shell completions
@@ -168,7 +168,7 @@ fn systems() -> String {
 pub struct Which {
     #[arg(long, value_name = "NAME", default_value = AUTO, help = systems())]
     pub db: Vec<String>,
-    /// Server port, where it is not the usual one; with --db, decoded as that protocol; repeatable
+    /// Server port, if not the usual one; with --db, decoded as that protocol; repeatable
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Vec<u16>,
 }
@@ -246,7 +246,7 @@ pub struct Output {
     /// Columns of the operations table, in this order: class, operation, via, count, total, p99, an account, …
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "wide")]
     pub columns: Vec<String>,
-    /// All columns of the operations table, however wide the terminal is
+    /// All columns of the operations table, even if your terminal is too narrow
     #[arg(long)]
     pub wide: bool,
     #[command(flatten)]
@@ -265,16 +265,16 @@ pub struct Output {
 /// Options for the rows of a result.
 #[derive(Args, Clone, Debug)]
 pub struct RowsArgs {
-    /// What rows are of
+    /// What a row is
     #[arg(long, value_parser = choice_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
     by: By,
-    /// Order of the rows: bytes, count, latency (the median) or bytes/op; the workload first in any case
+    /// Order of the rows: bytes, count, latency (the median) or bytes/op; the workload is always first
     #[arg(long, value_name = "KEY", default_value = "bytes", value_parser = sort_key)]
     sort: SortKey,
-    /// Rows shown; what is beyond is added up in one more
+    /// Number of rows; the rest is added up in one more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     top: Option<u64>,
-    /// What bytes cost, as 0.02/GB (or GiB, TB, …): adds what a million operations and a day cost
+    /// What you pay for bytes, as 0.02/GB (or GiB, TB, …): adds the cost of a million operations and of a day
     #[arg(long, value_name = "PRICE", value_parser = overhead_report::price)]
     price: Option<Price>,
 }

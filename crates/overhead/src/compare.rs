@@ -13,13 +13,12 @@ use overhead_report::{RunGroup, compare};
 use std::path::PathBuf;
 
 const PAIRING: &str = "\
-Operations are paired by protocol, name and statement, whichever way they were sent; between
-protocols, a GET stands against a SELECT or a find, and a SET against an INSERT or an UPDATE. All
-figures are per operation; a difference is that of a run to the first one. Bytes are exact. Times,
-calls and cycles vary: of folders of runs (capture --runs 5), each run is one measurement, and
-intervals hold 95%.
+Operations are paired by protocol, name and statement, however they were sent; between protocols, a
+GET is compared with a SELECT or a find, and a SET with an INSERT or an UPDATE. Figures are per
+operation, and differences are to the first run. Bytes are exact. Times, calls and cycles vary: in a
+folder of runs (capture --runs 5), each run is one measurement, and intervals are 95%.
 
-Fields come from the records (analyze --fields, capture --fields), or else from the packets in the
+Fields come from the records (analyze --fields, capture --fields), otherwise from the packets in the
 run folders.
 
 Examples:
@@ -36,10 +35,10 @@ pub struct CompareArgs {
     runs: Vec<PathBuf>,
     #[command(flatten)]
     decode: DecodeArgs,
-    /// What operations are told apart by
+    /// How finely operations are distinguished
     #[arg(long, value_parser = choice_parser(PAIR_GRAINS), value_name = "GRAIN", default_value = "statement")]
     by: By,
-    /// End with 4 where a figure is more than so much above the reference's; repeatable. Figures are request and response with
+    /// End with 4 if a figure exceeds the reference by more than this; repeatable. Figures are request and response with
     /// .wire, .payload, .headers, .frames or an account, latency.p50 to latency.p999, syscalls, cycles, client.syscalls and
     /// client.cycles
     #[arg(long, value_name = "FIGURE>+N[%]")]

@@ -25,7 +25,7 @@ const LINE: usize = 4 << 10;
 /// Key logs of TLS.
 #[derive(Args, Clone, Debug, Default)]
 pub struct KeyFiles {
-    /// Key log to decrypt TLS with, as clients and servers write it; repeatable [default: $SSLKEYLOGFILE]
+    /// Key log for decrypting TLS, as clients and servers write it; repeatable [default: $SSLKEYLOGFILE]
     #[arg(long, value_name = "FILE")]
     keylog: Vec<PathBuf>,
     /// Ignores the environment and secrets in captures.

@@ -13,7 +13,7 @@ use overhead_report::{Aggregate, balance};
 /// Options for a model of the link.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ProjectArgs {
-    /// Also model a link of this MTU, in a second reading: frames that are longer are cut, with headers for each piece
+    /// Also model a link of this MTU, in a second reading: longer frames are cut, with headers for each piece
     #[arg(long, value_name = "mtu=N", value_parser = mtu)]
     project: Option<u32>,
     /// Also model the preamble, check sequence, gap and padding of Ethernet

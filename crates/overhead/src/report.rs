@@ -20,31 +20,31 @@ pub struct ReportArgs {
     runs: Vec<PathBuf>,
     #[command(flatten)]
     decode: DecodeArgs,
-    /// Folder for the figure and the table
+    /// Folder for the page, figures and tables
     #[arg(short, long, value_name = "DIR", default_value = "report")]
     output: PathBuf,
-    /// Replace files of these names that are not of an earlier report
+    /// Replace files of the same names that are not from an earlier report
     #[arg(long)]
     force: bool,
     /// Heading of the figure and the page
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// What a run is called, in place of its folder's name; repeatable
+    /// Name for a run, instead of its folder's name; repeatable
     #[arg(long, value_name = "RUN=NAME", value_parser = label)]
     label: Vec<(String, String)>,
-    /// Operations in the figure: the N largest of each run, or these names, with commas between
+    /// Operations in the figure: the N largest of each run, or these names, separated by commas
     #[arg(long, value_name = "N|NAMES", value_delimiter = ',')]
     operations: Vec<String>,
     /// Order of the runs
     #[arg(long, value_enum, default_value = "given")]
     order: RunOrder,
-    /// What figures and page are drawn on; figures are light and the page is as the reader's system, unless it is said
+    /// Theme of figures and page [default: light figures, and a page like the reader's system]
     #[arg(long, value_parser = choice_parser(THEMES))]
     theme: Option<Theme>,
-    /// Width of the figures in pixels; those in PNG have twice as many. Below 640, panels stand below each other
+    /// Width of the figures in pixels; PNG files have twice as many. Below 640, panels are stacked
     #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(320..=4_000))]
     width: Option<u32>,
-    /// Show one operation of each kind byte by byte, of runs whose packets are there. The page then has user data
+    /// Show one operation of each kind byte by byte, for runs with packets. The page then has user data
     #[arg(long)]
     bytes: bool,
 }

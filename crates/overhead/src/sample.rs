@@ -31,10 +31,10 @@ pub use windows::{DutyCycle, Windows};
 /// Options for reading only part of the time.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct SampleArgs {
-    /// Take a window of each period alone, as in 10s/5m
+    /// Take only a window of each period, as in 10s/5m
     #[arg(long = "sample", value_name = "WINDOW/PERIOD", value_parser = duty_cycle)]
     pub cycle: Option<DutyCycle>,
-    /// Choose where windows lie in their periods by this number
+    /// Seed for the random places of the windows
     #[arg(long, value_name = "N", requires = "cycle")]
     pub sample_seed: Option<u64>,
 }

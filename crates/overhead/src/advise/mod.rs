@@ -23,11 +23,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 const RULES: &str = "\
-Each finding names its evidence, a setting that mends it, and what that saves, per operation and in
-percent of the bytes on the wire or of the time that was waited for answers; the largest comes first.
-No rule fires below its threshold: see docs/advise.md. Look at the example with `explain --op N`.
+Each finding has its evidence, the setting that fixes it, and what you would save, per operation and in
+percent of the bytes on the wire or of the time spent waiting; the largest comes first. No rule fires
+below its threshold: see docs/advise.md. Look at the example with `explain --op N`.
 
---what-if writes the ledger anew as if a rule's remedy had been applied, where that can be computed.
+--what-if shows the ledger as if you had applied a rule's remedy, if that can be computed.
 
 Examples:
   overhead advise trace.pcap
@@ -44,7 +44,7 @@ pub struct AdviseArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     decode: DecodeArgs,
-    /// The ledger as if this had been done: the name of a rule, pipelining=N, compression=lz4 or compression=zstd
+    /// The ledger as if you had done this: the name of a rule, pipelining=N, compression=lz4 or compression=zstd
     #[arg(long, value_name = "RULE")]
     what_if: Option<Hypothesis>,
     /// Form of the result on standard output

@@ -15,21 +15,21 @@ use std::time::Duration;
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct CaptureArgs {
-    /// Interface to capture on; `any` works [default: lo; of a container the one that its connections use]
+    /// Interface to capture on; `any` works [default: lo; in a container, the one that its connections use]
     #[arg(short, long, value_name = "IF", overrides_with = "iface")]
     pub iface: Option<String>,
     /// A container, by name, id or pod: its interface, and its processes for the counters
     #[arg(long, value_name = "NAME|ID", conflicts_with = "unix")]
     pub container: Option<String>,
-    /// List the interfaces and end
+    /// List the interfaces and exit
     #[arg(short = 'D', long)]
     pub list_interfaces: bool,
-    /// A UNIX socket, instead of an interface or beside that of -i: the server's path, @NAME of an abstract one, or `auto`; repeatable [default: those of the servers of --db, beside lo, where -i, --container and -f are absent]
+    /// A UNIX socket, instead of an interface or in addition to -i: the server's path, @NAME of an abstract one, or `auto`; repeatable [default: lo and the sockets of the servers of --db, if -i, --container and -f are absent]
     #[arg(long, value_name = "PATH", conflicts_with_all = ["filter", "bpf_only"])]
     pub unix: Vec<String>,
     #[command(flatten)]
     pub decode: DecodeArgs,
-    /// Take what OpenSSL or BoringSSL encrypts from the calls of these processes; `auto`: of the server, else of its clients
+    /// Read plain text from the OpenSSL or BoringSSL calls of these processes; `auto`: the server's, otherwise its clients'
     #[arg(long, value_name = "PID|auto", value_parser = plaintext::parse, conflicts_with_all = ["unix", "bpf_only"])]
     pub tls_plaintext: Option<PlaintextProcesses>,
     /// Further pcap filter
@@ -40,13 +40,13 @@ pub struct CaptureArgs {
     /// Run folder, or folder of a sweep [default: runs/TIME-DB]
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Overwrite what is in the run folder: of an existing run, or of this name
+    /// Overwrite an existing run or files in the run folder
     #[arg(long)]
     pub force: bool,
-    /// Run the command as this user [default under sudo: who called it]
+    /// Run the command as this user [default under sudo: you]
     #[arg(long, value_name = "NAME", requires = "command")]
     pub user: Option<String>,
-    /// Under sudo, run the command as root, and keep what is written root's
+    /// Under sudo, run the command as root, and write files as root
     #[arg(long, conflicts_with = "user")]
     pub as_root: bool,
     /// Packets only, to a file or to standard output (-); no run folder
@@ -61,10 +61,10 @@ pub struct CaptureArgs {
     pub no_packets: bool,
     #[command(flatten)]
     pub dissect: DissectArgs,
-    /// Run the command so many times, each time into a run folder of its own below DIR, with medians and spreads [of a sweep: 5]
+    /// Run the command so many times, each into a separate run folder below DIR, with medians and spreads [in a sweep: 5]
     #[arg(long, value_name = "N", requires = "command", conflicts_with = "write", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub runs: Option<u32>,
-    /// Run the command N times with nobody watching and N times under the capture, and say what watching took [N: 5]
+    /// Run the command N times unwatched and N times under the capture, and report the cost of watching [N: 5]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "5", requires = "command", conflicts_with_all = ["write", "runs"], value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub measure_cost: Option<u32>,
     #[command(flatten)]
@@ -90,7 +90,7 @@ pub struct CaptureArgs {
     pub metrics: Option<SocketAddr>,
     #[command(flatten)]
     pub output: Output,
-    /// Capture while this command runs, and pass its exit status on; what it prints goes to standard error
+    /// Capture while this command runs, and pass on its exit status; its output goes to standard error
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -98,13 +98,13 @@ pub struct CaptureArgs {
 /// Options that select the server's processes.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
-    /// Server process for the counters, where it is not the one that listens on the port; repeatable
+    /// Server process for the counters, if not the one that listens on the port; repeatable
     #[arg(short, long, value_name = "PID")]
     pub pid: Vec<u32>,
-    /// Server processes for the counters: those of this control group
+    /// Server processes for the counters: all in this control group
     #[arg(long, value_name = "PATH", conflicts_with = "pid")]
     pub cgroup: Option<PathBuf>,
-    /// Server processes for the counters: those of this command name (its first 15 bytes)
+    /// Server processes for the counters: all with this command name (its first 15 bytes)
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "cgroup"])]
     pub comm: Option<String>,
 }
@@ -118,7 +118,7 @@ pub struct LimitArgs {
     /// Stop after this time (10, 500ms, 2m; bare numbers are seconds)
     #[arg(long, value_name = "T", value_parser = some_time)]
     pub duration: Option<Duration>,
-    /// Leave out this time after the first frame, of frames and counters; --duration begins after it
+    /// Ignore frames and counters for this time after the first frame; --duration begins after it
     #[arg(long, value_name = "T", value_parser = duration)]
     pub warmup: Option<Duration>,
     /// Stop after this many workload operations
@@ -130,10 +130,10 @@ pub struct LimitArgs {
 #[derive(Args, Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct CounterArgs {
-    /// Also time the network softirqs of the whole machine: four readings of a clock for each request
+    /// Also time the network softirqs of the whole machine; costs four clock readings per request
     #[arg(long, conflicts_with = "no_bpf")]
     pub softirq: bool,
-    /// Also sample system calls and time on a CPU by operation, at both ends
+    /// Also sample system calls and CPU time by operation, at both ends
     #[arg(long, conflicts_with_all = ["no_bpf", "bpf_only", "unix", "tls_plaintext"])]
     pub sample_kernel: bool,
     /// Packets without counters

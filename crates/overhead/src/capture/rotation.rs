@@ -22,13 +22,13 @@ use std::sync::Arc;
 /// Limits of a packet file, and how many files are kept.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct RotationArgs {
-    /// Begin a new packet file every so many seconds; FILE of -w may hold a time as of strftime
+    /// Begin a new packet file every so many seconds; the FILE of -w may have a strftime format
     #[arg(short = 'G', value_name = "SECONDS", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Begin a new packet file once one is larger than so many million bytes (k, M, G: KiB, MiB, GiB)
+    /// Begin a new packet file after so many million bytes (k, M, G: KiB, MiB, GiB)
     #[arg(short = 'C', value_name = "SIZE", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = file_size)]
     bytes: Option<u64>,
-    /// With -C keep so many files, the oldest go first; with -G alone end after so many
+    /// With -C, keep so many files and delete the oldest; with only -G, end after so many
     #[arg(short = 'W', value_name = "COUNT", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u32).range(1..))]
     files: Option<u32>,
 }

@@ -22,10 +22,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const NUMBERING: &str = "\
-Operations are numbered from 1, in the order in which the capture has their first bytes. All of them
-count, CONNECT (handshake and teardown) and undecoded stretches too, so a number depends on nothing
-but the capture, --db, --port and --keylog. Without --op, --name, --statement and --first it is the
-first of the workload.
+Operations are numbered from 1 by their first bytes in the capture, including CONNECT (handshake and
+teardown) and undecoded stretches. A number depends only on the capture, --db, --port and --keylog.
+Without --op, --name, --statement and --first, you get the first operation of the workload.
 
 Examples:
   overhead explain trace.pcap
@@ -53,12 +52,12 @@ pub struct ExplainArgs {
     /// The first operation of this kind; with --name, of both
     #[arg(long, value_parser = choice_parser(KINDS), value_name = "KIND")]
     first: Option<QueryKind>,
-    /// Of those that fit, not the first but this one
+    /// Of the matching operations, the one with this position
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     nth: u64,
     #[command(flatten)]
     decode: DecodeArgs,
-    /// Show every byte, also of long fields
+    /// Show every byte of long fields
     #[arg(long)]
     full: bool,
     /// Form of the result on standard output

@@ -22,10 +22,10 @@ Examples:
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct SweepArgs {
-    /// A parameter, which stands in braces in the command, and its values; repeatable: all combinations are run
+    /// A parameter, written in braces in the command, and its values; repeatable: all combinations are run
     #[arg(long, value_name = "P=V1,V2,…", required = true, value_parser = parameter)]
     pub vary: Vec<SweepParameter>,
-    /// Runs of each combination before these, made like them and dropped
+    /// Warm-up runs of each combination, which are dropped
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(..=100))]
     pub warmup_runs: u32,
     #[command(flatten)]

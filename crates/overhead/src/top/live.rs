@@ -16,10 +16,10 @@ use tokio::runtime::Runtime;
 /// Options that select what to capture, as for `capture`.
 #[derive(Args, Debug)]
 pub struct LiveArgs {
-    /// Interface to capture on; `any` works [default: lo; of a container the one that its connections use]
+    /// Interface to capture on; `any` works [default: lo; in a container, the one that its connections use]
     #[arg(short, long, value_name = "IF", conflicts_with = "files")]
     iface: Option<String>,
-    /// A container, by name, id or pod: what is captured is on its interface
+    /// A container, by name, id or pod, whose interface is captured
     #[arg(long, value_name = "NAME|ID", conflicts_with = "files")]
     container: Option<String>,
     /// Further pcap filter

@@ -27,7 +27,7 @@ use view::SortBy;
 /// Arguments of `top`.
 #[derive(Args, Debug)]
 pub struct TopArgs {
-    /// A capture or run folder to replay; without one, traffic is captured
+    /// A capture or run folder to replay; without one, live traffic is captured
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     #[cfg(feature = "live")]
@@ -35,22 +35,22 @@ pub struct TopArgs {
     live: live::LiveArgs,
     #[command(flatten)]
     decode: DecodeArgs,
-    /// What rows are of; `g` changes it
+    /// What a row is; `g` changes it
     #[arg(long, value_parser = choice_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
     by: By,
     /// Order of the rows; b, r, c and l change it
     #[arg(long, value_parser = choice_parser(ORDERS), value_name = "KEY", default_value = "bytes")]
     sort: SortBy,
-    /// Rows whose names have this in them, in upper or lower case; `/` changes it
+    /// Only rows whose names contain this, in any letter case; `/` changes it
     #[arg(long, value_name = "TEXT", default_value = "")]
     find: String,
-    /// Time between two screens, which rates and latencies are of
+    /// Time between two screens, for rates and latencies
     #[arg(long, value_name = "T", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Replay so many times as fast as it was captured
+    /// Replay so many times as fast
     #[arg(long, value_name = "N", default_value = "1", value_parser = speed, requires = "files")]
     speed: f64,
-    /// Print one screen as plain text, and end: of one interval, or of a whole capture
+    /// Print one screen as plain text and exit: one interval, or a whole capture
     #[arg(long)]
     once: bool,
 }
