@@ -134,7 +134,7 @@ impl CapturePlan {
         if let Some(model) = self.model
             && let Err(error) = project::read(run, model, &input, &keys)
         {
-            run.warnings.push(format!("nothing was modelled, for the packets could not be read: {error:#}"));
+            run.warnings.push(format!("nothing was modelled, because the packets could not be read: {error:#}"));
             run.exit = run.exit.max(exit::PARTIAL);
         }
         Ok(())
@@ -144,7 +144,7 @@ impl CapturePlan {
     fn look_elsewhere(&self, warnings: &mut Warnings) {
         if self.which.is_default() {
             warnings
-                .remark("without --db and --port a capture looks at the usual ports only: name another with --port");
+                .remark("without --db and --port, a capture looks only at the usual ports: name another with --port");
         }
         let (here, is_any) = (own_network_namespace(), self.which.selected().db.is_empty());
         let wanted = |database: &&Database| {
@@ -174,6 +174,6 @@ impl Warnings {
         let signal = signal.map_or_else(String::new, |named| {
             format!(" (signal {number}, SIG{})", named.trim_matches('"').trim_start_matches("Signal::"))
         });
-        self.remark(format!("the command ended with status {status}{signal}: the run is of what it did until then"));
+        self.remark(format!("the command ended with status {status}{signal}: the run covers what it did until then"));
     }
 }

@@ -119,7 +119,7 @@ impl CostTurns<'_> {
         let code = code.unwrap_or(1);
         if code != 0 {
             bail!(
-                "the command ended with status {code} when nobody watched it: what watching takes of it cannot be measured"
+                "the command ended with status {code} when nobody watched it: the cost of watching cannot be measured"
             );
         }
         Ok(Some(CommandWork { elapsed, cpu_ns: difference(before, self.cpu_ns()) }))
@@ -141,12 +141,12 @@ impl CostTurns<'_> {
         let cpu_ns = difference(before, self.cpu_ns());
         match self.kept.insert(captured).end {
             CaptureEnd::Command { code: 0, ran } => Ok(Some(CommandWork { elapsed: ran, cpu_ns })),
-            CaptureEnd::Command { code, .. } => bail!(
-                "the command ended with status {code} under the capture: what watching takes of it cannot be measured"
-            ),
+            CaptureEnd::Command { code, .. } => {
+                bail!("the command ended with status {code} under the capture: the cost of watching cannot be measured")
+            }
             CaptureEnd::Asked(_) => Ok(None),
             CaptureEnd::Enough => bail!(
-                "the command was ended by a limit: what watching takes of it needs runs to its own end (leave -c, --ops and --duration out)"
+                "the command was ended by a limit: the cost of watching needs complete runs (leave out -c, --ops and --duration)"
             ),
         }
     }

@@ -44,7 +44,7 @@ impl KernelCounting {
             if options.server == ProcessSelection::Ports {
                 options.server = sockets.server();
             }
-            let why = "no process that had connected, or that the command started, was there as the capture began";
+            let why = "no process that had connected, or that the command started, existed when the capture began";
             options.client = ProcessSelection::Named(why.to_owned());
         }
         match raised(|| KernelCounters::load(&options)) {

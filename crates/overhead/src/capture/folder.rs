@@ -57,7 +57,7 @@ impl RunFolder {
 
     fn new(place: OutputFolder) -> Result<Self> {
         if !place.lock() {
-            bail!("{} was taken by another capture in the same moment: try again", place.path().display());
+            bail!("{} was taken by another capture at the same moment: try again", place.path().display());
         }
         let name = place.path().file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_else(|| place.path().display().to_string());
@@ -205,7 +205,7 @@ fn rotated(path: &Path) -> Vec<String> {
 fn occupied(path: &Path, name: &str) -> String {
     let holds = match name {
         RECORD => "a run already".to_owned(),
-        name if is_packets(name) || name == PART => format!("{name} of a run that did not come to its end"),
+        name if is_packets(name) || name == PART => format!("{name} of an unfinished run"),
         name => format!("a file {name} already"),
     };
     let keep = if is_packets(name) {

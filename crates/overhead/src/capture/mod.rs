@@ -99,7 +99,7 @@ impl CapturePlan {
         let mut status = named.run.exit;
         if let Some(WrittenRun { files, without_figures }) = written? {
             if let Some(reason) = without_figures {
-                say!("overhead: warning: the record is written, and no figure: {reason}");
+                say!("overhead: warning: the record is written, but no figure: {reason}");
                 status = status.max(exit::PARTIAL);
             }
             for file in &files {
@@ -126,7 +126,7 @@ async fn or_never<F: Future>(future: Option<F>) -> F::Output {
 fn list(container: Option<&str>) -> Result<u8> {
     let interfaces = container::interfaces(container)?;
     if interfaces.is_empty() {
-        bail!("there is no interface that this user may capture on: run with sudo");
+        bail!("you may not capture on any interface: run with sudo");
     }
     let mut out = String::new();
     for interface in interfaces {

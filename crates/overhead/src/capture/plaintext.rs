@@ -30,7 +30,7 @@ pub fn parse(text: &str) -> Result<PlaintextProcesses, String> {
         return Ok(PlaintextProcesses(TlsProcesses::Auto));
     }
     let pids = text.split(',').map(|pid| pid.parse().ok().filter(|pid| *pid > 0)).collect::<Option<Vec<u32>>>();
-    let pids = pids.ok_or_else(|| format!("{text} is no process number, and not `auto`"))?;
+    let pids = pids.ok_or_else(|| format!("{text} is not a process number or `auto`"))?;
     Ok(PlaintextProcesses(TlsProcesses::Pids(pids)))
 }
 
@@ -177,7 +177,7 @@ impl LiveInput for TlsSource {
         if self.calls.counts().is_ok_and(|counts| counts.calls == 0) && !self.calls.libraries().is_empty() {
             let libraries = self.calls.libraries();
             remarks.push(format!(
-                "no call of {} moved bytes of the captured connections: whoever encrypts them uses another library, or began before; have it write a key log, and name that with --keylog",
+                "no call of {} moved bytes of the captured connections: they are encrypted by another library, or began before; have the process write a key log, and name that with --keylog",
                 libraries.join(", ")
             ));
         }

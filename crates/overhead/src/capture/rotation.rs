@@ -36,7 +36,7 @@ pub struct RotationArgs {
 /// Parses a size: `100` is a hundred million bytes, as in tcpdump; with a suffix, the unit is a power of 1,024.
 fn file_size(text: &str) -> Result<u64, String> {
     let bytes = sized(text, 1_000_000).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| format!("{text} is no size of a file: give 100 (million bytes), 64k or 1G"))
+    bytes.ok_or_else(|| format!("{text} is not a file size: give 100 (million bytes), 64k or 1G"))
 }
 
 impl RotationArgs {

@@ -430,14 +430,14 @@ impl LiveInput for StreamSource {
                 counted(*bytes, "byte")
             )),
             AbsentBytes::Call(call) => Some(format!(
-                "{} were written by {}, of which the length is known and not the content",
+                "{} were written by {}: their length is known, but not their content",
                 counted(*bytes, "byte"),
                 call_name(*call)
             )),
         };
         let early = Some(self.streams.early()).filter(|early| *early > 0).map(|early| {
             format!(
-                "{} had to be taken before what their writers had read, as the calls that wrote that were not seen to return: answers can stand before their questions there",
+                "{} arrived before the bytes that their writers had read, because the calls that wrote those were not seen to return: answers may precede their requests there",
                 counted(early, "piece of a UNIX socket")
             )
         });

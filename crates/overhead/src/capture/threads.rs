@@ -339,7 +339,7 @@ impl<S: LiveInput> CaptureWorker<S> {
         drop(inlet);
         if let Some(dropped) = kernel_drops.value().filter(|dropped| **dropped > 0) {
             warnings.partial(format!(
-                "the kernel dropped {} for want of buffer: give it more with -B, or keep less of each with -s",
+                "the kernel dropped {} because its buffer was full: enlarge it with -B, or keep less of each frame with -s",
                 counted(*dropped, "frame")
             ));
         }

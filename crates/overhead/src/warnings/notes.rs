@@ -18,7 +18,7 @@ impl Warnings {
                 grouped(limits::OUTSTANDING_ONE_WAY as u64)
             )),
             Note::Ambiguous => self.partial(format!(
-                "{} could be to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; with an opaque (`O`) or the key (`k`) in the request it can be told",
+                "{} could belong to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; to avoid this, send an opaque (`O`) or the key (`k`) with the request",
                 counted(count, "answer")
             )),
             Note::Shifted => self.partial(format!(

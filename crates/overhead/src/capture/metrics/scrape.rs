@@ -289,7 +289,7 @@ impl ScrapedMetrics {
         let counters = [
             ("overhead_frames", "Frames captured", self.frames),
             ("overhead_wire_bytes", "Original lengths of the captured frames", self.wire_bytes),
-            ("overhead_dropped_frames", "Frames that the kernel dropped for want of buffer", self.dropped),
+            ("overhead_dropped_frames", "Frames that the kernel dropped because its buffer was full", self.dropped),
         ];
         for (name, help, value) in counters {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
