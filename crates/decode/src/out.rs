@@ -44,9 +44,10 @@ pub enum Note {
     Abandoned,
     /// An answer went to the first of several requests that it could belong to.
     Ambiguous,
-    /// A client's frame was captured after the frame that acknowledges it: its answer may have been paired with another
-    /// request.
+    /// A frame was captured after frames that acknowledge it. Those waited for it.
     CapturedLate,
+    /// The same, but too late to be waited for: an answer may have been paired with another request.
+    CapturedTooLate,
     /// A connection was joined midway, and requests were answered before the server had answered the unseen ones: answers
     /// may be shifted.
     Shifted,

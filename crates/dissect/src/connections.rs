@@ -2,6 +2,7 @@
 
 mod entry;
 mod join;
+mod parking;
 
 use crate::bounds::Holdings;
 use crate::dissector::{FrameContent, SegmentFate};
@@ -19,6 +20,7 @@ use entry::ConnectionEntry;
 use overhead_decode::Note;
 use overhead_model::{CallPacket, Tally, Trace};
 use overhead_protocols::SharedContext;
+use parking::Parking;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -266,7 +268,9 @@ impl<T: Tally> Connections<T> {
         if self.early.is_some() {
             flow.expect_calls();
         }
-        self.flows.insert(key, ConnectionEntry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected });
+        let parking = Parking::default();
+        self.flows
+            .insert(key, ConnectionEntry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected, parking });
         if selected {
             self.holdings.begin();
         }
@@ -444,12 +448,13 @@ impl<T: Tally> Connections<T> {
         (self.tally, self.totals)
     }
 
-    fn end(&mut self, entry: ConnectionEntry) {
+    fn end(&mut self, mut entry: ConnectionEntry) {
         if entry.selected {
             self.holdings.end(entry.held);
         }
-        self.shared.statements.withhold(true);
         entry.announce(&mut self.tally);
+        entry.release_all(&mut self.tally);
+        self.shared.statements.withhold(true);
         self.tally.trace(Trace::Ending { connection: entry.number });
         let FinishedFlow { tcp, transport, other, notes, hits } = entry.flow.finish(&mut self.tally);
         self.shared.statements.withhold(false);

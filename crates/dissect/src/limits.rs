@@ -84,6 +84,12 @@ pub const COPY_PAYLOAD: usize = 64;
 /// Largest IP packet on Ethernet without jumbo frames (RFC 894).
 pub const ETHERNET_MTU: u32 = 1500;
 
+/// Segments that wait for bytes which they acknowledge, per connection, their bytes, and the time they wait: clocks of two taps differ
+/// by milliseconds, also with only NTP.
+pub const PARKED_SEGMENTS: usize = 1024;
+pub const PARKED_BYTES: usize = 1 << 20;
+pub const PARKED_NS: u64 = 1_000_000_000;
+
 /// Out-of-order bytes held per direction while a hole may still fill: a large TCP window.
 pub const OUT_OF_ORDER_BYTES: u64 = 4 << 20;
 

@@ -101,6 +101,14 @@ impl Totals {
         }
     }
 
+    /// Returns whether the directions were captured by different clocks: more than a hundredth of the frames came later than their
+    /// acknowledgments. Queues of one interface reorder a few frames.
+    pub fn had_two_clocks(&self) -> bool {
+        let late =
+            [Note::CapturedLate, Note::CapturedTooLate].iter().filter_map(|note| self.notes.get(note)).sum::<u64>();
+        late.saturating_mul(100) > self.frames
+    }
+
     /// Merges the kinds of foreign traffic on the highest ports if there are too many.
     fn bound_foreign(&mut self) {
         let further = Note::Foreign(ForeignTraffic::FURTHER);

@@ -50,7 +50,7 @@ fn recorded(session: &str) -> Vec<Captured> {
 }
 
 fn of_port((_, port, protocol): (&str, u16, Protocol), frames: &[Captured]) -> Book {
-    dissect(frames, &Selection { ports: vec![(port, vec![protocol])] })
+    dissect(frames, &Selection { ports: vec![(port, vec![protocol])], ..Selection::default() })
 }
 
 /// What must not depend on the tap, without what only the headers of the link change.
@@ -225,6 +225,34 @@ fn a_port_that_is_used_again_may_lead_to_another_server() {
     let connections = once.totals.tcp.connections;
     assert_eq!(book.totals.notes.get(&to(SERVER)), Some(&(2 * connections)), "{:?}", book.totals.notes);
     assert_eq!(book.totals.notes.get(&to(servers[1])), Some(&connections));
+}
+
+/// The frames as two taps saw them, one for each direction: the clock of the server's is ahead by `skew_ns`.
+fn by_two_clocks(frames: &[Captured], port: u16, skew_ns: i64) -> Vec<Captured> {
+    let mut skewed = frames.to_vec();
+    for frame in &mut skewed {
+        if u16::from_be_bytes([frame.bytes[34], frame.bytes[35]]) == port {
+            frame.time_ns = frame.time_ns.wrapping_add_signed(skew_ns);
+        }
+    }
+    skewed.sort_by_key(|frame| frame.time_ns);
+    skewed
+}
+
+#[test]
+fn the_order_of_two_clocks_is_restored() {
+    for session in SESSIONS {
+        let (name, port, _) = session;
+        let frames = recorded(name);
+        for skew_ns in [-400_000_000, -5_000_000, -60_000, 60_000, 5_000_000, 400_000_000] {
+            let book = of_port(session, &by_two_clocks(&frames, port, skew_ns));
+            let late = |note| book.totals.notes.get(&note).copied().unwrap_or_default();
+            assert!(late(Note::CapturedLate) > 0, "{name} by {skew_ns}: {:?}", book.totals.notes);
+            assert_eq!(late(Note::CapturedTooLate), 0, "{name} by {skew_ns}");
+            assert!(book.totals.had_two_clocks());
+            assert_eq!(counts(&book), counts(&of_port(session, &frames)), "{name} by {skew_ns}");
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Turns dissected frames into the run record.
 
 use crate::warnings::Warnings;
-use overhead_decode::Note;
 use overhead_dissect::Totals;
 use overhead_model::record::{Counters, Environment, Input, Observer, Rotation, Selected, Source, SourceKind, Tool};
 use overhead_model::{Measured, Run};
@@ -86,16 +85,10 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
             exit,
         },
     );
-    if had_two_clocks(totals) {
-        run.withhold_latencies("frames of the two directions were stamped by different clocks");
+    if totals.had_two_clocks() {
+        run.withhold_latencies("the two directions were captured by different clocks");
     }
     run
-}
-
-/// Returns whether so many requests were captured after their acknowledgements that the directions had different clocks. Queues
-/// of one network card reorder a few frames; different clocks affect nearly every request.
-fn had_two_clocks(totals: &Totals) -> bool {
-    totals.notes.get(&Note::CapturedLate).is_some_and(|late| late.saturating_mul(100) > totals.frames)
 }
 
 /// Returns the CPU time of this process so far, if the system reports it.

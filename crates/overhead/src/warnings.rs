@@ -133,12 +133,38 @@ impl Warnings {
                 counted(totals.tcp.given_up, "connection")
             ));
         }
+        self.of_clocks(totals);
         for (note, count) in &totals.notes {
             if let Note::Foreign(foreign) = note {
                 self.of_foreign(*foreign, *count, totals.tcp.connections > 0);
             } else {
                 self.of_note(*note, *count);
             }
+        }
+    }
+
+    /// Reports frames that were captured later than their acknowledgments.
+    fn of_clocks(&mut self, totals: &Totals) {
+        let [late, too_late] = [Note::CapturedLate, Note::CapturedTooLate]
+            .map(|note| totals.notes.get(&note).copied().unwrap_or_default());
+        if too_late > 0 {
+            self.partial(format!(
+                "{} came so much later than their acknowledgments that the order could not be restored: operations and latencies may be wrong; put the frames in order (`reordercap`), or capture both directions at one tap",
+                counted(too_late, "frame")
+            ));
+        }
+        if late == 0 {
+            return;
+        }
+        let facts = format!("{} came later than their acknowledgments", counted(late, "frame"));
+        if totals.had_two_clocks() {
+            self.partial(format!(
+                "{facts}, so the two directions were captured by different clocks: their order was restored, and latencies are left out; to measure latencies, capture both directions at one tap"
+            ));
+        } else {
+            self.remark(format!(
+                "{facts}, as packets do that pass different queues of an interface: their order was restored"
+            ));
         }
     }
 

@@ -1,5 +1,6 @@
 //! A connection that is tracked.
 
+use super::parking::Parking;
 use crate::flow::ConnectionFlow;
 use crate::limits;
 use crate::moment::CaptureMoment;
@@ -19,12 +20,12 @@ pub(super) struct ConnectionEntry {
     pub unweighed: u32,
     /// Whether the connection is on a selected port, or to be detected by content.
     pub selected: bool,
+    pub parking: Parking,
 }
 
 impl ConnectionEntry {
     /// Handles a segment without the memo; returns whether it closes the connection.
-    #[inline(never)]
-    pub fn go_on<T: Tally>(&mut self, segment: &Segment<'_>, at: CaptureMoment, tally: &mut T) -> bool {
+    pub fn handle<T: Tally>(&mut self, segment: &Segment<'_>, at: CaptureMoment, tally: &mut T) -> bool {
         tally.trace(Trace::Frame(facts(segment, self.number, at.number)));
         self.flow.segment(segment, at.number, tally);
         self.unweighed = self.unweighed.saturating_add(segment.payload_len);
@@ -60,7 +61,7 @@ impl ConnectionEntry {
     /// Updates `held` and returns the previous value.
     pub fn weigh(&mut self) -> usize {
         self.unweighed = 0;
-        std::mem::replace(&mut self.held, self.flow.held())
+        std::mem::replace(&mut self.held, self.flow.held() + self.parking.held())
     }
 
     /// Returns whether it closed so long ago that nothing more can belong to it.

@@ -54,6 +54,8 @@ impl<T: Tally> Connections<T> {
         ended.into_iter().flatten().for_each(|entry| self.end(entry));
         self.translations.add([first_ends, second_ends], from_client, joined);
         if let Some(mut entry) = kept {
+            entry.announce(&mut self.tally);
+            entry.release_all(&mut self.tally);
             entry.flow.rename(joined);
             let (number, key) = (entry.number, ConnectionKey::of(joined[0], joined[1]).0);
             let queue = if entry.selected { &mut self.half_open } else { &mut self.unselected };

@@ -190,6 +190,14 @@ impl StreamReassembly {
         is_delivered && (segment.payload_len > 0 || segment.flags.fin && self.fin)
     }
 
+    /// Returns whether this sequence number lies behind bytes that were not captured; `None` before the first segment.
+    pub fn is_beyond_captured(&self, seq: u32) -> Option<bool> {
+        let offset = self.offset(seq)?;
+        // A FIN takes a number of its own.
+        let end = self.high + u64::from(self.fin);
+        Some(offset > end && offset <= self.next + limits::WINDOW)
+    }
+
     /// Returns whether an acknowledgment number has nothing new.
     pub fn is_acknowledged_again(&self, ack: u32) -> bool {
         self.offset(ack).is_some_and(|offset| offset <= self.acked)

@@ -23,8 +23,8 @@ impl ConnectionFlow {
         };
         tally.trace(Trace::Placed { side, offset: start.wrapping_sub(ORIGIN).cast_signed() });
         let half = &self.halves[side as usize];
-        if side == Side::Request && start == half.next() && half.is_ahead() {
-            self.book.note(Note::CapturedLate);
+        if start == half.next() && half.is_ahead() {
+            self.book.note(Note::CapturedTooLate);
         }
         if half.is_next(start) && self.probes[side as usize].is_none() {
             self.next_bytes(side, segment, len, tally);

@@ -58,11 +58,6 @@ impl Warnings {
     /// Reports what taps repeated or put out of order.
     fn of_tap(&mut self, note: Note, count: u64) {
         match note {
-            Note::CapturedLate => self.partial(format!(
-                "{} of clients {} captured behind what the server acknowledged them with, as where two taps or clocks disagree: answers came before their requests, and rows and latencies may be those of others; put the frames in order first (`reordercap`, or one tap for both directions)",
-                counted(count, "frame"),
-                if count == 1 { "was" } else { "were" },
-            )),
             Note::Translated { from, to } => self.remark(format!(
                 "{} to {from} {} captured on both sides of an address translation: counted once, under the server's own address {to}",
                 counted(count, "connection"),
@@ -80,8 +75,8 @@ impl Warnings {
 
     pub(super) fn of_note(&mut self, note: Note, count: u64) {
         match note {
-            // The next two notes cover encryption; other warnings list foreign traffic by port.
-            Note::Tls | Note::Foreign(_) => {}
+            // The next two notes cover encryption; other warnings list foreign traffic by port, and late frames.
+            Note::Tls | Note::Foreign(_) | Note::CapturedLate | Note::CapturedTooLate => {}
             Note::Encrypted => self.remark(format!(
                 "{} encrypted, and without a key in a log or with a suite that is not supported: the ciphertext is in `unknown`; name the client's or server's key log with --keylog",
                 counted(count, "connection")
@@ -111,7 +106,7 @@ impl Warnings {
             | Note::Shifted
             | Note::Implausible(_)
             | Note::LongBody => self.of_bound(note, count),
-            Note::CapturedLate | Note::Translated { .. } | Note::UnsteadyTap | Note::BothEnds => {
+            Note::Translated { .. } | Note::UnsteadyTap | Note::BothEnds => {
                 self.of_tap(note, count);
             }
             Note::Switched(protocol) => self.remark(format!(
