@@ -61,7 +61,8 @@ fn read(case: &str, reading: &mut dyn CaptureReading) -> Totals {
     let file = if plain.is_file() { plain } else { case.join("capture.pcapng") };
     let mut source = FileSource::open(&file).unwrap();
     let secrets = source.secrets();
-    let mut dissector = Dissector::new(Selection { ports }, reading).with_keys(Arc::clone(&keys));
+    let mut dissector =
+        Dissector::new(Selection { ports, ..Selection::default() }, reading).with_keys(Arc::clone(&keys));
     while let NextFrame::Frame(frame) = source.next_frame().unwrap() {
         keys.add(&secrets.take());
         dissector.frame(&frame);

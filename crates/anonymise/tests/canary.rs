@@ -80,7 +80,7 @@ fn has_canary(bytes: &[u8]) -> bool {
 fn a_word_that_users_choose_is_nowhere_in_a_copy() {
     let mut wrong = Vec::new();
     for Conversation { name, protocol, turns, .. } in of_all_protocols() {
-        let selection = Selection { ports: vec![(PORT, vec![protocol])] };
+        let selection = Selection { ports: vec![(PORT, vec![protocol])], ..Selection::default() };
         let original = frames(&turns);
         let copied = copy(&original, &selection);
         for ((bytes, was), (_, _, packed)) in copied.iter().zip(&original).skip(2).zip(&turns) {

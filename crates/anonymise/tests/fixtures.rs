@@ -210,7 +210,7 @@ fn cases() -> Vec<(PathBuf, Selection)> {
         let protocol = System::named(after("--db").unwrap()).unwrap().protocol;
         // Streams without frames use the usual port.
         let port = after("--port").map_or(protocol.ports()[0], |port| port.parse().unwrap());
-        cases.push((capture, Selection { ports: vec![(port, vec![protocol])] }));
+        cases.push((capture, Selection { ports: vec![(port, vec![protocol])], ..Selection::default() }));
     }
     cases.sort_by(|a, b| a.0.cmp(&b.0));
     cases

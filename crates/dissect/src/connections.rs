@@ -60,11 +60,13 @@ pub struct Connections<T> {
 
 impl<T: Tally> Connections<T> {
     pub fn new(selection: Selection, tally: T) -> Self {
+        let mut shared = SharedContext::default();
+        shared.given = selection.given.clone();
         Self {
             selection,
             keys: None,
             early: None,
-            shared: SharedContext::default(),
+            shared,
             translations: Translations::default(),
             tally,
             is_listening: false,

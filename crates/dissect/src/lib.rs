@@ -44,6 +44,7 @@ mod translations;
 pub use dissector::Dissector;
 pub use engine::ConnectionEngine;
 pub use model::{CHECK_SEQUENCE, GAP, LinkModel, ModelTotals, PREAMBLE};
+pub use overhead_protocols::GivenStatements;
 pub use select::{PortVerdict, Selection};
 pub use tls::KeyLog;
 pub use totals::Totals;

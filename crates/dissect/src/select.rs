@@ -2,13 +2,15 @@
 
 use crate::packet::Segment;
 use overhead_model::{Protocol, Transport};
-use overhead_protocols::{speaks_udp, takes_resp};
+use overhead_protocols::{GivenStatements, speaks_udp, takes_resp};
 
-/// The user's choice of connections. The default detects every connection, by port and then by content.
+/// The user's choice of connections, and what is known of them. The default detects every connection, by port and then by content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Server ports with their possible protocols. If empty, all well-known ports, and any other connection by content.
     pub ports: Vec<(u16, Vec<Protocol>)>,
+    /// Texts of statements that were prepared before the capture.
+    pub given: GivenStatements,
 }
 
 /// Result of looking up a connection's ports.

@@ -10,7 +10,7 @@ use overhead_dissect::{Selection, limits};
 use overhead_model::{Account, Class, Protocol, Side};
 
 fn selection(protocol: Protocol) -> Selection {
-    Selection { ports: vec![(6379, vec![protocol])] }
+    Selection { ports: vec![(6379, vec![protocol])], ..Selection::default() }
 }
 
 /// An `OP_MSG` of one long string, compressed by zstd: 40 MB out of 64 kB.

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 fn explain_as(talk: &Talk, protocol: Protocol) -> Vec<(FoundOperation, ExplainedOperation)> {
-    check(&stored(talk), &Selection { ports: vec![(6379, vec![protocol])] }, &Arc::default())
+    check(&stored(talk), &Selection { ports: vec![(6379, vec![protocol])], ..Selection::default() }, &Arc::default())
 }
 
 fn explain(talk: &Talk) -> Vec<(FoundOperation, ExplainedOperation)> {
@@ -143,7 +143,8 @@ fn bytes_before_a_guessed_start_are_shown_too() {
 fn sides_that_were_guessed_wrongly_are_exchanged() {
     let talk =
         Talk::new().ack(Request).send(Response, b"+OK\r\n").ack(Request).send(Request, GET).send(Response, b"$-1\r\n");
-    let selection = Selection { ports: vec![(6379, vec![Protocol::Resp]), (40_000, vec![Protocol::Resp])] };
+    let selection =
+        Selection { ports: vec![(6379, vec![Protocol::Resp]), (40_000, vec![Protocol::Resp])], ..Selection::default() };
     let all = check(&stored(&talk), &selection, &Arc::default());
     assert!(named(&all, "CONNECT").amounts[0].total() > 0);
 }

@@ -185,7 +185,7 @@ fn content_contradicts_a_server_port_that_a_client_has_by_chance() {
     // The end with port 6379 asks, and the other one answers.
     let asking = Talk::new().send(Response, GET).send(Request, VALUE).send(Response, GET).send(Request, VALUE);
     let answering = Talk::new().send(Request, b"+PONG\r\n").send(Response, GET).send(Request, VALUE);
-    let redis = Selection { ports: vec![(6379, vec![Protocol::Resp])] };
+    let redis = Selection { ports: vec![(6379, vec![Protocol::Resp])], ..Selection::default() };
     for (talk, count) in [(asking, 2), (answering, 1)] {
         for selection in [&redis, &Selection::default()] {
             let book = dissect(&talk.frames, selection);
@@ -231,7 +231,8 @@ fn text_that_may_be_of_another_protocol_is_told_by_both_directions() {
 #[test]
 fn frames_of_other_ports_are_counted_once_and_whole() {
     let talk = Talk::new().handshake().send(Request, GET);
-    let book = dissect(&talk.frames, &Selection { ports: vec![(5432, vec![Protocol::Pgwire])] });
+    let book =
+        dissect(&talk.frames, &Selection { ports: vec![(5432, vec![Protocol::Pgwire])], ..Selection::default() });
     assert_eq!(book.totals.other, book.totals.wire_bytes);
     assert_eq!(book.totals.tcp.connections, 0);
     assert!(book.list.connections.is_empty());

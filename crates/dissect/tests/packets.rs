@@ -20,7 +20,7 @@ fn exchange() -> Talk {
 }
 
 fn of_redis(frames: &[Captured]) -> Book {
-    dissect(frames, &Selection { ports: vec![(6379, vec![Protocol::Resp])] })
+    dissect(frames, &Selection { ports: vec![(6379, vec![Protocol::Resp])], ..Selection::default() })
 }
 
 /// The exchange with each frame's IP packet put into another frame.
@@ -669,7 +669,7 @@ fn begun_with(first: usize, option: &[u8; 12]) -> Talk {
 #[test]
 fn subflows_of_multipath_tcp_are_named() {
     let joins = opened_with(&[1, 1, 30, 10, 0x10, 0, 1, 2, 3, 4, 5, 6]);
-    let any = Selection { ports: vec![(6379, vec![Protocol::Resp, Protocol::Memcache])] };
+    let any = Selection { ports: vec![(6379, vec![Protocol::Resp, Protocol::Memcache])], ..Selection::default() };
     for (selection, expected) in [(Selection::default(), Some(Protocol::Resp)), (any, None)] {
         let book = dissect(&joins.frames, &selection);
         let note = Note::Foreign(ForeignTraffic { port: 6379, look: ApparentProtocol::Subflow, expected });

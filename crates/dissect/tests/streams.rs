@@ -73,7 +73,7 @@ impl Calls {
 }
 
 fn redis() -> Selection {
-    Selection { ports: vec![(6379, vec![Protocol::Resp])] }
+    Selection { ports: vec![(6379, vec![Protocol::Resp])], ..Selection::default() }
 }
 
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n";

@@ -92,7 +92,7 @@ fn requests_that_are_captured_behind_their_answers_are_told_of() {
 fn frames_without_payload_tell_nothing_of_the_protocol() {
     let talk = (0..100).fold(Talk::new().handshake(), |talk, _| talk.ack(Request));
     let talk = talk.send(Request, GET).send(Response, VALUE);
-    let among = Selection { ports: vec![(6379, vec![Protocol::Memcache, Protocol::Resp])] };
+    let among = Selection { ports: vec![(6379, vec![Protocol::Memcache, Protocol::Resp])], ..Selection::default() };
     let book = dissect(&talk.frames, &among);
     assert_eq!(book.row("GET").operations.len(), 1);
 }

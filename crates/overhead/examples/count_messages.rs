@@ -63,7 +63,8 @@ fn main() -> Result<()> {
     let name = arguments.next().context(usage)?;
     let protocol = System::named(&name).with_context(|| format!("{name} is not the name of a system"))?.protocol;
     let port = arguments.next().context(usage)?.parse()?;
-    let mut dissector = Dissector::new(Selection { ports: vec![(port, vec![protocol])] }, Fields::default());
+    let mut dissector =
+        Dissector::new(Selection { ports: vec![(port, vec![protocol])], ..Selection::default() }, Fields::default());
     for file in arguments {
         let mut source = FileSource::open(&file)?;
         while let NextFrame::Frame(frame) = source.next_frame()? {

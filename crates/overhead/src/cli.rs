@@ -4,15 +4,16 @@ use crate::exit::{StatusFault, bail_usage};
 use crate::hand_over::{PassedArgs, become_program};
 use crate::keys::KeyFiles;
 use crate::{advise, analyze, check, compare, explain, print, report};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use overhead_dissect::Selection;
+use overhead_dissect::{GivenStatements, Selection};
 use overhead_model::record::{By, Price, Selected, SortKey};
 use overhead_model::{Protocol, System};
 use overhead_report::{Columns, OperationColumn, Style, ViewOptions};
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
 /// Shows what a database protocol costs: every byte on the wire by operation and account, with system calls and CPU
 /// cycles per operation.
@@ -171,6 +172,28 @@ pub struct Which {
     /// Server port, if not the usual one; with --db, decoded as that protocol; repeatable
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Vec<u16>,
+    /// Texts of statements that were prepared before the capture: a line each of the statement's name or id, a tab and its text
+    #[arg(long, value_name = "FILE")]
+    pub statements: Option<PathBuf>,
+}
+
+fn given_statements(path: &Path) -> Result<GivenStatements> {
+    let lines = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let given = GivenStatements::parse(&lines).map_err(|line| {
+        StatusFault::usage(format!(
+            "{}, line {line}: a statement's line is its name or id, a tab and its text",
+            path.display()
+        ))
+    })?;
+    let ambiguous = given.ambiguous();
+    if !ambiguous.is_empty() {
+        print::warn(&[format!(
+            "{}: connections use {} for different texts, so statements with this name keep it",
+            path.display(),
+            ambiguous.join(", ")
+        )]);
+    }
+    Ok(given)
 }
 
 /// How captures are decoded.
@@ -186,7 +209,8 @@ impl Which {
     /// Returns the choice stored in a record or a packet file.
     pub fn of(selected: &Selected) -> Self {
         let auto = || vec![AUTO.to_owned()];
-        Self { db: if selected.db.is_empty() { auto() } else { selected.db.clone() }, port: selected.ports.clone() }
+        let db = if selected.db.is_empty() { auto() } else { selected.db.clone() };
+        Self { db, port: selected.ports.clone(), statements: None }
     }
 
     /// Returns the choice as records store it.
@@ -206,8 +230,14 @@ impl Which {
         named.map(|name| System::named(name).ok_or_else(|| unknown_system(name).into())).collect()
     }
 
+    /// Returns which connections to decode.
+    ///
+    /// # Errors
+    ///
+    /// A name is unknown, or the texts of statements cannot be read.
     pub fn selection(&self) -> Result<Selection> {
         let systems = self.systems()?;
+        let given = self.statements.as_deref().map(given_statements).transpose()?.unwrap_or_default();
         let protocols: Vec<Protocol> = match systems.as_slice() {
             [] => Protocol::ALL.to_vec(),
             systems => {
@@ -218,7 +248,7 @@ impl Which {
             }
         };
         if !self.port.is_empty() {
-            return Ok(Selection { ports: self.port.iter().map(|port| (*port, protocols.clone())).collect() });
+            return Ok(Selection { ports: self.port.iter().map(|port| (*port, protocols.clone())).collect(), given });
         }
         let mut ports: Vec<(u16, Vec<Protocol>)> = Vec::new();
         for system in systems {
@@ -228,7 +258,7 @@ impl Which {
                 }
             }
         }
-        Ok(Selection { ports })
+        Ok(Selection { ports, given })
     }
 }
 

@@ -42,7 +42,7 @@ impl Beginning {
 }
 
 /// Returns the record, including the exit status.
-pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Circumstances) -> Run {
+pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts: Circumstances) -> Run {
     let source = Source {
         kind: facts.kind,
         inputs: facts.inputs,
@@ -69,6 +69,8 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, warnings: Warnings, facts: Ci
         frames_per_second: per_second(totals.frames, facts.started.time.elapsed()),
         watching: None,
     };
+    warnings.of_unseen_statements(&aggregate.operations());
+    warnings.of_both_legs(&aggregate.connections());
     let (warnings, exit) = warnings.settle();
     let mut run = build_run(
         aggregate,

@@ -102,7 +102,7 @@ impl KeptRun {
             Some(run) => selected(run),
             None => self.packets.first().and_then(|packets| noted(packets)).unwrap_or_default().asked,
         };
-        Which::of(&selected)
+        Which { statements: asked.statements.clone(), ..Which::of(&selected) }
     }
 
     /// Adds the recorded facts about the run to `facts`. Counters cover the whole capture, so a part of it (`is_part`) has

@@ -1,6 +1,7 @@
 //! Warnings that a reader needs to judge a result, as complete sentences, and whether they make it partial.
 
 mod notes;
+mod rows;
 
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::Totals;

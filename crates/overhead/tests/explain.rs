@@ -66,7 +66,7 @@ fn selection(args: &[String]) -> Selection {
     let of = |flag: &str| option(args, flag);
     let protocols = of("--db").map_or(Protocol::ALL.to_vec(), |db| vec![System::named(db).unwrap().protocol]);
     let ports = of("--port").map(|port| (port.parse().unwrap(), protocols)).into_iter().collect();
-    Selection { ports }
+    Selection { ports, ..Selection::default() }
 }
 
 #[test]
@@ -297,7 +297,8 @@ fn conversations_made_for_the_documents_are_understood() {
             bytes: frame.bytes.clone(),
         };
         let frames: Vec<Stored> = talk.frames.iter().map(store).collect();
-        let all = check(&frames, &Selection { ports: vec![(6379, vec![protocol])] }, &Arc::default());
+        let all =
+            check(&frames, &Selection { ports: vec![(6379, vec![protocol])], ..Selection::default() }, &Arc::default());
         let unknown =
             |explained: &ExplainedOperation| explained.amounts.iter().map(|side| side[Account::Unknown]).sum::<u64>();
         assert_eq!(all.iter().map(|(_, explained)| unknown(explained)).sum::<u64>(), 0, "{protocol}");

@@ -12,6 +12,7 @@
 pub mod cql;
 mod decompress;
 mod foreign;
+mod given;
 pub mod http;
 mod keys;
 pub mod limits;
@@ -28,6 +29,7 @@ mod words_by_length;
 
 pub use cql::SharedStatements;
 pub use foreign::{SniffVerdict, judge, judge_both, judge_so_far, look};
+pub use given::GivenStatements;
 
 use overhead_decode::{Decoder, Expansion, Input, Malformed, MessageBoundary, Out, Reader, Step};
 use overhead_model::{Protocol, Side};
@@ -77,6 +79,8 @@ pub struct ProtocolFacts {
 pub struct SharedContext {
     /// Statements prepared on any connection.
     pub statements: SharedStatements,
+    /// Texts of statements prepared before the capture.
+    pub given: GivenStatements,
     /// The budget for decompressed bodies.
     expansion: Arc<Expansion>,
 }
@@ -193,7 +197,7 @@ macro_rules! registry {
 registry! {
     Resp => resp::Resp, |mid_stream, _| resp::Resp::new(mid_stream);
     Cql => cql::Cql, |mid_stream, shared| cql::Cql::sharing(mid_stream, shared.clone());
-    Pgwire => pgwire::Pgwire, |mid_stream, _| pgwire::Pgwire::new(mid_stream);
+    Pgwire => pgwire::Pgwire, |mid_stream, shared| pgwire::Pgwire::sharing(mid_stream, shared);
     Http => http::Http, |_, _| http::Http::new();
     Ssdb => ssdb::Ssdb, |_, _| ssdb::Ssdb::new();
     Memcache => memcache::Memcache, |_, _| memcache::Memcache::new();

@@ -158,7 +158,7 @@ impl Talk {
 
     /// Dissects the frames and checks that everything adds up.
     pub fn dissect(&self) -> Book {
-        dissect(&self.frames, &Selection { ports: vec![(6379, vec![Protocol::Resp])] })
+        dissect(&self.frames, &Selection { ports: vec![(6379, vec![Protocol::Resp])], ..Selection::default() })
     }
 }
 

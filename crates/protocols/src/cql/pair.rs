@@ -9,7 +9,7 @@ use super::statement::{self, CqlStatement};
 use super::types::CqlTypeTable;
 use super::wire::{Header, opcode};
 use crate::limits;
-use crate::statement::StatementText as Asked;
+use crate::statement::{StatementDialect, StatementText as Asked};
 use overhead_decode::FastMap;
 use overhead_decode::{Malformed, OpId, Versioned};
 use overhead_model::Class;
@@ -314,11 +314,21 @@ impl Session {
             exchange.asked = text.clone();
         } else {
             exchange.guessed = true;
-            exchange.asked = Asked::PreparedBefore;
+            exchange.asked = self.unseen(id);
+            if let Some(text) = self.shared.given.text(&hex(id)) {
+                let (verb, class) = self.classify(text.as_bytes());
+                exchange.guessed = verb.is_none();
+                (exchange.name, exchange.class) = (verb.unwrap_or(exchange.name), class);
+            }
         }
         if exchange.class == Class::Workload {
             self.mark_used();
         }
+    }
+
+    /// Returns the text of a statement that was prepared before the capture, as given or by its id.
+    pub fn unseen(&self, id: &[u8]) -> Asked {
+        self.shared.given.summary(&hex(id), StatementDialect::Cql).text
     }
 
     /// Notes that the application sent a statement.
@@ -358,7 +368,7 @@ impl Session {
             Some(system) => ("SELECT", if system { Class::Background } else { Class::Workload }),
             None => ("EXECUTE", Class::Workload),
         });
-        let text = if exchange.prepares.is_some() { exchange.asked.clone() } else { Asked::PreparedBefore };
+        let text = if exchange.prepares.is_some() { exchange.asked.clone() } else { self.unseen(ids.statement) };
         let (id, metadata_id) = (ids.statement.into(), ids.metadata.into());
         let guessed = name == "EXECUTE";
         let prepared = Arc::new(CqlPreparedStatement { id, metadata_id, name, class, guessed, text, bind, result });
@@ -440,4 +450,9 @@ impl CqlSessionMemory {
             self.prepared_ids.remove(&oldest.id);
         }
     }
+}
+
+/// Returns the hexadecimal digits of an id.
+fn hex(id: &[u8]) -> String {
+    id.iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"))
 }

@@ -135,7 +135,7 @@ impl CqlBody<'_> {
                 1 => {
                     let id = short_bytes(cursor, Account::Metadata, "statement id")?;
                     let prepared = self.session.find(id).and_then(|statement| self.session.prepared(statement));
-                    add(prepared.map_or(Asked::PreparedBefore, |prepared| prepared.text.clone()), &mut asked);
+                    add(prepared.map_or_else(|| self.session.unseen(id), |prepared| prepared.text.clone()), &mut asked);
                     prepared.map_or(&untyped, |prepared| &prepared.bind)
                 }
                 _ => return Err(Short),

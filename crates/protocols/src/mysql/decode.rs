@@ -9,6 +9,7 @@ use super::pair::{ExpectedResponse, MysqlPairing, MysqlPending};
 use super::response::{ResponsePacket, ResponseProgress, ResponseStage};
 use super::session::Session;
 use super::wire::{self, FULL, HEADER, capability};
+use crate::GivenStatements;
 use overhead_decode::{Cursor, Input, Malformed, MessageBoundary, OpId, Out, Reader, Short, Step, Versioned};
 use overhead_model::{Account, Class, Outcome, Side};
 
@@ -46,6 +47,9 @@ pub(super) struct PlainDecoder {
     pub is_binary: Option<bool>,
     /// The statement being defined.
     pub prepared: u32,
+    pub given: GivenStatements,
+    /// Columns of the current result, if its statement was prepared before the capture.
+    pub unseen_columns: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,11 +60,11 @@ pub(super) enum LoginPhase {
 }
 
 impl PlainDecoder {
-    pub fn new(mid_stream: bool) -> Self {
+    pub fn new(mid_stream: bool, given: GivenStatements) -> Self {
         let mut session = Session::default();
         session.has_begun = mid_stream;
         let phase = if mid_stream { LoginPhase::Begun } else { LoginPhase::Start };
-        Self { session: Versioned::new(session), phase, is_unsure: mid_stream, ..Self::default() }
+        Self { session: Versioned::new(session), phase, is_unsure: mid_stream, given, ..Self::default() }
     }
 
     pub fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {

@@ -84,7 +84,7 @@ impl Mysql {
     /// Like [`Mysql::new`], for one of several connections.
     pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
         Self {
-            plain: PlainDecoder::new(mid_stream),
+            plain: PlainDecoder::new(mid_stream, shared.given.clone()),
             layer: if mid_stream { PacketLayer::Unknown } else { PacketLayer::Plain },
             expansion: Arc::clone(&shared.expansion),
         }

@@ -34,6 +34,8 @@ pub(super) struct MysqlPending {
     pub op: OpId,
     pub kind: ExpectedResponse,
     pub statement: Option<u32>,
+    /// The statement was prepared before the capture, and its text is not given.
+    pub is_unseen: bool,
     pub prepares: StatementSummary,
     /// Parameter types, if the statement was executed before its id was known.
     pub bound: Vec<u8>,
@@ -50,6 +52,7 @@ impl MysqlPending {
             op,
             kind,
             statement: None,
+            is_unseen: false,
             prepares: StatementSummary::default(),
             bound: Vec::new(),
             resets: false,

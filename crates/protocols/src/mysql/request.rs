@@ -43,8 +43,10 @@ impl PlainDecoder {
         c.out().label(op, self.class_of(command), command.name, via_of(code));
         let sent = self.body(op, code, c, is_continued).unwrap_or_default();
         let Some(kind) = command.kind else { return Ok(sent.rest) };
+        let executed = sent.statement.filter(|_| code == command::STMT_EXECUTE);
+        let is_unseen = executed.is_some_and(|id| self.named(id).text.is_unseen());
         let pending = self.pairing.expect(op, kind)?;
-        pending.statement = sent.statement;
+        (pending.statement, pending.is_unseen) = (sent.statement, is_unseen);
         pending.resets = matches!(code, command::RESET_CONNECTION | command::CHANGE_USER);
         pending.prepares = sent.prepares;
         if code == command::CLONE && !self.pairing.has_next() {
@@ -295,7 +297,9 @@ impl PlainDecoder {
     /// Returns the summary of the statement with this id.
     fn named(&self, id: u32) -> StatementSummary {
         let known = if id == LAST_PREPARED { self.pairing.prepares_last() } else { None };
-        known.or_else(|| Some(self.session.statement(id)?.named.clone())).unwrap_or_else(StatementSummary::unseen)
+        known.or_else(|| Some(self.session.statement(id)?.named.clone())).unwrap_or_else(|| {
+            self.given.summary(&id.to_string(), StatementDialect::of_mysql(self.session.is_unescaped))
+        })
     }
 
     /// Labels a command that accompanies the execution of a statement.

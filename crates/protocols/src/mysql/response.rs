@@ -3,11 +3,16 @@
 
 use super::continuation::PacketContinuation;
 use super::decode::PlainDecoder;
-use super::pair::ExpectedResponse;
+use super::pair::{ExpectedResponse, label};
 use super::values::{ValueLayout, present, untyped, values};
 use super::wire::{self, capability, lenenc, lenenc_free, lenenc_text, status, u16_at};
-use overhead_decode::{Cursor, Reader, Short};
+use crate::statement::StatementSummary;
+use overhead_decode::{Cursor, Out, Reader, Short};
 use overhead_model::{Account, Outcome};
+use std::fmt::Write;
+
+/// Bytes of column names by which an unseen statement is named.
+const NAMED_COLUMNS: usize = 120;
 
 /// Most columns of a result (`MAX_FIELDS` of the server).
 const COLUMNS: u64 = 4096;
@@ -118,7 +123,7 @@ impl PlainDecoder {
             (Stage::Columns(left), _) => {
                 let kind = self.column(false, c)?;
                 self.columns.push(kind);
-                self.stage = if left > 1 { Stage::Columns(left - 1) } else { self.defined() };
+                self.stage = if left > 1 { Stage::Columns(left - 1) } else { self.defined(c.out()) };
                 Ok(ResponseProgress::More)
             }
             (Stage::Defined, _) => self.behind_definitions(packet, c),
@@ -158,13 +163,15 @@ impl PlainDecoder {
                     return Err(Short);
                 }
                 self.columns.clear();
+                let is_unseen = self.pairing.front().is_some_and(|front| front.is_unseen);
+                self.unseen_columns = is_unseen.then(String::new);
                 self.column_count = count;
                 self.is_defined = follows;
                 if follows {
                     self.stage = ResponseStage::Columns(count);
                 } else {
                     self.recall_columns();
-                    self.stage = self.defined();
+                    self.stage = self.defined(c.out());
                 }
                 Ok(ResponseProgress::More)
             }
@@ -172,8 +179,14 @@ impl PlainDecoder {
     }
 
     /// Returns the stage after column definitions.
-    fn defined(&mut self) -> ResponseStage {
+    fn defined<R: Reader>(&mut self, out: &mut Out<'_, R>) -> ResponseStage {
         self.remember_columns();
+        if let (Some(columns), Some(front)) = (self.unseen_columns.take(), self.pairing.front())
+            && let (Some(id), false) = (front.statement, columns.is_empty())
+        {
+            let named = StatementSummary::prepared_before(&id.to_string(), columns);
+            label(front.op, &named, ("EXECUTE", "prepared"), true, out);
+        }
         if self.session.has_eof() == Some(false) { ResponseStage::Rows } else { ResponseStage::Defined }
     }
 
@@ -249,9 +262,18 @@ impl PlainDecoder {
         Ok(kind)
     }
 
-    fn new_column<R: Reader>(&self, c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
-        for field in ["catalog", "schema", "table", "original table", "name", "original name"] {
+    fn new_column<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
+        for field in ["catalog", "schema", "table"] {
             lenenc_text(c, Account::Schema, field)?;
+        }
+        let table = lenenc_text(c, Account::Schema, "original table")?;
+        lenenc_text(c, Account::Schema, "name")?;
+        let column = lenenc_text(c, Account::Schema, "original name")?;
+        // An expression has neither; its name may contain values.
+        if let Some(columns) = self.unseen_columns.as_mut().filter(|columns| columns.len() < NAMED_COLUMNS)
+            && !column.is_empty()
+        {
+            let _ = write!(columns, ", {}.{}", String::from_utf8_lossy(table), String::from_utf8_lossy(column));
         }
         // Twelve bytes with a length follow the names; the type in words may precede them.
         let is_extended = || c.peek().first() != Some(&12);

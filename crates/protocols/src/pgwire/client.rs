@@ -226,7 +226,11 @@ impl Pgwire {
             let name = c.c_string(Account::Metadata, "statement name")?;
             let id = session.statement_named(name);
             let types = session.statement(id).map_or(&[][..], |statement| &statement.parameters);
-            let results = arguments(c, types).and_then(|()| formats(c));
+            let count = arguments(c, types);
+            if let Ok(count) = count {
+                session.bind_unseen(id, name, count);
+            }
+            let results = count.and_then(|_| formats(c));
             session.bind(portal, id, results.unwrap_or(super::wire::PgFormatCodes(&[])));
             results.map(|_| ())
         });
@@ -328,7 +332,7 @@ fn statement<R: Reader>(
     (summary, None)
 }
 
-fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[PgTypeShape]) -> Result<(), Short> {
+fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[PgTypeShape]) -> Result<u16, Short> {
     let codes = formats(c)?;
     let count = c.u16_be(Account::Framing, "parameter count")?;
     c.out().enter("parameters");
@@ -337,7 +341,7 @@ fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[PgTypeShape]) ->
         values::cell(c, shape, codes.is_binary(index))?;
     }
     c.out().leave();
-    Ok(())
+    Ok(count)
 }
 
 fn password<R: Reader>(authentication: u32, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {

@@ -4,7 +4,7 @@ use super::client::{self, PgMessage};
 use super::pair::{PgPairing, PgRequest};
 use super::wire::{self, HEADER};
 use super::{PgPhase, Pgwire};
-use crate::limits;
+use crate::{SharedContext, limits};
 use overhead_decode::near;
 use overhead_decode::{Cursor, Input, Malformed, OpId, Out, Reader, Short, Step};
 use overhead_model::{Account, Class, Outcome, Side};
@@ -184,9 +184,16 @@ pub(super) fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Sho
 
 impl Pgwire {
     pub fn new(mid_stream: bool) -> Self {
+        Self::sharing(mid_stream, &SharedContext::default())
+    }
+
+    /// Like [`Pgwire::new`], for one of several connections.
+    pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
+        let mut pairing = PgPairing::new(mid_stream);
+        pairing.session.given = shared.given.clone();
         Self {
             phase: if mid_stream { PgPhase::Messages } else { PgPhase::Startup },
-            pairing: PgPairing::new(mid_stream),
+            pairing,
             authentication: 0,
             client_named: false,
             server_named: false,

@@ -6,8 +6,9 @@
 use super::copy::CopyTransfers;
 use super::values::PgTypeShape;
 use super::wire::{PgFormatCodes, u16_at, u32_at};
+use crate::GivenStatements;
 use crate::limits;
-use crate::statement::StatementSummary;
+use crate::statement::{StatementDialect, StatementSummary};
 use overhead_decode::FastMap;
 use overhead_decode::Versioned;
 use std::borrow::Cow;
@@ -142,6 +143,11 @@ impl PgNameTable {
 /// Bytes of a name that are compared; SQL identifiers have at most 63.
 const KEY: usize = 255;
 
+/// Returns a statement's name as text.
+fn shown(name: &[u8]) -> Cow<'_, str> {
+    if name.is_empty() { "unnamed".into() } else { String::from_utf8_lossy(name) }
+}
+
 fn key(name: &[u8]) -> &[u8] {
     name.get(..KEY).unwrap_or(name)
 }
@@ -162,6 +168,7 @@ pub(super) struct Session {
     amendments: u64,
     /// Columns of the description being read.
     described: Vec<PgTypeShape>,
+    pub given: GivenStatements,
 }
 
 /// Session state between requests, as far as later decoding depends on it. Sessions with equal views behave alike.
@@ -241,6 +248,7 @@ impl Session {
             texts: _,
             amendments,
             described: _,
+            given: _,
         } = self;
         if !portal_names.has_no_names() {
             return None;
@@ -293,7 +301,7 @@ impl Session {
         let id = PgStatementId(self.statements.take());
         if let Some(statement) = self.statements.get_mut(id.0) {
             statement.copies = None;
-            self.texts -= std::mem::replace(&mut statement.summary, StatementSummary::unseen()).text.held();
+            self.texts -= std::mem::take(&mut statement.summary).text.held();
             statement.named = false;
             statement.is_listed = false;
             statement.parameters.clear();
@@ -304,9 +312,22 @@ impl Session {
 
     /// Returns the statement with this name, or an unknown one if its preparation was not captured.
     pub fn statement_named(&mut self, name: &[u8]) -> PgStatementId {
-        match self.statement_names.get(name) {
-            Some(id) => PgStatementId(id),
-            None => self.parse(name),
+        if let Some(id) = self.statement_names.get(name) {
+            return PgStatementId(id);
+        }
+        let id = self.parse(name);
+        let summary = self.given.summary(&shown(name), StatementDialect::Postgres);
+        self.set_text(id, summary, None);
+        id
+    }
+
+    /// Names a statement that was prepared before the capture by its parameters, too.
+    pub fn bind_unseen(&mut self, id: PgStatementId, name: &[u8], parameters: u16) {
+        let Some(statement) = self.statement(id).filter(|known| known.summary.text.is_unseen()) else { return };
+        let plural = if parameters == 1 { "" } else { "s" };
+        let summary = StatementSummary::prepared_before(&shown(name), format_args!(", {parameters} parameter{plural}"));
+        if statement.summary != summary {
+            self.set_text(id, summary, None);
         }
     }
 

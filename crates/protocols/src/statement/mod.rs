@@ -29,10 +29,14 @@ pub(crate) use dialect::{StatementDialect, TokenKind};
 pub(crate) use lexer::StatementLexer;
 pub(crate) use summary::StatementSummary;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// Bytes of a text that are read; a longer text is identified by its beginning.
 const LOOKED_AT: usize = 16 << 10;
+
+/// Characters shown of a prepared statement's name.
+const LONGEST_NAME: usize = 64;
 
 /// Replaces omitted parts.
 const LEFT_OUT: &str = "…";
@@ -43,8 +47,8 @@ pub(crate) enum StatementText {
     /// There is no text, or statements are not wanted.
     #[default]
     None,
-    /// Prepared before the capture began.
-    PreparedBefore,
+    /// Prepared before the capture began: what is on the wire instead of its text.
+    PreparedBefore(Arc<str>),
     Text(Arc<str>),
 }
 
@@ -58,14 +62,24 @@ impl StatementText {
     pub fn as_str(&self) -> &str {
         match self {
             Self::None => "",
-            Self::PreparedBefore => "(prepared before the capture)",
-            Self::Text(text) => text,
+            Self::PreparedBefore(text) | Self::Text(text) => text,
         }
+    }
+
+    /// Returns whether it was prepared before the capture, and its text is not known.
+    pub fn is_unseen(&self) -> bool {
+        matches!(self, Self::PreparedBefore(_))
     }
 
     /// Returns the allocated bytes, shared or not.
     pub fn held(&self) -> usize {
-        if let Self::Text(text) = self { text.len() } else { 0 }
+        self.as_str().len()
+    }
+
+    /// Returns the statement with this name or id, which was prepared before the capture began.
+    pub fn prepared_before(name: &str, rest: impl Display) -> Self {
+        let name: String = name.chars().take(LONGEST_NAME).collect();
+        Self::PreparedBefore(Arc::from(format!("(prepared before the capture: {name}{rest})")))
     }
 
     /// Returns the statement of a message that contains several.

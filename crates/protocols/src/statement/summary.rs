@@ -2,6 +2,7 @@
 
 use super::{NormalisedStatement, StatementDialect, StatementLexer, StatementText};
 use crate::verb::SqlVerb;
+use std::fmt::Display;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StatementSummary {
@@ -22,9 +23,9 @@ impl StatementSummary {
         (Self { verb, is_settings: dialect.is_settings(text), text: statement }, has_free_numbers)
     }
 
-    /// Returns the summary of a statement prepared before the capture.
-    pub fn unseen() -> Self {
-        Self { text: StatementText::PreparedBefore, ..Self::default() }
+    /// Returns the summary of a statement with this name or id, which was prepared before the capture began.
+    pub fn prepared_before(name: &str, rest: impl Display) -> Self {
+        Self { text: StatementText::prepared_before(name, rest), ..Self::default() }
     }
 }
 

@@ -37,9 +37,12 @@ pub(crate) fn run(input: &[u8]) {
 fn selection(options: u8) -> Selection {
     match options & 3 {
         0 => Selection::default(),
-        1 => Selection { ports: vec![(6379, vec![Protocol::Resp])] },
-        2 => Selection { ports: vec![(40_000, Protocol::ALL.to_vec()), (6379, vec![Protocol::Pgwire])] },
-        _ => Selection { ports: vec![(1, vec![Protocol::Resp])] },
+        1 => Selection { ports: vec![(6379, vec![Protocol::Resp])], ..Selection::default() },
+        2 => Selection {
+            ports: vec![(40_000, Protocol::ALL.to_vec()), (6379, vec![Protocol::Pgwire])],
+            ..Selection::default()
+        },
+        _ => Selection { ports: vec![(1, vec![Protocol::Resp])], ..Selection::default() },
     }
 }
 

@@ -187,7 +187,11 @@ impl Script {
             (true, false) => vec![(port, vec![self.protocol])],
             (_, true) => vec![(port, Protocol::ALL.to_vec())],
         };
-        ScriptedCapture { protocol: self.protocol, selection: Selection { ports }, packets: self.wire.into_packets() }
+        ScriptedCapture {
+            protocol: self.protocol,
+            selection: Selection { ports, ..Selection::default() },
+            packets: self.wire.into_packets(),
+        }
     }
 }
 

@@ -28,7 +28,8 @@ pub(crate) fn talks(fixtures: &Path, protocol: Protocol) -> Result<Vec<Vec<Turn>
     let mut found = Vec::new();
     for capture in captures(fixtures)? {
         let Some(port) = server_port(&capture.with_file_name("args"), protocol)? else { continue };
-        let mut dissector = Dissector::new(Selection { ports: vec![(port, vec![protocol])] }, Talk::default());
+        let mut dissector =
+            Dissector::new(Selection { ports: vec![(port, vec![protocol])], ..Selection::default() }, Talk::default());
         each_frame(&capture, |frame| dissector.frame(frame))?;
         let (talk, _) = dissector.finish();
         found.extend(talk.connections.into_values());
