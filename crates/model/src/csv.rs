@@ -4,8 +4,39 @@
 //! `=`, `+`, `-` or `@` as a formula, so such text gets a leading apostrophe. Numbers are written unchanged.
 
 use crate::outside::OutsideText;
+use std::borrow::Borrow;
 use std::fmt::{Display, Write};
 use std::net::Ipv6Addr;
+
+/// A cell as RFC 4180 has it.
+#[derive(Clone, Debug)]
+pub struct CsvCell(String);
+
+impl CsvCell {
+    pub fn text(text: &str) -> Self {
+        Self(quoted(&harmless(text)))
+    }
+
+    /// Returns the cell of a number or a boolean.
+    pub fn number(number: impl Display) -> Self {
+        Self(number.to_string())
+    }
+
+    /// Returns the cell of a number; empty if there is none.
+    pub fn maybe(number: Option<impl Display>) -> Self {
+        Self(number.map(|number| number.to_string()).unwrap_or_default())
+    }
+}
+
+/// The name of a column, and its cell in a row.
+pub type CsvColumn<T> = (&'static str, fn(&T) -> CsvCell);
+
+/// Returns a table of uniform rows as RFC 4180 text with a header line.
+pub fn csv<T>(columns: &[CsvColumn<T>], rows: impl IntoIterator<Item = impl Borrow<T>>) -> String {
+    let header = line(columns.iter().map(|(name, _)| (*name).to_owned()));
+    let lines = rows.into_iter().map(|row| line(columns.iter().map(|(_, cell)| cell(row.borrow()).0)));
+    std::iter::once(header).chain(lines).collect()
+}
 
 /// A table that grows by rows. Unset cells are empty.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use super::{Finding, Severity, status};
 use crate::error::ReportError;
 use crate::text::clean;
 use crate::text::grid::Grid;
-use overhead_model::Csv;
+use overhead_model::csv::{CsvCell, CsvColumn, csv};
 use overhead_model::outside::to_json;
 use serde::Serialize;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub fn findings(findings: &[Finding], form: FindingForm, file: Option<&Path>) ->
     Ok(match form {
         FindingForm::Lines => findings.iter().map(line).collect(),
         FindingForm::Json => json(findings)?,
-        FindingForm::Csv => csv(findings),
+        FindingForm::Csv => csv(&COLUMNS, findings),
         FindingForm::Markdown => markdown(findings),
         FindingForm::Github => findings.iter().map(|finding| annotation(finding, file)).collect(),
     })
@@ -67,18 +67,16 @@ fn json(findings: &[Finding]) -> Result<String, ReportError> {
     Ok(to_json(&Report { status: status(findings), findings })?)
 }
 
-fn csv(findings: &[Finding]) -> String {
-    let columns = ["severity", "run", "operation", "figure", "measured", "reference", "allowed", "message"];
-    let mut csv = Csv::new(columns);
-    for finding in findings {
-        let cells = csv.row().text("severity", finding.severity.word()).text("run", &finding.run);
-        let figure = finding.figure.map_or_else(String::new, |figure| figure.to_string());
-        let cells = cells.text("operation", &finding.operation).text("figure", &figure);
-        let cells = cells.maybe("measured", finding.measured).maybe("reference", finding.reference);
-        cells.maybe("allowed", finding.allowed).text("message", &finding.message).end();
-    }
-    csv.finish()
-}
+const COLUMNS: [CsvColumn<Finding>; 8] = [
+    ("severity", |of| CsvCell::text(of.severity.word())),
+    ("run", |of| CsvCell::text(&of.run)),
+    ("operation", |of| CsvCell::text(&of.operation)),
+    ("figure", |of| CsvCell::maybe(of.figure)),
+    ("measured", |of| CsvCell::maybe(of.measured)),
+    ("reference", |of| CsvCell::maybe(of.reference)),
+    ("allowed", |of| CsvCell::maybe(of.allowed)),
+    ("message", |of| CsvCell::text(&of.message)),
+];
 
 fn markdown(findings: &[Finding]) -> String {
     let row =
