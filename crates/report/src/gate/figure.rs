@@ -46,6 +46,16 @@ pub struct Percentile(usize);
 pub struct FigureError(String);
 
 impl Figure {
+    fn all() -> impl Iterator<Item = Self> {
+        let of_side = |side| {
+            let sums = [Self::Wire(side), Self::Payload(side), Self::Frames(side), Self::Headers(side)];
+            sums.into_iter().chain(Account::ALL.map(|account| Self::Account(side, account)))
+        };
+        let latencies = (0..PERCENTILES.len()).map(|at| Self::Latency(Percentile(at)));
+        let of_roles = RoleName::BOTH.into_iter().flat_map(|role| [Self::Syscalls(role), Self::Cycles(role)]);
+        Side::BOTH.into_iter().flat_map(of_side).chain(latencies).chain(of_roles)
+    }
+
     /// Returns whether the figure applies to single operations rather than all workload operations.
     pub(crate) const fn is_of_operation(self) -> bool {
         !matches!(self, Self::Syscalls(_) | Self::Cycles(_))
@@ -135,32 +145,9 @@ impl FromStr for Figure {
     type Err = FigureError;
 
     fn from_str(text: &str) -> Result<Self, FigureError> {
-        let unknown = || FigureError(text.to_owned());
-        let (whose, what) = text.split_once('.').unwrap_or(("server", text));
-        let process = match whose {
-            "server" => Some(RoleName::Server),
-            "client" => Some(RoleName::Client),
-            _ => None,
-        };
-        if let Some(process) = process {
-            return match what {
-                "syscalls" => Ok(Self::Syscalls(process)),
-                "cycles" => Ok(Self::Cycles(process)),
-                _ => Err(unknown()),
-            };
-        }
-        if whose == "latency" {
-            let place = PERCENTILES.iter().position(|(name, _)| *name == what);
-            return place.map(|at| Self::Latency(Percentile(at))).ok_or_else(unknown);
-        }
-        let side = Side::BOTH.into_iter().find(|side| side.name() == whose).ok_or_else(unknown)?;
-        match what {
-            "wire" => Ok(Self::Wire(side)),
-            "payload" => Ok(Self::Payload(side)),
-            "frames" => Ok(Self::Frames(side)),
-            "headers" => Ok(Self::Headers(side)),
-            account => Account::from_name(account).map(|account| Self::Account(side, account)).ok_or_else(unknown),
-        }
+        // The server's figures may have its name, too.
+        let name = text.strip_prefix("server.").filter(|name| !name.contains('.')).unwrap_or(text);
+        Self::all().find(|figure| figure.to_string() == name).ok_or_else(|| FigureError(text.to_owned()))
     }
 }
 
