@@ -26,7 +26,7 @@ pub use kernel::{OperationKernel, OperationTime, OperationWork, SampledRole, Sam
 pub use peers::{PeerRow, PeerRows};
 pub use projection::{ProjectedRow, Projection};
 pub use rotation::Rotation;
-pub use row::{Distribution, FieldRow, Latency, OperationRow, SideRow, StatementRow, Within};
+pub use row::{Distribution, FieldRow, Latency, OperationRow, RowTotals, SideRow, StatementRow, Within};
 pub use sample::{AccountEstimate, Estimate, RowEstimates, Sample};
 pub use view::{By, Cost, Price, SideSums, SortKey, View, ViewRow};
 pub use watching::WatchingCost;
@@ -354,10 +354,10 @@ impl Run {
         let answers_due = |unanswered: &mut u64, no_reply: u64| *unanswered = unanswered.saturating_sub(no_reply);
         for row in &mut self.operations {
             answers_due(&mut row.unanswered, row.no_reply);
-            row.statements.iter_mut().for_each(|row| answers_due(&mut row.unanswered, row.no_reply));
+            row.statements.iter_mut().for_each(|row| answers_due(&mut row.totals.unanswered, row.totals.no_reply));
         }
         let peers = self.peers.iter_mut().flat_map(|peers| &mut peers.rows);
-        peers.for_each(|row| answers_due(&mut row.unanswered, row.no_reply));
+        peers.for_each(|row| answers_due(&mut row.totals.unanswered, row.totals.no_reply));
         self.schema_version = SCHEMA_VERSION;
         self
     }

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use overhead_model::Measured;
-    use overhead_model::record::StatementRow;
+    use overhead_model::record::{RowTotals, StatementRow};
     use std::path::PathBuf;
 
     fn folder(name: &str) -> PathBuf {
@@ -112,12 +112,8 @@ mod tests {
     #[test]
     fn a_record_of_version_1_counts_answers_that_were_due() {
         let mut new = fixture::redis();
-        new.operations[0].statements.push(StatementRow {
-            count: 9,
-            unanswered: 2,
-            no_reply: 4,
-            ..StatementRow::default()
-        });
+        let totals = RowTotals { count: 9, unanswered: 2, no_reply: 4, ..RowTotals::default() };
+        new.operations[0].statements.push(StatementRow { totals, ..StatementRow::default() });
         (new.operations[0].unanswered, new.operations[0].no_reply) = (3, 4);
         let mut old = serde_json::to_value(&new).unwrap();
         old["schema_version"] = 1.into();

@@ -1,7 +1,7 @@
 //! Sums of a run group's operations by kind, for comparisons and budgets.
 
 use crate::run::NamedRun;
-use overhead_model::record::{FieldRow, Latency, OperationRow, SideSums, ViewRow};
+use overhead_model::record::{FieldRow, Latency, OperationRow, RowTotals, SideSums};
 use overhead_model::{Account, Class, Side};
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ pub(crate) struct SumKey {
     pub via: String,
 }
 
-/// Operations of one kind, summed over the runs of a group. Unlike a `ViewRow`, it keeps each run's part for intervals.
+/// Operations of one kind, summed over the runs of a group. Unlike a row of a view, it keeps each run's part for intervals.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OperationSum {
     pub key: SumKey,
@@ -44,19 +44,20 @@ pub(crate) struct RunPart {
 impl OperationSum {
     /// Converts a row of one run.
     pub(crate) fn of_row(row: &OperationRow) -> Self {
-        Self::of(row.class, row.into(), row.fields.clone())
+        Self::of(row, None, row.totals(), row.fields.as_ref())
     }
 
-    fn of(class: Class, row: ViewRow, fields: Option<Vec<FieldRow>>) -> Self {
-        let (count, samples, latency) = (row.count, row.samples(), row.latency_ns.or_empty());
-        let ViewRow { protocol, name, statement, via, request, response, .. } = row;
-        let wire = [request.wire_bytes, response.wire_bytes];
+    fn of(row: &OperationRow, statement: Option<String>, totals: RowTotals, fields: Option<&Vec<FieldRow>>) -> Self {
+        let OperationRow { protocol, class, name, via, .. } = row;
+        let (protocol, name, via) = (protocol.clone(), name.clone(), via.clone());
+        let (samples, latency) = (totals.samples(), totals.latency_ns.or_empty());
+        let wire = [totals.request.wire_bytes, totals.response.wire_bytes];
         Self {
-            key: SumKey { protocol, class, name, statement, via },
-            count,
+            key: SumKey { protocol, class: *class, name, statement, via },
+            count: totals.count,
             samples,
-            sides: [request, response],
-            fields,
+            sides: [totals.request, totals.response],
+            fields: fields.cloned(),
             runs: vec![RunPart { samples, wire, latency }],
         }
     }
@@ -166,7 +167,7 @@ pub(crate) fn by_statement(runs: &[NamedRun]) -> Vec<OperationSum> {
 fn statements(row: &OperationRow) -> impl Iterator<Item = OperationSum> {
     row.statements.iter().map(move |statement| {
         let fields = if row.statements.len() == 1 { &row.fields } else { &statement.fields };
-        OperationSum::of(row.class, ViewRow::of_statement(row, statement), fields.clone())
+        OperationSum::of(row, Some(statement.text.clone()), statement.totals.clone(), fields.as_ref())
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::summary::{per_operation, window_ns};
 use overhead_model::record::{
-    By, Cost, Distribution, OperationRow, Price, SideRow, SideSums, SortKey, StatementRow, View, ViewRow,
+    By, Cost, Distribution, OperationRow, Price, RowTotals, SideRow, SideSums, SortKey, StatementRow, View, ViewRow,
 };
 use overhead_model::{Class, OTHER, Run};
 use std::cmp::{Ordering, Reverse};
@@ -126,25 +126,22 @@ fn bytes_of(statement: &StatementRow) -> u64 {
 /// Returns a row for each statement of at least this size, and one for the others.
 fn statements_of(row: &OperationRow, least: u64) -> Vec<OperationRow> {
     let (shown, others): (Vec<_>, Vec<_>) = row.statements.iter().partition(|statement| is_shown(statement, least));
-    let mut rows: Vec<OperationRow> = shown
-        .into_iter()
-        .map(|statement| of_view(row, &ViewRow::of_statement(row, statement), statement.text.clone()))
-        .collect();
-    let others = others.into_iter().map(|statement| ViewRow::of_statement(row, statement));
-    let rest = others.reduce(|mut sum, other| {
+    let rest = others.into_iter().map(|statement| statement.totals.clone()).reduce(|mut sum, other| {
         sum.add(&other);
         sum
     });
-    rows.extend(rest.map(|rest| of_view(row, &rest, format!("{} {OTHER}", row.name))));
-    rows
+    let shown = shown.into_iter().map(|statement| (statement.text.clone(), statement.totals.clone()));
+    let rest = rest.map(|rest| (format!("{} {OTHER}", row.name), rest));
+    shown.chain(rest).map(|(name, totals)| part_of(row, name, totals)).collect()
 }
 
 /// Returns a row under this name with the sums of a part of the operations.
-fn of_view(row: &OperationRow, part: &ViewRow, name: String) -> OperationRow {
-    let side = |sums: &SideSums| {
+fn part_of(row: &OperationRow, name: String, part: RowTotals) -> OperationRow {
+    let samples = part.samples();
+    let side = |sums: SideSums| {
         let of = |total: u64| Distribution {
             total,
-            mean: per_operation(total, part.samples()).unwrap_or(0.0),
+            mean: per_operation(total, samples).unwrap_or(0.0),
             ..Distribution::default()
         };
         SideRow {
@@ -152,19 +149,20 @@ fn of_view(row: &OperationRow, part: &ViewRow, name: String) -> OperationRow {
             wire_bytes: of(sums.wire_bytes),
             payload_bytes: of(sums.payload_bytes),
             accounts: sums.accounts,
-            unseen: sums.unseen.clone(),
+            unseen: sums.unseen,
         }
     };
+    let RowTotals { count, unsolicited, errors, unanswered, no_reply, request, response, latency_ns } = part;
     OperationRow {
         name,
-        count: part.count,
-        unsolicited: part.unsolicited,
-        errors: part.errors,
-        unanswered: part.unanswered,
-        no_reply: part.no_reply,
-        request: side(&part.request),
-        response: side(&part.response),
-        latency_ns: part.latency_ns.clone(),
+        count,
+        unsolicited,
+        errors,
+        unanswered,
+        no_reply,
+        request: side(request),
+        response: side(response),
+        latency_ns,
         statements: Vec::new(),
         fields: None,
         kernel: None,
@@ -201,7 +199,7 @@ fn cut(rows: &mut Vec<ViewRow>, top: usize) {
     let mut beyond = rows.split_off(top.min(rows.len())).into_iter();
     let Some(mut other) = beyond.next() else { return };
     for row in beyond {
-        other.add(&row);
+        other.merge(&row);
     }
     if other.rows > 1 {
         OTHER.clone_into(&mut other.name);
@@ -285,13 +283,8 @@ mod tests {
                 let accounts = overhead_model::Amounts::of(overhead_model::Account::Data, bytes);
                 SideSums::new(count, accounts)
             };
-            StatementRow {
-                text: text.to_owned(),
-                count,
-                request: side(bytes),
-                response: side(1),
-                ..StatementRow::default()
-            }
+            let totals = RowTotals { count, request: side(bytes), response: side(1), ..RowTotals::default() };
+            StatementRow { text: text.to_owned(), totals, ..StatementRow::default() }
         };
         let statements = vec![
             statement("GET a:#", 5, 100),

@@ -1,6 +1,6 @@
 //! Operations by connection, by client or by server.
 
-use super::{By, Latency, Measured, SideSums};
+use super::{By, RowTotals};
 use crate::operation::Class;
 use serde::{Deserialize, Serialize};
 
@@ -35,20 +35,7 @@ pub struct PeerRow {
     pub first_ns: Option<u64>,
     /// Connections of the group, of all classes.
     pub connections: u64,
-    /// Operations (of class `unmatched`: stretches).
-    pub count: u64,
-    /// Messages that the server sent unsolicited.
-    pub unsolicited: u64,
-    /// Operations answered by an error.
-    pub errors: u64,
-    /// Operations without a complete answer in the capture although one was due.
-    pub unanswered: u64,
-    /// Operations that needed no answer.
-    pub no_reply: u64,
-    /// Client to server.
-    pub request: SideSums,
-    /// Server to client.
-    pub response: SideSums,
-    /// First byte of the request to last byte of the response; unavailable if the directions had different clocks.
-    pub latency_ns: Measured<Latency>,
+    /// Totals of these operations.
+    #[serde(flatten)]
+    pub totals: RowTotals,
 }

@@ -1,6 +1,6 @@
 //! The rows of operations, and their distributions of sizes and latencies.
 
-use super::{Measured, OperationKernel, RowEstimates, SideSums};
+use super::{Measured, OperationKernel, PeerRow, RowEstimates, SideSums, ViewRow};
 use crate::account::{Account, Amounts};
 use crate::operation::{Class, Side};
 use serde::{Deserialize, Serialize};
@@ -56,15 +56,15 @@ pub struct OperationRow {
     pub kernel: Option<OperationKernel>,
 }
 
-/// The operations of a row with one statement.
+/// Totals of operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct StatementRow {
-    /// SQL or CQL without its literals, a command with the shape of its filter or the pattern of its keys, a method with the
-    /// pattern of its path. It holds no user data.
-    pub text: String,
-    /// Operations.
+pub struct RowTotals {
+    /// Operations (of class `unmatched`: stretches).
     pub count: u64,
+    /// Messages that the server sent unsolicited.
+    #[serde(default)]
+    pub unsolicited: u64,
     /// Operations answered by an error.
     pub errors: u64,
     /// Operations without a complete answer in the capture although one was due.
@@ -73,15 +73,24 @@ pub struct StatementRow {
     /// Operations that needed no answer.
     #[serde(default)]
     pub no_reply: u64,
-    /// Messages that the server sent unsolicited.
-    #[serde(default)]
-    pub unsolicited: u64,
     /// Client to server.
     pub request: SideSums,
     /// Server to client.
     pub response: SideSums,
     /// First byte of the request to last byte of the response; unavailable if the directions had different clocks.
     pub latency_ns: Measured<Latency>,
+}
+
+/// The operations of a row with one statement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StatementRow {
+    /// SQL or CQL without its literals, a command with the shape of its filter or the pattern of its keys, a method with the
+    /// pattern of its path. It holds no user data.
+    pub text: String,
+    /// Totals of these operations.
+    #[serde(flatten)]
+    pub totals: RowTotals,
     /// The payload of its operations by side, account and field; absent unless requested, and if the row has only this
     /// statement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,6 +98,53 @@ pub struct StatementRow {
     /// The kernel's work for these operations; absent from offline records, and if it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<OperationKernel>,
+}
+
+/// Lets a row be read and written as its totals.
+macro_rules! has_totals {
+    ($($row:ident),+) => {$(
+        impl std::ops::Deref for $row {
+            type Target = RowTotals;
+
+            fn deref(&self) -> &RowTotals {
+                &self.totals
+            }
+        }
+
+        impl std::ops::DerefMut for $row {
+            fn deref_mut(&mut self) -> &mut RowTotals {
+                &mut self.totals
+            }
+        }
+    )+};
+}
+
+has_totals!(StatementRow, PeerRow, ViewRow);
+
+impl RowTotals {
+    /// Counts the samples of means: operations and unsolicited messages.
+    pub fn samples(&self) -> u64 {
+        self.count + self.unsolicited
+    }
+
+    /// Returns both directions together.
+    pub fn amounts(&self) -> Amounts {
+        let mut sum = self.request.accounts;
+        sum += self.response.accounts;
+        sum
+    }
+
+    /// Adds other operations. Their latencies together are unknown.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.unsolicited += other.unsolicited;
+        self.errors += other.errors;
+        self.unanswered += other.unanswered;
+        self.no_reply += other.no_reply;
+        self.request.add(&other.request);
+        self.response.add(&other.response);
+        self.latency_ns = Measured::unavailable("the latencies of several rows do not add up");
+    }
 }
 
 /// How many operations took no longer than a certain time.
@@ -119,6 +175,20 @@ impl OperationRow {
     /// Counts the samples of means and distributions: operations and unsolicited messages.
     pub fn samples(&self) -> u64 {
         self.count + self.unsolicited
+    }
+
+    /// Returns the totals, without distributions of sizes.
+    pub fn totals(&self) -> RowTotals {
+        RowTotals {
+            count: self.count,
+            unsolicited: self.unsolicited,
+            errors: self.errors,
+            unanswered: self.unanswered,
+            no_reply: self.no_reply,
+            request: (&self.request).into(),
+            response: (&self.response).into(),
+            latency_ns: self.latency_ns.clone(),
+        }
     }
 }
 

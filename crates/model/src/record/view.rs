@@ -1,6 +1,6 @@
 //! Rows of a record as requested: grain, order and number.
 
-use super::{Latency, Measured, OperationRow, PeerRow, SideRow, StatementRow};
+use super::{OperationRow, PeerRow, RowTotals, SideRow, StatementRow};
 use crate::account::Amounts;
 use crate::operation::{Class, OTHER, SideTotals};
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ pub struct View {
 }
 
 /// A row of a view.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ViewRow {
     /// Class of the operations; `null` if the row merges several classes.
@@ -114,22 +114,9 @@ pub struct ViewRow {
     pub server: Option<String>,
     /// Number of rows merged in this one.
     pub rows: u64,
-    /// Operations.
-    pub count: u64,
-    /// Messages that the server sent unsolicited.
-    pub unsolicited: u64,
-    /// Operations answered by an error.
-    pub errors: u64,
-    /// Operations without a complete answer in the capture although one was due.
-    pub unanswered: u64,
-    /// Operations that needed no answer.
-    pub no_reply: u64,
-    /// Client to server.
-    pub request: SideSums,
-    /// Server to client.
-    pub response: SideSums,
-    /// First byte of the request to last byte of the response.
-    pub latency_ns: Measured<Latency>,
+    /// Totals of these operations.
+    #[serde(flatten)]
+    pub totals: RowTotals,
     /// The price of its bytes; absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
@@ -180,18 +167,22 @@ impl From<SideTotals> for SideSums {
 
 impl ViewRow {
     pub fn of_statement(row: &OperationRow, statement: &StatementRow) -> Self {
-        Self {
-            statement: Some(statement.text.clone()),
-            count: statement.count,
-            unsolicited: statement.unsolicited,
-            errors: statement.errors,
-            unanswered: statement.unanswered,
-            no_reply: statement.no_reply,
-            request: statement.request.clone(),
-            response: statement.response.clone(),
-            latency_ns: statement.latency_ns.clone(),
-            ..row.into()
+        Self { statement: Some(statement.text.clone()), totals: statement.totals.clone(), ..row.into() }
+    }
+
+    /// Adds another row but keeps the name.
+    pub fn merge(&mut self, other: &Self) {
+        if self.class != other.class {
+            self.class = None;
         }
+        if self.protocol != other.protocol {
+            self.protocol.clear();
+        }
+        if self.via != other.via {
+            self.via.clear();
+        }
+        self.rows += other.rows;
+        self.totals.add(&other.totals);
     }
 }
 
@@ -202,19 +193,9 @@ impl From<&OperationRow> for ViewRow {
             protocol: row.protocol.clone(),
             name: row.name.clone(),
             via: row.via.clone(),
-            statement: None,
-            client: None,
-            server: None,
             rows: 1,
-            count: row.count,
-            unsolicited: row.unsolicited,
-            errors: row.errors,
-            unanswered: row.unanswered,
-            no_reply: row.no_reply,
-            request: (&row.request).into(),
-            response: (&row.response).into(),
-            latency_ns: row.latency_ns.clone(),
-            cost: None,
+            totals: row.totals(),
+            ..Self::default()
         }
     }
 }
@@ -227,56 +208,12 @@ impl From<&PeerRow> for ViewRow {
             class: Some(row.class),
             protocol: row.protocol.clone(),
             name: if is_other { OTHER.to_owned() } else { String::new() },
-            via: String::new(),
-            statement: None,
             client: row.client.clone(),
             server: row.server.clone(),
             rows: 1,
-            count: row.count,
-            unsolicited: row.unsolicited,
-            errors: row.errors,
-            unanswered: row.unanswered,
-            no_reply: row.no_reply,
-            request: row.request.clone(),
-            response: row.response.clone(),
-            latency_ns: row.latency_ns.clone(),
-            cost: None,
+            totals: row.totals.clone(),
+            ..Self::default()
         }
-    }
-}
-
-impl ViewRow {
-    /// Counts the samples of means: operations and unsolicited messages.
-    pub fn samples(&self) -> u64 {
-        self.count + self.unsolicited
-    }
-
-    pub fn amounts(&self) -> Amounts {
-        let mut sum = self.request.accounts;
-        sum += self.response.accounts;
-        sum
-    }
-
-    /// Adds another row but keeps the name.
-    pub fn add(&mut self, other: &Self) {
-        if self.class != other.class {
-            self.class = None;
-        }
-        if self.protocol != other.protocol {
-            self.protocol.clear();
-        }
-        if self.via != other.via {
-            self.via.clear();
-        }
-        self.rows += other.rows;
-        self.count += other.count;
-        self.unsolicited += other.unsolicited;
-        self.errors += other.errors;
-        self.unanswered += other.unanswered;
-        self.no_reply += other.no_reply;
-        self.request.add(&other.request);
-        self.response.add(&other.response);
-        self.latency_ns = Measured::unavailable("the latencies of several rows do not add up");
     }
 }
 

@@ -252,7 +252,6 @@ impl Group {
         let [client, server] = key.as_ref().map_or([None, None], |key| self.ends(by, key));
         let row = |(class, sums): (Class, &Option<Box<RowSums>>)| {
             let sums = sums.as_ref()?;
-            let [request, response] = sums.sides.map(Into::into);
             Some(PeerRow {
                 class,
                 protocol: protocol.name().to_owned(),
@@ -260,14 +259,7 @@ impl Group {
                 server: server.clone(),
                 first_ns: key.map(|key| key.first_ns).filter(|first_ns| *first_ns > 0),
                 connections: self.connections,
-                count: sums.count,
-                unsolicited: sums.unsolicited,
-                errors: sums.errors,
-                unanswered: sums.unanswered,
-                no_reply: sums.no_reply,
-                request,
-                response,
-                latency_ns: sums.latency_of_record(),
+                totals: sums.to_record(),
             })
         };
         CLASSES.into_iter().zip(&self.classes).filter_map(row).collect()

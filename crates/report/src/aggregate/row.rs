@@ -130,14 +130,13 @@ impl Row {
         own.sort_unstable_by(|one, two| (Reverse(one.bytes()), &one.text).cmp(&(Reverse(two.bytes()), &two.text)));
         beyond.extend(own.split_off(STATEMENTS_SHOWN.min(own.len())));
         let class = self.key.class;
-        let record = |statement: &&Statement| {
-            let text = if statement.text.is_empty() { NONE } else { &*statement.text };
-            Statement::sums_of([*statement], class).to_statement(text)
+        let record = |text: &str, statements: &[&Statement]| StatementRow {
+            text: if text.is_empty() { NONE } else { text }.to_owned(),
+            totals: Statement::sums_of(statements.iter().copied(), class).to_record(),
+            ..StatementRow::default()
         };
-        let mut rows: Vec<_> = own.iter().map(record).collect();
-        if !beyond.is_empty() {
-            rows.push(Statement::sums_of(beyond, class).to_statement(OTHER));
-        }
+        let mut rows: Vec<_> = own.iter().map(|statement| record(&statement.text, &[*statement])).collect();
+        rows.extend((!beyond.is_empty()).then(|| record(OTHER, &beyond)));
         rows
     }
 }

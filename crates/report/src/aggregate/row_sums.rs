@@ -1,7 +1,7 @@
 //! Totals of operations; the difference of two snapshots covers the time between them.
 
 use super::distribution::Values;
-use overhead_model::record::{Latency, StatementRow};
+use overhead_model::record::{Latency, RowTotals};
 use overhead_model::{Class, Measured, Outcome, Protocol, Side, SideTotals};
 
 /// Key that separates operations.
@@ -109,24 +109,12 @@ impl RowSums {
         Measured::Value(Latency { count, mean, min: values.min(), p50, p90, p99, p999, p9999, max: values.max() })
     }
 
-    /// Converts the sums to a statement of the record.
-    pub(super) fn to_statement(&self, text: &str) -> StatementRow {
+    /// Converts the sums to their form in the record.
+    pub(super) fn to_record(&self) -> RowTotals {
         let [request, response] = self.sides.map(Into::into);
         let &Self { count, errors, unanswered, no_reply, unsolicited, .. } = self;
-        let (text, latency_ns) = (text.to_owned(), self.latency_of_record());
-        StatementRow {
-            text,
-            count,
-            errors,
-            unanswered,
-            no_reply,
-            unsolicited,
-            request,
-            response,
-            latency_ns,
-            fields: None,
-            kernel: None,
-        }
+        let latency_ns = self.latency_of_record();
+        RowTotals { count, unsolicited, errors, unanswered, no_reply, request, response, latency_ns }
     }
 }
 

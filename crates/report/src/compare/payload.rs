@@ -17,7 +17,7 @@ pub(super) fn alone(group: &RunGroup) -> RunGroup {
     for row in group.runs.iter_mut().flat_map(|named| &mut named.run.operations) {
         [&mut row.request, &mut row.response].into_iter().for_each(of_row);
         for statement in &mut row.statements {
-            [&mut statement.request, &mut statement.response].into_iter().for_each(of_statement);
+            [&mut statement.totals.request, &mut statement.totals.response].into_iter().for_each(of_statement);
         }
     }
     group

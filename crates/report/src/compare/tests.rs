@@ -177,7 +177,8 @@ fn statements(name: &str, via: &str, statements: &[(&str, u64, u64)]) -> NamedRu
     row.statements = statements
         .iter()
         .map(|(text, count, data)| {
-            let mut statement = StatementRow { text: (*text).to_owned(), count: *count, ..StatementRow::default() };
+            let mut statement = StatementRow { text: (*text).to_owned(), ..StatementRow::default() };
+            statement.count = *count;
             statement.response.accounts[Account::Data] = data * count;
             statement.response.wire_bytes = data * count;
             statement

@@ -2,7 +2,7 @@ use super::*;
 use crate::RunGroup;
 use crate::fixture;
 use crate::run::NamedRun;
-use overhead_model::record::{By, FieldRow, Latency, SideSums, StatementRow};
+use overhead_model::record::{By, FieldRow, Latency, RowTotals, SideSums, StatementRow};
 use overhead_model::{Account, Class, Measured, Side, exit};
 
 fn postgres() -> NamedRun {
@@ -191,9 +191,12 @@ fn select(statement: &str, via: &str, query: u64) -> NamedRun {
         let side = |accounts| SideSums { frames: row.count, accounts, ..SideSums::default() };
         row.statements = vec![StatementRow {
             text: statement.to_owned(),
-            count: row.count,
-            request: side(row.request.accounts),
-            response: side(row.response.accounts),
+            totals: RowTotals {
+                count: row.count,
+                request: side(row.request.accounts),
+                response: side(row.response.accounts),
+                ..RowTotals::default()
+            },
             ..StatementRow::default()
         }];
     }

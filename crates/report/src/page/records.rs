@@ -97,19 +97,10 @@ fn shorten_statements(row: &mut OperationRow, most: usize) {
     for statement in row.statements.drain(..) {
         if kept.len() < most.max(1) && !is_other(&statement) { kept.push(statement) } else { rest.push(statement) }
     }
-    let first = StatementRow { text: OTHER.to_owned(), ..StatementRow::default() };
-    kept.push(rest.iter().fold(first, added));
+    let mut other = StatementRow { text: OTHER.to_owned(), ..StatementRow::default() };
+    for statement in &rest {
+        other.totals.add(statement);
+    }
+    kept.push(other);
     row.statements = kept;
-}
-
-/// Sums two rows; their combined latency is unknown.
-fn added(mut sum: StatementRow, other: &StatementRow) -> StatementRow {
-    sum.count += other.count;
-    sum.errors += other.errors;
-    sum.unanswered += other.unanswered;
-    sum.no_reply += other.no_reply;
-    sum.unsolicited += other.unsolicited;
-    sum.request.add(&other.request);
-    sum.response.add(&other.response);
-    sum
 }

@@ -8,7 +8,7 @@ use crate::run::NamedRun;
 use crate::summary::{both_sides, per_operation, workload};
 use crate::text::number::decimal;
 use crate::text::{self, Columns, Style};
-use overhead_model::record::{SideRow, SideSums, StatementRow, Syscall};
+use overhead_model::record::{RowTotals, SideRow, SideSums, StatementRow, Syscall};
 use overhead_model::{Account, Amounts, Class, Measured, Run};
 use records::Shown;
 
@@ -235,9 +235,7 @@ fn large() -> NamedRun {
         let side = SideSums { accounts: Amounts::of(Account::Data, 100_000 - number), ..SideSums::default() };
         StatementRow {
             text: format!("SELECT {} FROM t{number} WHERE id = ?", "a_column_with_a_long_name, ".repeat(5)),
-            count: 1,
-            request: side.clone(),
-            response: side,
+            totals: RowTotals { count: 1, request: side.clone(), response: side, ..RowTotals::default() },
             ..StatementRow::default()
         }
     };
