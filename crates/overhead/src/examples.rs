@@ -92,7 +92,6 @@ fn packets(path: &Path, decode: &DecodeArgs) -> Result<Option<InputPlan>> {
 
 fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
     let saving = finding.saving;
-    let [evidence, example] = advise::shown_by(finding);
     let known = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());
     let has_bytes = (saving.bytes != 0).then_some(());
     PageFinding {
@@ -100,7 +99,6 @@ fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
         subject: advise::label(&finding.subject),
         rule: finding.rule,
         title: finding.title.clone(),
-        saves: advise::saving(finding),
         cost: [
             known(has_bytes.map(|()| format!("{:.1}", saving.bytes_per_operation))),
             known(has_bytes.map(|()| format!("{:.1}%", saving.percent_of_wire))),
@@ -108,11 +106,8 @@ fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
             known(saving.percent_of_waiting.map(|percent| format!("{percent:.1}%"))),
         ],
         certainty: advise::certainty(finding),
-        remedies: finding.remedies.iter().map(|remedy| format!("{}: {}", remedy.at, remedy.setting)).collect(),
-        evidence,
-        computed: finding.computed.clone(),
-        unknown: finding.unknown.to_owned(),
-        example,
+        facts: advise::facts(finding),
+        known_by: advise::known_by(finding),
     }
 }
 

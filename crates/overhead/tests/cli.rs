@@ -95,7 +95,7 @@ fn tables_fit_80_columns_unless_asked_otherwise() {
     );
     let piped = table("redis-get-set", None, &[]);
     let tables = piped.lines().filter(|line| line.contains('─'));
-    assert!(tables.clone().count() >= 2 && tables.clone().all(|line| line.chars().count() <= 80), "{piped}");
+    assert!(tables.clone().count() >= 1 && tables.clone().all(|line| line.chars().count() <= 80), "{piped}");
     let wide = table("redis-get-set", Some("80"), &["--wide"]);
     assert!(longest(&wide) > 120 && wide.contains("retrans") && !wide.contains("not shown"), "{wide}");
     let chosen = table("redis-get-set", Some("80"), &["--columns", "operation,total,p999"]);

@@ -2,7 +2,8 @@
 //! results.
 
 use crate::text::grid::{Column, Grid, alarming, bold, wrapped};
-use crate::text::{Style, clean, markdown_cell};
+use crate::text::{Style, clean, code_span, markdown_cell};
+use serde::Serialize;
 
 /// A titled table with its explanation.
 pub(crate) struct Section {
@@ -17,9 +18,41 @@ impl Section {
     }
 }
 
+/// A condition of a result, such as its source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fact {
+    /// Empty for a sentence.
+    pub term: String,
+    pub text: String,
+}
+
+/// Term of a command line, which stays whole so that readers can copy it.
+pub(crate) const COMMAND: &str = "command";
+
+impl Fact {
+    pub fn new(term: &str, text: impl Into<String>) -> Self {
+        Self { term: term.to_owned(), text: text.into() }
+    }
+
+    fn terminal(&self, style: Style) -> String {
+        let width = style.prose.filter(|_| self.term != COMMAND);
+        wrapped(&self.line(&self.term, &self.text), width)
+    }
+
+    fn markdown(&self) -> String {
+        let text = if self.term == COMMAND { code_span(&clean(&self.text)) } else { markdown_cell(&self.text) };
+        format!("- {}\n", self.line(&markdown_cell(&self.term), &text))
+    }
+
+    fn line(&self, term: &str, text: &str) -> String {
+        if self.term.is_empty() { text.to_owned() } else { format!("{term}: {text}") }
+    }
+}
+
 pub(crate) enum Block {
     /// Markdown level and text.
     Heading(usize, String),
+    Facts(Vec<Fact>),
     Prose(String),
     /// Lines on a terminal, sentences of one paragraph in documents.
     Notes(Vec<String>),
@@ -30,13 +63,17 @@ pub(crate) enum Block {
 }
 
 #[derive(Default)]
-pub(crate) struct Document {
+pub struct Document {
     blocks: Vec<Block>,
 }
 
 impl Document {
-    pub(crate) fn heading(&mut self, level: usize, text: impl Into<String>) {
+    pub fn heading(&mut self, level: usize, text: impl Into<String>) {
         self.blocks.push(Block::Heading(level, text.into()));
+    }
+
+    pub fn facts(&mut self, facts: Vec<Fact>) {
+        self.blocks.extend((!facts.is_empty()).then_some(Block::Facts(facts)));
     }
 
     pub(crate) fn prose(&mut self, text: impl Into<String>) {
@@ -51,9 +88,14 @@ impl Document {
         self.blocks.push(Block::Table(table));
     }
 
-    /// Adds a section under a second-level heading.
-    pub(crate) fn section(&mut self, section: Section) {
-        self.heading(2, section.title);
+    /// Adds a table of words on the left and figures on the right.
+    pub fn figures(&mut self, keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) {
+        self.table(Grid::new(keys, figures, rows));
+    }
+
+    /// Adds a section under a heading of this level.
+    pub(crate) fn section(&mut self, level: usize, section: Section) {
+        self.heading(level, section.title);
         self.table(section.table);
         self.notes(section.notes);
     }
@@ -70,13 +112,21 @@ impl Document {
         self.blocks.extend(other.blocks);
     }
 
-    /// Renders for a terminal, with an empty line between blocks but none before a warning.
-    pub(crate) fn terminal(&self, style: Style) -> String {
+    /// Renders for a terminal, with an empty line between blocks, but none before a warning, nor between a heading and its facts.
+    /// Facts of a part are indented.
+    pub fn terminal(&self, style: Style) -> String {
+        let is_heading = |at: usize| matches!(self.blocks[at], Block::Heading(..));
         let mut out = String::new();
-        for block in &self.blocks {
+        for (at, block) in self.blocks.iter().enumerate() {
             let text = match block {
                 Block::Heading(_, text) if style.color => bold(&clean(text)) + "\n",
                 Block::Heading(_, text) => clean(text) + "\n",
+                Block::Facts(facts) => {
+                    let indent = if at > 1 && is_heading(at - 1) { "  " } else { "" };
+                    let line =
+                        |fact: &Fact| indent.to_owned() + &fact.terminal(style).replace('\n', &format!("\n{indent}"));
+                    facts.iter().map(|fact| line(fact) + "\n").collect()
+                }
                 Block::Prose(text) => wrapped(text, style.prose) + "\n",
                 Block::Notes(notes) => notes.iter().map(|note| wrapped(note, style.prose) + "\n").collect(),
                 Block::Table(table) => table.render(style),
@@ -86,16 +136,22 @@ impl Document {
                     if style.color { alarming(&line) + "\n" } else { line + "\n" }
                 }
             };
-            let gap = if out.is_empty() || matches!(block, Block::Warning(_)) { "" } else { "\n" };
+            let is_joined = match block {
+                Block::Warning(_) => true,
+                Block::Facts(_) => at > 0 && is_heading(at - 1),
+                _ => false,
+            };
+            let gap = if out.is_empty() || is_joined { "" } else { "\n" };
             out.extend([gap, &text]);
         }
         out
     }
 
     /// Renders GitHub Markdown, with an empty line between blocks.
-    pub(crate) fn markdown(&self) -> String {
+    pub fn markdown(&self) -> String {
         let text = |block: &Block| match block {
             Block::Heading(level, text) => format!("{} {}\n", "#".repeat(*level), markdown_cell(text)),
+            Block::Facts(facts) => facts.iter().map(Fact::markdown).collect(),
             Block::Prose(text) => markdown_cell(text) + "\n",
             Block::Notes(notes) => markdown_cell(&(notes.join(". ").trim_end_matches('.').to_owned() + ".")) + "\n",
             Block::Table(table) => table.markdown(),

@@ -36,6 +36,7 @@ pub mod text;
 mod view;
 
 pub use aggregate::{Aggregate, KindKey, OperationKind, RowSums, RunFacts, SharedListener, balance, build_run};
+pub use document::{Document, Fact};
 pub use error::ReportError;
 pub use figure::{FigureOptions, LineFigure, Look, Plot, StackFigure, StackRow, draw};
 pub use group::RunGroup;

@@ -1,5 +1,6 @@
 //! A report folder: the comparison figure and its table.
 
+use crate::document::{Document, Fact};
 use crate::error::ReportError;
 use crate::figure::{FigureOptions, Look, NARROW, Plot, draw, draw_inline};
 use crate::latencies;
@@ -12,13 +13,12 @@ use crate::series;
 use crate::summary::{
     CpuUnit, RoleName, data_difference, of_whole_run, per_operation, syscalls_per_operation, workload, workload_count,
 };
-use crate::text::columns::{LatencyFigure, OperationColumn as Of};
+use crate::text::columns::OperationColumn;
 use crate::text::distribution;
 use crate::text::grid::Grid;
-use crate::text::markdown::facts;
 use crate::text::number::{DASH, significant, with_digits};
 use crate::text::rows::TableRows;
-use crate::text::{beside_the_workload, markdown_cell};
+use crate::text::{beside_the_workload, facts, table};
 use crate::view::with_statements;
 use overhead_files::OutputFolder;
 use overhead_model::Run;
@@ -153,34 +153,32 @@ pub fn report_markdown(runs: &[NamedRun]) -> String {
 }
 
 fn titled_markdown(title: &str, runs: &[NamedRun]) -> String {
+    let mut document = Document::default();
+    document.heading(1, title);
+    document.figure("overhead", "Bytes, system calls and CPU work per operation");
+    document.warnings(data_difference(runs));
+    document.table(Grid::new(&KEYS, &FIGURES, runs.iter().flat_map(run_rows).collect()));
+    document.prose(NOTES);
+    for NamedRun { name, run } in runs {
+        document.heading(2, name);
+        let beside = beside_the_workload(run).map(|beside| Fact::new("neither in the table nor in the figure", beside));
+        let facts = facts::origin(run).into_iter().chain(facts::measuring(run)).chain(facts::command(run));
+        document.facts(facts.chain(beside).collect());
+        document.warnings(table::doubts(run));
+        if let Some(section) = distribution::section(run) {
+            document.section(3, section);
+        }
+    }
     let mark = if title == TITLE { "" } else { MARK };
-    let title = markdown_cell(title);
-    let mut out = format!("{mark}# {title}\n\n![Bytes, system calls and CPU work per operation](overhead.svg)\n\n");
-    if let Some(note) = data_difference(runs) {
-        out.extend(["> **Note:** ", &markdown_cell(&note), "\n\n"]);
-    }
-    out.push_str(&Grid::new(&KEYS, &FIGURES, runs.iter().flat_map(run_rows).collect()).markdown());
-    out.push_str(NOTES);
-    for run in runs {
-        out.extend(["\n## ", &markdown_cell(&run.name), "\n\n", &facts(run)]);
-        if let Some(beside) = beside_the_workload(&run.run) {
-            out.extend(["- ", &beside, ": neither in the table nor in the figure\n"]);
-        }
-        if let Some(section) = distribution::section(&run.run) {
-            out.extend(["\n", &section.title, ":\n\n", &section.table.markdown()]);
-        }
-    }
-    out
+    mark.to_owned() + &document.markdown()
 }
 
 /// Explanation of the columns.
-const NOTES: &str = "
-B/op: bytes on the wire per operation. Frame: link, IP and TCP headers of frames with payload. Ack + retrans: frames \
+const NOTES: &str = "B/op: bytes on the wire per operation. Frame: link, IP and TCP headers of frames with payload. Ack + retrans: frames \
 without payload, and payload sent again. Protocol: all payload that is not the user's data. Syscalls and cycles are those \
-of the whole workload of a run, server | client, divided by its operations; `ref` marks reference cycles, a unit of time. \
+of the whole workload of a run, server | client, divided by its operations; “ref” marks reference cycles, a unit of time. \
 Latency: from the frame with the first byte of the request to the frame with the last byte of the response, at the capture \
-point, not the client's. `≥` marks lower bounds: the capture lost frames or parts of them.
-";
+point, not the client's. ≥ marks lower bounds: the capture lost frames or parts of them.";
 
 const KEYS: [&str; 3] = ["run", "operation", "via"];
 const FIGURES: [&str; 17] = [
@@ -204,30 +202,20 @@ const FIGURES: [&str; 17] = [
 ];
 
 /// Columns of the bytes, before those of the work.
-const BYTES: [Of; 10] = [
-    Of::Count,
-    Of::Request,
-    Of::Response,
-    Of::Total,
-    Of::Frame,
-    Of::Waste,
-    Of::Protocol,
-    Of::Data,
-    Of::Unknown,
-    Of::Share,
-];
-const LATENCIES: [LatencyFigure; 5] =
-    [LatencyFigure::P50, LatencyFigure::P99, LatencyFigure::P999, LatencyFigure::P9999, LatencyFigure::Max];
+const BYTES: [&str; 10] =
+    ["count", "request", "response", "total", "frame", "waste", "protocol", "data", "unknown", "share"];
+const LATENCIES: [&str; 5] = ["p50", "p99", "p999", "p9999", "max"];
 
 /// Returns the rows of a run, or a row of dashes if it has no workload operations.
 fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
     let (table, work) = (TableRows::of(&named.run), [syscalls(&named.run), cycles(&named.run)]);
+    let [bytes, latencies] = [&BYTES[..], &LATENCIES].map(OperationColumn::listed);
     let cells = |row: &OperationRow| {
         let shown = ViewRow::from(row);
         let mut cells = vec![named.name.clone(), row.name.clone(), row.via.clone()];
-        cells.extend(BYTES.map(|column| column.cell(&shown, &table)));
+        cells.extend(bytes.iter().map(|column| column.cell(&shown, &table)));
         cells.extend_from_slice(&work);
-        cells.extend(LATENCIES.map(|figure| Of::Latency(figure).cell(&shown, &table)));
+        cells.extend(latencies.iter().map(|column| column.cell(&shown, &table)));
         cells
     };
     let rows: Vec<_> = workload(&named.run).into_iter().map(cells).collect();

@@ -2,7 +2,7 @@
 
 mod text;
 
-pub use text::{certainty, label, saving, shown_by};
+pub use text::{certainty, facts, known_by, label};
 
 use crate::cli::{Color, DecodeArgs};
 use crate::exit::bail_usage;
@@ -114,22 +114,14 @@ impl AdviseArgs {
             let unlisted = advice.unlisted_operations;
             warnings.partial(format!("{unlisted} operations were not looked at: they are of too many kinds, or too many were under way at once"));
         }
-        let style = text::AdviceStyle {
-            style: print::style(self.color.wanted()),
-            markdown: self.format == AdviceForm::Markdown,
-        };
-        let printed = match (self.what_if, self.format) {
-            (Some(hypothesis), form) => {
-                let what_if = applied(hypothesis.rule, &seen, &advice)?;
-                match form {
-                    AdviceForm::Json => to_json(&what_if)?,
-                    _ => text::what_if(&what_if, style),
-                }
-            }
+        let what_if = self.what_if.map(|hypothesis| applied(hypothesis.rule, &seen, &advice)).transpose()?;
+        let document = || what_if.as_ref().map_or_else(|| text::advice(&advice), text::what_if);
+        print::verbatim(&match (&what_if, self.format) {
+            (Some(what_if), AdviceForm::Json) => to_json(what_if)?,
             (None, AdviceForm::Json) => to_json(&advice)?,
-            (None, _) => text::advice(&advice, style),
-        };
-        print::verbatim(&printed)?;
+            (_, AdviceForm::Markdown) => document().markdown(),
+            (_, AdviceForm::Table) => document().terminal(print::style(self.color.wanted())),
+        })?;
         Ok(print::settled(warnings))
     }
 }

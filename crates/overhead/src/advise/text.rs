@@ -2,22 +2,14 @@
 
 use overhead_advise::{Advice, AdviceFinding, ByteEvidence, Certainty, ChangedRow, FindingSubject, Saving, WhatIf};
 use overhead_model::Amounts;
-use overhead_report::Style;
-use overhead_report::text::{clean, counted, grouped, markdown_cell, wrapped};
-use std::fmt::Write as _;
-
-#[derive(Clone, Copy, Debug)]
-pub struct AdviceStyle {
-    pub style: Style,
-    pub markdown: bool,
-}
+use overhead_report::text::{counted, grouped};
+use overhead_report::{Document, Fact};
 
 /// Maximum lines of evidence per finding; the JSON has the rest.
 const EVIDENCE: usize = 6;
-const BOLD: &str = "1";
 
-pub fn advice(advice: &Advice, style: AdviceStyle) -> String {
-    let mut out = String::new();
+pub fn advice(advice: &Advice) -> Document {
+    let mut document = Document::default();
     let head = format!(
         "{} in {} of the application, {} on the wire, {} ms of waiting",
         counted(advice.findings.len() as u64, "finding"),
@@ -25,32 +17,40 @@ pub fn advice(advice: &Advice, style: AdviceStyle) -> String {
         counted(advice.wire_bytes, "byte"),
         grouped(advice.waited_ns / 1_000_000)
     );
-    out.push_str(&style.heading(2, &head));
+    document.heading(2, head);
     for (at, finding) in advice.findings.iter().enumerate() {
-        out.push('\n');
-        self::finding(&mut out, at + 1, finding, style);
+        document.heading(3, format!("{}. {} · {}", at + 1, finding.rule, label(&finding.subject)));
+        document.facts([vec![Fact::new("", &*finding.title)], facts(finding), known_by(finding)].concat());
     }
-    out
+    document
 }
 
-fn finding(out: &mut String, number: usize, finding: &AdviceFinding, style: AdviceStyle) {
-    let subject = label(&finding.subject);
-    let title = format!("{number}. {} · {subject}", finding.rule);
-    out.push_str(&style.heading(3, &title));
-    if style.markdown {
-        out.push('\n');
-    }
-    style.line(out, "", &finding.title);
-    style.line(out, "saves", &saving(finding));
-    let [evidence, example] = shown_by(finding);
-    for (name, text) in [("example", example), ("evidence", evidence)].iter().filter(|(_, text)| !text.is_empty()) {
-        style.line(out, name, text);
-    }
-    for remedy in &finding.remedies {
-        style.line(out, "remedy", &format!("{}: {}", remedy.at, remedy.setting));
-    }
-    style.line(out, "computed", &finding.computed);
-    style.line(out, "unknown", finding.unknown);
+/// Returns what a finding saves, and the settings that fix it.
+pub fn facts(finding: &AdviceFinding) -> Vec<Fact> {
+    let remedies = finding.remedies.iter().map(|of| Fact::new("remedy", format!("{}: {}", of.at, of.setting)));
+    [Fact::new("saves", saving(finding))].into_iter().chain(remedies).collect()
+}
+
+/// Returns how a finding is known, and how to look at one of its operations.
+pub fn known_by(finding: &AdviceFinding) -> Vec<Fact> {
+    let mut evidence: Vec<String> = finding.evidence.iter().take(EVIDENCE).map(evidence).collect();
+    let rest = finding.evidence.len().saturating_sub(EVIDENCE);
+    evidence.extend((rest > 0).then(|| format!("{rest} more")));
+    let example = finding.example.map(|example| {
+        format!(
+            "operation {} (overhead explain FILE --op {}), frame {}",
+            grouped(example.operation),
+            example.operation,
+            grouped(example.frame)
+        )
+    });
+    let facts = [
+        ("evidence", evidence.join("; ")),
+        ("example", example.unwrap_or_default()),
+        ("computed", finding.computed.clone()),
+        ("not known", finding.unknown.to_owned()),
+    ];
+    facts.into_iter().filter(|(_, text)| !text.is_empty()).map(|(term, text)| Fact::new(term, text)).collect()
 }
 
 pub fn label(subject: &FindingSubject) -> String {
@@ -61,22 +61,6 @@ pub fn label(subject: &FindingSubject) -> String {
 fn evidence(evidence: &ByteEvidence) -> String {
     let ByteEvidence { side, account, field, bytes } = evidence;
     format!("{} {account} {field} {} B", side.name(), grouped(*bytes))
-}
-
-/// Returns the evidence for a finding and how to look at one of its operations; both may be empty.
-pub fn shown_by(finding: &AdviceFinding) -> [String; 2] {
-    let evidence = finding.evidence.iter().take(EVIDENCE).map(evidence);
-    let rest = finding.evidence.len().saturating_sub(EVIDENCE);
-    let evidence: Vec<String> = evidence.chain((rest > 0).then(|| format!("{rest} more"))).collect();
-    let example = finding.example.map(|example| {
-        format!(
-            "operation {} (overhead explain FILE --op {}), frame {}",
-            grouped(example.operation),
-            example.operation,
-            grouped(example.frame)
-        )
-    });
-    [evidence.join("; "), example.unwrap_or_default()]
 }
 
 pub fn certainty(finding: &AdviceFinding) -> &'static str {
@@ -115,63 +99,32 @@ pub fn saving(finding: &AdviceFinding) -> String {
 }
 
 /// Returns the ledger before and after a change.
-pub fn what_if(what_if: &WhatIf, style: AdviceStyle) -> String {
+pub fn what_if(what_if: &WhatIf) -> Document {
     let WhatIf { rule, certainty, before, after, rows, computed } = what_if;
-    let mut out = String::new();
+    let mut document = Document::default();
     let percent = if *before == 0 { 0.0 } else { 100.0 * (*after as f64 - *before as f64) / *before as f64 };
     let how = if *certainty == Certainty::Exact { "exact" } else { "modelled" };
-    let head =
-        format!("{rule}: {} B on the wire instead of {}, {percent:+.1}% ({how})", grouped(*after), grouped(*before));
-    out.push_str(&style.heading(2, &head));
-    out.push('\n');
+    let (now, then) = (grouped(*before), grouped(*after));
+    document.heading(2, format!("{rule}: {then} B on the wire instead of {now}, {percent:+.1}% ({how})"));
     if rows.is_empty() {
-        style.line(&mut out, "", "the rule finds nothing here, so nothing would change");
+        document.facts(vec![Fact::new("", "the rule finds nothing here, so nothing would change")]);
+    } else {
+        let figures = ["operations", "B", "B then", "B/op", "B/op then"];
+        document.figures(&["operation", "account"], &figures, rows.iter().flat_map(changed).collect());
     }
-    for row in rows {
-        changed(&mut out, row, style);
-    }
-    for computed in computed {
-        style.line(&mut out, "computed", computed);
-    }
-    out
+    document.facts(computed.iter().map(|computed| Fact::new("computed", computed)).collect());
+    document
 }
 
-fn changed(out: &mut String, row: &ChangedRow, style: AdviceStyle) {
+/// Returns the cells of a row and of its accounts that differ.
+fn changed(row: &ChangedRow) -> Vec<Vec<String>> {
     let total = |sides: &[Amounts; 2]| sides.iter().map(Amounts::total).sum::<u64>();
-    let each = |bytes: u64| bytes as f64 / row.count.max(1) as f64;
-    let (before, after) = (total(&row.before), total(&row.after));
-    let subject = label(&row.subject);
-    let operations = counted(row.count, "operation");
-    style.line(out, &subject, &format!("{operations}, {:.1} B each instead of {:.1}", each(after), each(before)));
-    for (side, account, before, after) in row.differences() {
-        let what = format!("{} {account}", side.name());
-        let indent = if style.markdown { "  - " } else { "    " };
-        let _ = writeln!(out, "{indent}{what:<24} {:>14} B instead of {}", grouped(after), grouped(before));
-    }
-}
-
-impl AdviceStyle {
-    fn heading(self, level: usize, text: &str) -> String {
-        if self.markdown {
-            return format!("{} {}\n", "#".repeat(level), markdown_cell(text));
-        }
-        let text = clean(text);
-        if self.style.color { format!("\x1b[{BOLD}m{text}\x1b[0m\n") } else { format!("{text}\n") }
-    }
-
-    /// Adds a line that starts with a label.
-    fn line(self, out: &mut String, what: &str, text: &str) {
-        if self.markdown {
-            let what = if what.is_empty() { String::new() } else { format!("**{}:** ", markdown_cell(what)) };
-            let _ = writeln!(out, "- {what}{}", markdown_cell(text));
-            return;
-        }
-        let what = if what.is_empty() { String::new() } else { format!("{what}: ") };
-        let _ = writeln!(
-            out,
-            "  {}",
-            wrapped(&format!("{what}{text}"), self.style.prose.map(|width| width.saturating_sub(2)))
-                .replace('\n', "\n  ")
-        );
-    }
+    let each = |bytes: u64| format!("{:.1}", bytes as f64 / row.count.max(1) as f64);
+    let cells = |of: String, before: u64, after: u64| {
+        let figures = [row.count, before, after].map(grouped).into_iter().chain([before, after].map(each));
+        [label(&row.subject), of].into_iter().chain(figures).collect()
+    };
+    let differences = row.differences();
+    let parts = differences.map(|(side, of, before, after)| cells(format!("{} {of}", side.name()), before, after));
+    [cells("all".to_owned(), total(&row.before), total(&row.after))].into_iter().chain(parts).collect()
 }

@@ -9,7 +9,7 @@ use overhead_model::{Amounts, Class};
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct ExplanationRecord<'a> {
     schema_version: u32,
     operation: About<'a>,
     connection: Option<JsonConnection>,
@@ -113,7 +113,7 @@ pub fn render(explanation: &Explanation) -> Result<String> {
         server_software: summary.server_software.clone(),
         client_software: summary.client_software.clone(),
     });
-    let document = Document {
+    let document = ExplanationRecord {
         schema_version: 1,
         operation: about(explanation),
         connection,

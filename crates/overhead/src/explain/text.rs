@@ -46,6 +46,12 @@ impl TextPage<'_> {
         self.out.push('\n');
     }
 
+    /// Writes a line in one colour.
+    fn painted(&mut self, text: &str, code: &str) {
+        let text = self.paint(text, code);
+        self.line(&text);
+    }
+
     fn paint(&self, text: &str, code: &str) -> String {
         if self.style.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
@@ -88,8 +94,7 @@ impl TextPage<'_> {
         let title = self.paint(&format!("frame {}", facts.number), BOLD);
         self.line(&format!("{title}  {since} s  {side}  {ends}"));
         for text in parts(&facts, view) {
-            let text = self.paint(&text, GREY);
-            self.line(&format!("  {text}"));
+            self.painted(&format!("  {text}"), GREY);
         }
         self.items(view);
     }
@@ -111,8 +116,7 @@ impl TextPage<'_> {
         if !std::mem::replace(&mut self.columns_said, true) {
             let (bytes, text) = ("bytes", "text");
             let columns = format!("  {:<4}  {bytes:<47}  {text:<16}  {:>6}  {:<8}  field", "at", "length", "account");
-            let columns = self.paint(&columns, GREY);
-            self.line(&columns);
+            self.painted(&columns, GREY);
         }
     }
 
@@ -124,8 +128,7 @@ impl TextPage<'_> {
             match item {
                 FrameItem::Others(len) => {
                     let text = format!("        ({} of other operations)", counted(*len, "byte"));
-                    let text = self.paint(&text, GREY);
-                    self.line(&text);
+                    self.painted(&text, GREY);
                 }
                 FrameItem::Piece(piece) => self.piece(view.side, piece),
             }
@@ -154,8 +157,7 @@ impl TextPage<'_> {
         }
         let hidden = piece.bytes.len().saturating_sub(shown * ROW) as u64;
         if hidden > 0 {
-            let text = self.paint(&format!("        … {} more bytes", grouped(hidden)), GREY);
-            self.line(&text);
+            self.painted(&format!("        … {} more bytes", grouped(hidden)), GREY);
         }
     }
 
@@ -167,13 +169,10 @@ impl TextPage<'_> {
         };
         self.out.push('\n');
         let head = format!("{:<14}  {:>11}  {:>11}  {:>11}", "bytes", "request", "response", "total");
-        let head = self.paint(&head, BOLD);
-        self.line(&head);
+        self.painted(&head, BOLD);
         for account in Account::ALL {
             if request[account] + response[account] > 0 {
-                let text = row(account.name(), request[account], response[account]);
-                let text = self.paint(&text, color(account));
-                self.line(&text);
+                self.painted(&row(account.name(), request[account], response[account]), color(account));
             }
         }
         self.line(&row("total", request.total(), response.total()));

@@ -8,7 +8,7 @@ use crate::limits::{CAPTION_CHARS, CAPTION_WARNINGS};
 use crate::run::NamedRun;
 use crate::summary::{RoleName, data_difference, of_whole_run, window_ns, workload_count};
 use crate::text::number::{counted, duration};
-use crate::text::{beside_the_workload, command, cycle_label, integrity, shortened};
+use crate::text::{beside_the_workload, clean, command, cycle_label, integrity, shortened};
 use overhead_model::Run;
 use overhead_model::record::SourceKind;
 
@@ -111,7 +111,7 @@ impl CaptionFacts {
                 facts.push(format!("cycles: {}", cycle_label(run)));
             }
         }
-        facts.extend(command(run).map(|command| format!("command: {command}")));
+        facts.extend(command(run).map(|command| format!("command: {}", clean(&command.text))));
         Self(facts.into_iter().map(|fact| shortened(&fact, CAPTION_CHARS)).collect())
     }
 

@@ -2,9 +2,9 @@
 
 use super::figures::figures;
 use super::tables::{label, repetitions, results};
-use crate::document::{Document, Section};
+use crate::document::{COMMAND, Document, Fact, Section};
 use crate::error::ReportError;
-use crate::page::{Conditions, Doubt, Fact, PAGE_FILE, PageFigure, PageTable, WebPage, embedded};
+use crate::page::{Conditions, Doubt, PAGE_FILE, PageFigure, PageTable, WebPage, embedded};
 use crate::report::ReportOptions;
 use crate::report_folder::{self, TABLES_FILE};
 use crate::text::number::{duration, grouped, with_digits};
@@ -44,7 +44,7 @@ fn document(load: &Load, figures: &[PageFigure]) -> Document {
     }
     document.warnings(doubts(load).into_iter().map(|doubt| doubt.text));
     for (title, table) in [("Results", results(load)), ("Repetitions", repetitions(load))] {
-        document.section(Section { title: title.to_owned(), table, notes: Vec::new() });
+        document.section(2, Section { title: title.to_owned(), table, notes: Vec::new() });
     }
     document.prose(NOTE);
     document
@@ -65,7 +65,6 @@ fn subject(load: &Load) -> String {
 
 fn page(load: &Load, figures: Vec<PageFigure>, options: &ReportOptions) -> Result<WebPage, ReportError> {
     let tool = format!("{} {}", load.tool.name, load.tool.version);
-    let command = load.command_line.iter().map(|word| facts::quoted(word)).collect::<Vec<_>>().join(" ");
     let settings = settings(&load.settings);
     let said = vec![
         Fact::new("protocol", load.protocol.clone()),
@@ -84,7 +83,7 @@ fn page(load: &Load, figures: Vec<PageFigure>, options: &ReportOptions) -> Resul
         conditions: vec![Conditions {
             name: subject(load),
             facts: said,
-            commands: vec![Fact::new("command", command)],
+            commands: vec![Fact::new(COMMAND, facts::shell(&load.command_line))],
         }],
         records: vec![embedded("bench", "bench", load)?],
         tool,

@@ -1,6 +1,6 @@
 //! The content of a page, as the template receives it.
 
-use crate::document::Section;
+use crate::document::{Fact, Section};
 use crate::error::ReportError;
 use crate::figure::{Look, NARROW, Plot};
 use crate::series::RunSeries;
@@ -45,21 +45,15 @@ pub struct PageFinding {
     /// The rule that found it, in the form `advise --what-if` accepts.
     pub rule: &'static str,
     pub title: String,
-    /// Amount saved, in words.
-    pub saves: String,
     /// Bytes per operation, share of bytes on the wire, milliseconds per operation, share of the time spent waiting; `-` if
     /// unknown.
     pub cost: [String; 4],
     /// How reliable this is.
     pub certainty: &'static str,
-    /// Settings that fix it.
-    pub remedies: Vec<String>,
-    pub evidence: String,
-    /// How it was computed.
-    pub computed: String,
-    pub unknown: String,
-    /// How to inspect one of the operations; empty if there is no example.
-    pub example: String,
+    /// What it saves, and the settings that fix it.
+    pub facts: Vec<Fact>,
+    /// How it is known.
+    pub known_by: Vec<Fact>,
 }
 
 impl PageExtras {
@@ -211,12 +205,6 @@ pub(crate) struct Conditions {
     pub commands: Vec<Fact>,
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Fact {
-    pub term: String,
-    pub text: String,
-}
-
 /// A record in its schema's form.
 #[derive(Debug, Serialize)]
 pub(crate) struct Record {
@@ -240,12 +228,6 @@ impl Doubt {
             }
         }
         told.into_iter().map(move |(names, text)| Self { of: named(names), text })
-    }
-}
-
-impl Fact {
-    pub(crate) fn new(term: &str, text: impl Into<String>) -> Self {
-        Self { term: term.to_owned(), text: text.into() }
     }
 }
 

@@ -2,23 +2,25 @@
 
 use super::content::{PageTable, RowDetail, SideBar, SidePart};
 use crate::bounds::LowerBounds;
-use crate::summary::per_operation;
+use crate::summary::{both_sides, per_operation};
 use crate::text::clean;
-use crate::text::columns::{account_cell, used_accounts};
-use crate::text::grid::Grid;
+use crate::text::columns::{OperationColumn, account_cell, used_accounts};
+use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, decimal, duration, grouped, microseconds, percent};
-use overhead_model::record::{Latency, OperationRow, SideRow, StatementRow};
-use overhead_model::{Account, Amounts, Side};
+use crate::text::rows::TableRows;
+use overhead_model::record::{Latency, OperationRow, SideRow, StatementRow, ViewRow};
+use overhead_model::{Account, Side};
 use std::cmp::Reverse;
 
 /// Characters of name and figure that fit in short and middle parts of a bar.
 const ROOM: [usize; 2] = [10, 15];
 
-pub(super) fn of(row: &OperationRow, id: String, bounds: LowerBounds) -> RowDetail {
+pub(super) fn of(row: &OperationRow, id: String, table: &TableRows<'_>) -> RowDetail {
+    let bounds = table.bounds;
     let mut tables = vec![accounts(row, bounds)];
     tables.extend(latencies(&row.latency_ns.or_empty()));
     tables.extend(fields(row));
-    tables.extend(statements(row, bounds));
+    tables.extend(statements(row, table));
     for (at, table) in tables.iter_mut().enumerate() {
         table.id = format!("{id}-{at}");
     }
@@ -58,8 +60,7 @@ pub(super) fn titled(title: &str, keys: &[&str], figures: &[&str], rows: Vec<Vec
 
 fn accounts(row: &OperationRow, bounds: LowerBounds) -> PageTable {
     let sides = [&row.request, &row.response];
-    let mut both = row.request.accounts;
-    both += row.response.accounts;
+    let both = both_sides(row);
     let mut rows: Vec<Vec<String>> = Vec::new();
     for account in used_accounts(&[&both]) {
         let mut cells = vec![account.name().to_owned()];
@@ -113,43 +114,17 @@ fn fields(row: &OperationRow) -> Option<PageTable> {
 }
 
 /// Returns the statements, or `None` if they add nothing to the name.
-fn statements(row: &OperationRow, bounds: LowerBounds) -> Option<PageTable> {
-    if row.statements.is_empty() {
-        return None;
-    }
-    let all = row.request.accounts.total() + row.response.accounts.total();
+fn statements(row: &OperationRow, table: &TableRows<'_>) -> Option<PageTable> {
+    let columns = OperationColumn::listed(&["count", "errors", "request", "response", "total", "data", "p50", "p99"]);
     let cells = |statement: &StatementRow| {
-        let count = statement.count + statement.unsolicited;
-        let mean = |bytes: u64| bounds.wire(per_operation(bytes, count).map_or_else(|| DASH.to_owned(), decimal));
-        let (request, response) = (statement.request.accounts.total(), statement.response.accounts.total());
-        let mut data: Amounts = statement.request.accounts;
-        data += statement.response.accounts;
-        let latency = statement.latency_ns.or_empty();
-        let time = |ns: u64| if latency.count > 0 { microseconds(ns) } else { DASH.to_owned() };
-        let seen = |side: &SideRow, bytes: u64| if side.unseen.is_some() { DASH.to_owned() } else { mean(bytes) };
-        vec![
-            statement.text.clone(),
-            grouped(count),
-            grouped(statement.errors),
-            percent(request + response, all),
-            seen(&row.request, request),
-            seen(&row.response, response),
-            mean(request + response),
-            account_cell(&data, Account::Data, count, bounds),
-            time(latency.p50),
-            time(latency.p99),
-        ]
+        let mut shown = ViewRow::of_statement(row, statement);
+        shown.response.unseen.clone_from(&row.response.unseen);
+        let share = percent(shown.amounts().total(), both_sides(row).total());
+        let figures = columns.iter().map(|column| column.cell(&shown, table));
+        [statement.text.clone(), share].into_iter().chain(figures).collect()
     };
-    let figures = [
-        "count",
-        "errors",
-        "share of bytes",
-        "request B/op",
-        "response B/op",
-        "total B/op",
-        "data B/op",
-        "p50 µs",
-        "p99 µs",
-    ];
-    Some(titled("Statements", &["statement"], &figures, row.statements.iter().map(cells).collect()))
+    let keys = [Column::left("statement"), Column::right("share of bytes")];
+    let headers = keys.into_iter().chain(columns.iter().map(|column| column.header(table))).collect();
+    let grid = Grid { columns: headers, rows: row.statements.iter().map(cells).collect(), keys: 1 };
+    Some(PageTable::of_grid("", "Statements", grid.if_any()?))
 }

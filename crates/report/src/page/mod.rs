@@ -12,7 +12,7 @@ mod words;
 
 use crate::error::ReportError;
 use crate::figure::fonts;
-pub(crate) use content::{Conditions, Doubt, Fact, PageFigure, PageTable, WebPage};
+pub(crate) use content::{Conditions, Doubt, PageFigure, PageTable, WebPage};
 pub use content::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};

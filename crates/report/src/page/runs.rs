@@ -1,17 +1,16 @@
 //! The page for several runs.
 
 use super::content::{
-    Conditions, Doubt, Fact, PageColumn, PageExtras, PageFigure, PageRow, PageTable, Record, RowDetail, WebPage,
+    Conditions, Doubt, PageColumn, PageExtras, PageFigure, PageRow, PageTable, Record, RowDetail, WebPage,
 };
 use super::records::{Shown, embedded, shortened};
 use super::{PAGE_BYTES, detail, words};
-use crate::bounds::lower_bounds;
-use crate::document::Section;
+use crate::document::{COMMAND, Fact, Section};
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use crate::series::{self, RunSeries};
-use crate::summary::{RoleName, counters_only, data_difference, per_operation, ranked, work};
-use crate::text::columns::{LatencyFigure, OperationColumn};
+use crate::summary::{counters_only, data_difference, per_operation, ranked, work};
+use crate::text::columns::OperationColumn;
 use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, counted, grouped, percent, with_digits};
 use crate::text::rows::TableRows;
@@ -21,8 +20,6 @@ use overhead_model::record::{Environment, Syscall};
 use overhead_model::{Account, Class, Measured, Run};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-
-use OperationColumn as Of;
 
 /// Builds the page of these runs from finished figures, with lists short enough for a reasonable page size.
 /// Fails with [`ReportError::Json`] if a number is not finite, or [`ReportError::Page`].
@@ -72,7 +69,7 @@ fn made_by(run: &Run) -> String {
 fn doubts(runs: &[NamedRun]) -> Vec<Doubt> {
     let texts = |named: &NamedRun| {
         let name = named.name.clone();
-        doubts_of(&named.run).into_iter().map(move |text| (name.clone(), text))
+        table::doubts(&named.run).map(move |text| (name.clone(), text)).collect::<Vec<_>>()
     };
     let named = |names: Vec<String>| match names.len() {
         _ if runs.len() == 1 => String::new(),
@@ -82,19 +79,6 @@ fn doubts(runs: &[NamedRun]) -> Vec<Doubt> {
     let of_runs = Doubt::listed(runs.iter().flat_map(texts), named);
     let between = data_difference(runs).map(|text| Doubt { of: String::new(), text });
     between.into_iter().chain(of_runs).collect()
-}
-
-fn doubts_of(run: &Run) -> Vec<String> {
-    let mut doubts = Vec::new();
-    if !run.ledger.balanced {
-        doubts.push(format!(
-            "The ledger is off by {} bytes: this is a fault of the program, and no figure is to be trusted.",
-            run.ledger.difference
-        ));
-    }
-    doubts.extend(lower_bounds(run).map(|bounds| format!("Marked {bounds}.")));
-    doubts.extend(run.warnings.iter().cloned());
-    doubts
 }
 
 /// Returns operations over time, folded because the table is long and the figure shows most of it.
@@ -111,7 +95,7 @@ fn tables(runs: &[NamedRun], shown: Shown) -> Vec<PageTable> {
     tables.extend(sampled(runs));
     tables.extend(each_run("within", runs, distribution::section));
     tables.extend(each_run("modelled", runs, projection::section));
-    tables.extend(absolute_tables(runs));
+    tables.extend(each_run("counted", runs, absolute::sections));
     tables.extend(operations(runs, false, shown));
     tables
 }
@@ -161,7 +145,7 @@ fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable
             let cells = columns.iter().map(|column| column.cell(shown, table));
             let id = format!("operation-{at}-{number}");
             let detail = (unfolding < most.details).then(|| {
-                let detail = detail::of(row, id, table.bounds);
+                let detail = detail::of(row, id, table);
                 RowDetail { cell: usize::from(all.len() > 1), ..detail }
             });
             rows.push(PageRow { detail, ..of_run(all, named, cells) });
@@ -192,26 +176,20 @@ fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
     let rows: Vec<_> = tables.iter().flat_map(of_table).collect();
     let rows = || rows.iter();
     let has_price = tables.iter().any(|table| table.price.is_some());
-    let used: BTreeSet<Account> = rows()
-        .flat_map(|row| {
-            row.amounts().iter().filter(|(_, bytes)| *bytes > 0).map(|(account, _)| account).collect::<Vec<_>>()
-        })
-        .collect();
-    let mut columns = vec![Of::Operation];
-    columns.extend((!workload).then_some(Of::Class));
-    columns.extend(rows().any(|row| !row.via.is_empty()).then_some(Of::Via));
-    columns.push(Of::Count);
-    columns.extend(rows().any(|row| row.errors > 0).then_some(Of::Errors));
-    columns.extend(rows().any(|row| row.unanswered > 0).then_some(Of::Unanswered));
-    columns.extend([Of::Total, Of::Request, Of::Response]);
-    columns.extend(Account::ALL.into_iter().filter(|account| used.contains(account)).map(Of::Account));
-    columns.push(Of::Share);
-    columns.extend(
-        [LatencyFigure::P50, LatencyFigure::P90, LatencyFigure::P99, LatencyFigure::P999, LatencyFigure::Max]
-            .map(Of::Latency),
-    );
-    columns.extend(has_price.then_some([Of::CostOfMillion, Of::CostOfDay]).into_iter().flatten());
-    columns
+    let is_used = |account: &Account| rows().any(|row| row.amounts()[*account] > 0);
+    let accounts = Account::ALL.into_iter().filter(is_used).map(Account::name);
+    let optional = [
+        ("class", !workload),
+        ("via", rows().any(|row| !row.via.is_empty())),
+        ("count", true),
+        ("errors", rows().any(|row| row.errors > 0)),
+        ("unanswered", rows().any(|row| row.unanswered > 0)),
+    ];
+    let optional = optional.into_iter().filter(|(_, is_said)| *is_said).map(|(name, _)| name);
+    let costs = ["cost-million", "cost-day"].into_iter().filter(|_| has_price);
+    let names = ["operation"].into_iter().chain(optional).chain(["total", "request", "response"]).chain(accounts);
+    let names = names.chain(["share", "p50", "p90", "p99", "p999", "max"]).chain(costs);
+    OperationColumn::listed(&names.collect::<Vec<_>>())
 }
 
 /// Merges the tables of several runs and adds a run column.
@@ -311,51 +289,25 @@ fn sampled(runs: &[NamedRun]) -> Option<PageTable> {
 }
 
 /// Returns a table for each run that has this section, for sections whose columns or titles differ between runs.
-fn each_run(id: &str, runs: &[NamedRun], section: fn(&Run) -> Option<Section>) -> Vec<PageTable> {
-    let of = |(at, named): (usize, &NamedRun)| {
-        let mut section = section(&named.run)?;
-        if let Some(name) = run_cell(runs, named) {
-            section.title = format!("{name}: {}", section.title);
-        }
-        Some(PageTable::of_section(&format!("{id}-{at}"), section))
+fn each_run<S: IntoIterator<Item = Section>>(id: &str, runs: &[NamedRun], sections: fn(&Run) -> S) -> Vec<PageTable> {
+    let titled = |named| {
+        let name = run_cell(runs, named).map(|name| name + ": ").unwrap_or_default();
+        sections(&named.run).into_iter().map(move |of| Section { title: format!("{name}{}", of.title), ..of })
     };
-    runs.iter().enumerate().filter_map(of).collect()
-}
-
-/// Returns raw counters that belong to no operation.
-fn absolute_tables(runs: &[NamedRun]) -> Vec<PageTable> {
-    let totals = together("counted", "As counted in the window, whatever it was for", runs, |run| {
-        let roles = absolute::roles(run);
-        (!roles.is_empty()).then(|| absolute::totals(run, &roles))
-    });
-    let calls = together("counted-calls", "System calls in the window", runs, |run| {
-        let roles = absolute::roles(run);
-        counters_only(run).then(|| absolute::calls(run, &roles))
-    });
-    totals.into_iter().chain(calls).collect()
+    let sections = runs.iter().flat_map(titled).enumerate();
+    sections.map(|(at, section)| PageTable::of_section(&format!("{id}-{at}"), section)).collect()
 }
 
 fn conditions(named: &NamedRun) -> Conditions {
     let run = &named.run;
-    let mut said = vec![Fact::new("source", facts::source_line(run))];
-    said.extend(facts::containers_line(run).map(|line| Fact::new("containers", line)));
+    let mut said = facts::origin(run);
     let ends = [("servers", software(run, |connection| connection.server_software.as_ref()))];
     let ends = ends.into_iter().chain([("clients", software(run, |connection| connection.client_software.as_ref()))]);
     said.extend(ends.filter(|(_, names)| !names.is_empty()).map(|(term, names)| Fact::new(term, names.join(", "))));
-    if !counters_only(run) {
-        said.push(Fact::new("ledger", facts::balance_line(run)));
-        said.push(Fact::new("capture", facts::integrity(run)));
-    }
-    for name in RoleName::BOTH {
-        if let Err(reason) = name.counted(run) {
-            said.push(Fact::new(name.name(), format!("not measured: {reason}")));
-        }
-    }
-    said.push(Fact::new("cycles", facts::cycle_label(run)));
     if let Some(machine) = &run.environment {
         said.extend(machine_facts(machine));
     }
-    said.push(Fact::new("observer", facts::observer_line(&run.observer)));
+    said.extend(facts::measuring(run));
     said.push(Fact::new("made by", made_by(run)));
     Conditions { name: named.name.clone(), facts: said, commands: commands(run) }
 }
@@ -375,19 +327,18 @@ pub(crate) fn machine_facts(machine: &Environment) -> Vec<Fact> {
 
 /// Returns the commands that reproduce the run.
 fn commands(run: &Run) -> Vec<Fact> {
-    let quoted = |words: &[String]| words.iter().map(|word| facts::quoted(word)).collect::<Vec<_>>().join(" ");
     let Some(machine) = &run.environment else {
         let db = run.source.selection.db.iter().map(|db| format!(" --db {}", facts::quoted(db)));
         let ports = run.source.selection.ports.iter().map(|port| format!(" --port {port}"));
         let files = run.source.inputs.iter().map(|input| format!(" {}", facts::quoted(&input.path)));
         let command: String = files.chain(db).chain(ports).collect();
         return (!run.source.inputs.is_empty())
-            .then(|| Fact::new("command", format!("overhead analyze{command}")))
+            .then(|| Fact::new(COMMAND, format!("overhead analyze{command}")))
             .into_iter()
             .collect();
     };
-    let own = (!machine.command_line.is_empty()).then(|| Fact::new("command", quoted(&machine.command_line)));
-    let workload = machine.workload.as_ref().map(|workload| Fact::new("under it", quoted(&workload.command)));
+    let own = (!machine.command_line.is_empty()).then(|| Fact::new(COMMAND, facts::shell(&machine.command_line)));
+    let workload = machine.workload.as_ref().map(|workload| Fact::new("under it", facts::shell(&workload.command)));
     own.into_iter().chain(workload).collect()
 }
 

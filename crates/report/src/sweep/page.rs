@@ -3,10 +3,10 @@
 use super::figures::figures;
 use super::render::{command, document, remarks, title};
 use super::sections::{CELLS, sections};
-use crate::document::{Document, Section};
+use crate::document::{COMMAND, Document, Fact, Section};
 use crate::error::ReportError;
 use crate::figure::Plot;
-use crate::page::{Conditions, Doubt, Fact, PAGE_FILE, PageFigure, PageTable, WebPage, embedded, machine_facts};
+use crate::page::{Conditions, Doubt, PAGE_FILE, PageFigure, PageTable, WebPage, embedded, machine_facts};
 use crate::report::ReportOptions;
 use crate::report_folder::{self, TABLES_FILE};
 use crate::text::facts;
@@ -79,7 +79,6 @@ fn web_page(sweep: &Sweep, figures: Vec<PageFigure>, options: &ReportOptions) ->
     let tool = format!("{} {}", sweep.tool.name, sweep.tool.version);
     let mut said = vec![Fact::new("made by", &*tool)];
     said.extend(sweep.environment.iter().flat_map(machine_facts));
-    let words = sweep.command.iter().map(|word| facts::quoted(word)).collect::<Vec<_>>().join(" ");
     Ok(WebPage {
         title: options.title.clone().unwrap_or_else(|| "Sweep".to_owned()),
         sentences: sentences(sweep),
@@ -89,7 +88,7 @@ fn web_page(sweep: &Sweep, figures: Vec<PageFigure>, options: &ReportOptions) ->
         conditions: vec![Conditions {
             name: "All runs".to_owned(),
             facts: said,
-            commands: vec![Fact::new("command", words)],
+            commands: vec![Fact::new(COMMAND, facts::shell(&sweep.command))],
         }],
         records: vec![embedded("sweep", "sweep", sweep)?],
         tool,

@@ -24,7 +24,7 @@ pub fn markdown(sweep: &Sweep) -> String {
 pub(super) fn document(sweep: &Sweep) -> Document {
     let mut document = Document::default();
     for section in sections(sweep) {
-        document.section(section);
+        document.section(2, section);
     }
     document.prose(CELLS);
     document.warnings(remarks(sweep));

@@ -2,18 +2,30 @@
 
 use super::grid::Grid;
 use super::number::{DASH, decimal, grouped};
+use crate::document::Section;
 use crate::summary::{CpuUnit, RoleName, counters_only, present, window_ns};
 use overhead_model::Run;
 use overhead_model::record::{Role, Syscall};
 use std::cmp::Reverse;
 
 /// Returns the roles shown this way: all in a run without packets, otherwise those with withheld counters.
-pub(crate) fn roles(run: &Run) -> Vec<(&'static str, &Role)> {
+fn roles(run: &Run) -> Vec<(&'static str, &Role)> {
     let all = RoleName::BOTH.into_iter().filter_map(|name| Some((name.name(), name.counted(run).ok()?)));
     all.filter(|(_, role)| counters_only(run) || role.withheld.is_some()).collect()
 }
 
-pub(crate) fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
+/// Returns the raw counters with their titles: totals, and system calls of a run without packets.
+pub(crate) fn sections(run: &Run) -> Vec<Section> {
+    let roles = roles(run);
+    let totals = ("As counted in the window, whatever it was for", totals(run, &roles));
+    let calls = ("System calls in the window", calls(run, if counters_only(run) { &roles } else { &[] }));
+    let section = |(title, table): (&str, Grid)| {
+        Some(Section { title: title.to_owned(), table: table.if_any()?, notes: Vec::new() })
+    };
+    [totals, calls].into_iter().filter_map(section).collect()
+}
+
+fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
     let headers = ["system\ncalls", "/s", "on-CPU\nms", "of it\nuser", "\nkernel", "switches", "B sent", "B received"];
     let row = |(name, role): &(&str, &Role)| {
         let calls: u64 = role.syscalls.values().map(|call| call.count).sum();
@@ -32,7 +44,7 @@ pub(crate) fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
 }
 
 /// Returns the system calls by name, most frequent first.
-pub(crate) fn calls(run: &Run, roles: &[(&str, &Role)]) -> Grid {
+fn calls(run: &Run, roles: &[(&str, &Role)]) -> Grid {
     let mut rows = Vec::new();
     for (name, role) in roles {
         let mut calls: Vec<(&String, &Syscall)> = role.syscalls.iter().collect();

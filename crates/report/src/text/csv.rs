@@ -5,8 +5,8 @@ use super::{projection, sampled};
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
 use overhead_model::record::{
-    By, Container, Cost, Counters, Distribution, Estimate, FieldRow, Latency, OperationRow, OperationWork,
-    ProjectedRow, Role, SideRow, View, ViewRow,
+    By, Container, Counters, Distribution, Estimate, FieldRow, Latency, OperationRow, OperationWork, ProjectedRow,
+    Role, View, ViewRow,
 };
 use overhead_model::{Account, Csv, Measured, Run, Side};
 
@@ -100,7 +100,7 @@ pub fn csv(runs: &[NamedRun]) -> String {
             view_rows(&mut table, name, run, view);
         } else {
             for row in &run.operations {
-                operation_rows(&mut table, name, (row, None), LowerBounds::of(run));
+                both_sides(&mut table, [name, "operation"], &row.into(), Some(row), LowerBounds::of(run));
             }
         }
         let other = table.row().text("run", name).text("row", "other");
@@ -142,47 +142,67 @@ fn columns() -> Vec<String> {
     .concat()
 }
 
-/// Adds the rows of a view, two for each. Rows of single operations include all their figures.
+/// Adds the rows of a view. Rows of single operations include all their figures.
 fn view_rows(table: &mut Csv, run: &str, record: &Run, view: &View) {
-    let bounds = LowerBounds::of(record);
+    let kind = if view.by == By::Name { "operation" } else { view.by.name() };
     for row in &view.rows {
         let is_this = |of: &&OperationRow| {
             row.class == Some(of.class) && (&of.protocol, &of.name, &of.via) == (&row.protocol, &row.name, &row.via)
         };
         let operation = record.operations.iter().find(is_this).filter(|_| view.by == By::Name && row.rows == 1);
-        match operation {
-            Some(operation) => operation_rows(table, run, (operation, row.cost), bounds),
-            None => Side::BOTH.into_iter().for_each(|side| view_row(table, run, (view.by, row, side), bounds)),
-        }
+        both_sides(table, [run, kind], row, operation, LowerBounds::of(record));
     }
 }
 
-fn view_row(table: &mut Csv, run: &str, (by, row, side): (By, &ViewRow, Side), bounds: LowerBounds) {
-    let kind = if by == By::Name { "operation" } else { by.name() };
-    let mut reasons = Reasons::default();
-    let totals = if side == Side::Request { &row.request } else { &row.response };
-    let mut cells = table.row().text("run", run).text("row", kind).text("protocol", &row.protocol);
-    cells = cells.text("class", row.class.map_or("", |class| class.name()));
-    cells = cells.text("operation", &row.name).text("via", &row.via).text("side", side.name());
-    let counts = [("count", row.count), ("unsolicited", row.unsolicited), ("errors", row.errors)];
-    cells = counts.into_iter().fold(cells, |cells, (column, count)| cells.number(column, count));
-    cells = cells.number("unanswered", row.unanswered).number("no_reply", row.no_reply);
-    cells = cells.number("frames", totals.frames).number("rows", row.rows);
-    if let Some(reason) = &totals.unseen {
-        reasons.0.push(format!("{}: {reason}", side.name()));
-    } else {
-        cells = cells.number("wire_bytes", totals.wire_bytes).number("payload_bytes", totals.payload_bytes);
-        let accounts = totals.accounts.iter();
-        cells = accounts.fold(cells, |cells, (account, bytes)| cells.number(account.name(), bytes));
+/// Adds a row for each direction. With its `operation`, it has distributions of sizes, and rows for kernel work and fields follow.
+fn both_sides(
+    table: &mut Csv,
+    [run, kind]: [&str; 2],
+    row: &ViewRow,
+    operation: Option<&OperationRow>,
+    bounds: LowerBounds,
+) {
+    for (side, totals) in [(Side::Request, &row.request), (Side::Response, &row.response)] {
+        let mut cells = table.row().text("run", run).text("row", kind).text("protocol", &row.protocol);
+        cells = cells.text("class", row.class.map_or("", |class| class.name()));
+        cells = cells.text("operation", &row.name).text("via", &row.via).text("side", side.name());
+        let counts = [row.count, row.unsolicited, row.errors, row.unanswered, row.no_reply, totals.frames];
+        cells = COUNTS.into_iter().zip(counts).fold(cells, |cells, (name, count)| cells.number(name, count));
+        cells = cells.maybe("rows", operation.is_none().then_some(row.rows));
+        let mut reasons = Reasons::default();
+        if let Some(reason) = &totals.unseen {
+            reasons.0.push(format!("{}: {reason}", side.name()));
+        } else {
+            cells = match operation.map(|of| if side == Side::Request { &of.request } else { &of.response }) {
+                Some(of) => sizes(sizes(cells, "wire", &of.wire_bytes), "payload", &of.payload_bytes),
+                None => cells.number("wire_bytes", totals.wire_bytes).number("payload_bytes", totals.payload_bytes),
+            };
+            let accounts = totals.accounts.iter();
+            cells = accounts.fold(cells, |cells, (account, bytes)| cells.number(account.name(), bytes));
+        }
+        cells = cells.number(BOUNDS[0], bounds.is_wire()).number(BOUNDS[1], bounds.is_payload());
+        if let Some(times) = reasons.value("latency_ns", &row.latency_ns) {
+            cells = latency(cells, times);
+        }
+        for (name, text) in [("statement", &row.statement), ("client", &row.client), ("server", &row.server)] {
+            cells = cells.text(name, text.as_deref().unwrap_or_default());
+        }
+        cells = cells.maybe("cost_million", row.cost.and_then(|cost| cost.per_million_operations));
+        reasons.end(cells.maybe("cost_day", row.cost.and_then(|cost| cost.per_day)));
     }
-    cells = cells.number(BOUNDS[0], bounds.is_wire()).number(BOUNDS[1], bounds.is_payload());
-    if let Some(times) = reasons.value("latency_ns", &row.latency_ns) {
-        cells = latency(cells, times);
+    if let Some(operation) = operation {
+        work_and_fields(table, run, operation);
     }
-    cells = cells.text("statement", row.statement.as_deref().unwrap_or_default());
-    cells = cells.text("client", row.client.as_deref().unwrap_or_default());
-    cells = cells.text("server", row.server.as_deref().unwrap_or_default());
-    reasons.end(costs(cells, row.cost));
+}
+
+fn work_and_fields(table: &mut Csv, run: &str, row: &OperationRow) {
+    for (role, work) in row.kernel.iter().flat_map(|kernel| [("server", &kernel.server), ("client", &kernel.client)]) {
+        kernel_row(keyed(table, run, "kernel", row).text("side", role).number("count", row.count), work);
+    }
+    for FieldRow { side, account, field, bytes } in row.fields.iter().flatten() {
+        let cells = keyed(table, run, "field", row).text("side", side.name()).text("field", field);
+        cells.number(account.name(), bytes).end();
+    }
 }
 
 /// Returns the names of the estimate columns: each figure, its standard error and its interval.
@@ -229,48 +249,6 @@ fn modelled_rows(table: &mut Csv, run: &str, row: &ProjectedRow) {
     }
 }
 
-fn costs(cells: Cells<'_>, cost: Option<Cost>) -> Cells<'_> {
-    let million = cost.and_then(|cost| cost.per_million_operations);
-    let day = cost.and_then(|cost| cost.per_day);
-    cells.maybe("cost_million", million.as_ref()).maybe("cost_day", day.as_ref())
-}
-
-fn operation_rows(table: &mut Csv, run: &str, (row, cost): (&OperationRow, Option<Cost>), bounds: LowerBounds) {
-    for (side, totals) in [(Side::Request, &row.request), (Side::Response, &row.response)] {
-        let mut cells = keyed(table, run, "operation", row).text("side", side.name());
-        for (name, count) in COUNTS.into_iter().zip([
-            row.count,
-            row.unsolicited,
-            row.errors,
-            row.unanswered,
-            row.no_reply,
-            totals.frames,
-        ]) {
-            cells = cells.number(name, count);
-        }
-        let mut reasons = Reasons::default();
-        if let Some(reason) = &totals.unseen {
-            reasons.0.push(format!("{}: {reason}", side.name()));
-        } else {
-            cells = sizes(cells, "wire", &totals.wire_bytes);
-            cells = sizes(cells, "payload", &totals.payload_bytes);
-            cells = accounts(cells, totals);
-        }
-        cells = cells.number(BOUNDS[0], bounds.is_wire()).number(BOUNDS[1], bounds.is_payload());
-        if let Some(times) = reasons.value("latency_ns", &row.latency_ns) {
-            cells = latency(cells, times);
-        }
-        reasons.end(costs(cells, cost));
-    }
-    for (role, work) in row.kernel.iter().flat_map(|kernel| [("server", &kernel.server), ("client", &kernel.client)]) {
-        kernel_row(keyed(table, run, "kernel", row).text("side", role).number("count", row.count), work);
-    }
-    for FieldRow { side, account, field, bytes } in row.fields.iter().flatten() {
-        let cells = keyed(table, run, "field", row).text("side", side.name()).text("field", field);
-        cells.number(account.name(), bytes).end();
-    }
-}
-
 fn kernel_row(cells: Cells<'_>, work: &Measured<OperationWork>) {
     let mut reasons = Reasons::default();
     let Some(work) = reasons.value("kernel", work) else { return reasons.end(cells) };
@@ -296,10 +274,6 @@ fn sizes<'a>(cells: Cells<'a>, of: &str, sizes: &Distribution) -> Cells<'a> {
     let cells = cells.number(&format!("{of}_bytes"), total).number(&format!("{of}_mean"), mean);
     let rest = SIZES.into_iter().skip(2).zip([min, p50, p90, p99, p999, max]);
     rest.fold(cells, |cells, (name, value)| cells.number(&format!("{of}_{name}"), value))
-}
-
-fn accounts<'a>(cells: Cells<'a>, side: &SideRow) -> Cells<'a> {
-    side.accounts.iter().fold(cells, |cells, (account, bytes)| cells.number(account.name(), bytes))
 }
 
 /// Leaves times empty if no operation had one.

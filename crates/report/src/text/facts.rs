@@ -1,14 +1,35 @@
 //! Sentences about a run for all outputs: origin, reliability, cost.
 
-use super::clean;
 use super::number::{counted, duration, grouped, percent, with_digits};
+use crate::document::{COMMAND, Fact};
 use crate::limits::FIGURE_NEGLIGIBLE;
-use crate::summary::{CpuUnit, RoleName, both_sides, counters_only, window_ns, workload};
+use crate::summary::{CpuUnit, RoleName, RoleWork, both_sides, counters_only, present, window_ns, work, workload};
 use overhead_model::record::{CycleSource, Interface, Observer, SourceKind, WatchingCost};
 use overhead_model::{Measured, Run, Spread};
 
+/// Returns where the bytes of a run come from, and how complete they are.
+pub(crate) fn origin(run: &Run) -> Vec<Fact> {
+    let containers = containers_line(run).map(|line| Fact::new("containers", line));
+    let mut facts: Vec<Fact> = [Fact::new("source", source_line(run))].into_iter().chain(containers).collect();
+    if !counters_only(run) {
+        facts.extend([Fact::new("ledger", balance_line(run)), Fact::new("capture", integrity(run))]);
+    }
+    facts
+}
+
+/// Returns what was not measured, in which unit CPU work was, and what measuring cost.
+pub(crate) fn measuring(run: &Run) -> Vec<Fact> {
+    let absent = |of: RoleWork<'_>| Some(Fact::new(&of.label, format!("{}: {}", of.absence, of.role.err()?)));
+    let mut facts: Vec<Fact> = match present(&run.counters) {
+        Err(reason) => vec![Fact::new("work", format!("not measured: {reason}"))],
+        Ok(_) => work(run).into_iter().filter_map(absent).chain([Fact::new("cycles", cycle_label(run))]).collect(),
+    };
+    facts.push(Fact::new("observer", observer_line(&run.observer)));
+    facts
+}
+
 /// Returns the origin and number of the frames.
-pub(crate) fn source_line(run: &Run) -> String {
+fn source_line(run: &Run) -> String {
     if counters_only(run) {
         return format!("counters without packets: window {}", duration(window_ns(run)));
     }
@@ -43,7 +64,7 @@ pub(crate) fn source_line(run: &Run) -> String {
 
 /// Returns the containers of the counted processes, such as `server in container cache (docker 3f2a91c0de12)`, or `None` if
 /// there are none.
-pub(crate) fn containers_line(run: &Run) -> Option<String> {
+fn containers_line(run: &Run) -> Option<String> {
     let of = |name: RoleName| {
         let containers = &name.counted(run).ok()?.containers;
         let words = containers.iter().map(|it| {
@@ -59,7 +80,7 @@ pub(crate) fn containers_line(run: &Run) -> Option<String> {
 }
 
 /// Returns text such as `balanced: 12,345 of 12,345 bytes posted`.
-pub(crate) fn balance_line(run: &Run) -> String {
+fn balance_line(run: &Run) -> String {
     let wire_bytes = run.source.wire_bytes;
     let posted = (i128::from(wire_bytes) - i128::from(run.ledger.difference)).try_into().unwrap_or(0);
     let word = if run.ledger.balanced { "balanced" } else { "NOT BALANCED" };
@@ -105,7 +126,7 @@ fn known<T>(what: &str, measured: &Measured<T>, told: impl Fn(&T) -> String) -> 
 }
 
 /// Describes the cost of the tool's work.
-pub(crate) fn observer_line(observer: &Observer) -> String {
+fn observer_line(observer: &Observer) -> String {
     let time = |what: &str, ns: &Measured<u64>| known(what, ns, |ns| format!("{what} {}", duration(*ns)));
     let speed = known("speed", &observer.frames_per_second, |speed| format!("{} frames/s", grouped(*speed)));
     let watching = observer.watching.as_ref().map(|cost| format!("; {}", watching_in_words(cost))).unwrap_or_default();
@@ -172,10 +193,15 @@ pub fn interface_line(interface: &Interface) -> String {
 }
 
 /// Returns the command that made the load, or the tool's command.
-pub(crate) fn command(run: &Run) -> Option<String> {
+pub(crate) fn command(run: &Run) -> Option<Fact> {
     let environment = run.environment.as_ref()?;
     let words = environment.workload.as_ref().map_or(&environment.command_line, |workload| &workload.command);
-    (!words.is_empty()).then(|| clean(&words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
+    (!words.is_empty()).then(|| Fact::new(COMMAND, shell(words)))
+}
+
+/// Joins words for a shell.
+pub(crate) fn shell(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Quotes a word for a shell if needed.

@@ -9,18 +9,16 @@ pub(crate) mod facts;
 pub(crate) mod grid;
 pub(crate) mod kernel;
 pub(crate) mod legend;
-pub(crate) mod markdown;
 pub mod number;
 pub(crate) mod projection;
 pub(crate) mod rows;
 mod sampled;
 pub(crate) mod table;
 
-pub use columns::{LatencyFigure, OperationColumn};
+pub use columns::OperationColumn;
 pub use csv::csv;
-pub use markdown::markdown;
 pub use number::{counted, grouped};
-pub use table::table;
+pub use table::{markdown, table};
 
 pub use clean::markdown_cell;
 pub(crate) use clean::{capitalised, code_span, shortened};

@@ -1,12 +1,12 @@
-//! Formats a run for a terminal.
+//! A run as a document, for a terminal or as Markdown.
 
 use super::columns::{self, OperationColumn, account_cell, used_accounts};
-use super::facts::{balance_line, command, containers_line, cycle_label, integrity, observer_line, source_line};
-use super::grid::{Grid, alarming, bold, wrapped};
+use super::grid::Grid;
 use super::legend::legend;
 use super::number::{DASH, grouped, money, significant, with_digits};
 use super::rows::TableRows;
-use super::{Columns, Style, absolute, clean, distribution, kernel, middle_cut, projection, sampled};
+use super::{Columns, Style, absolute, clean, distribution, facts, kernel, middle_cut, projection, sampled};
+use crate::bounds::lower_bounds;
 use crate::document::{Document, Section};
 use crate::run::NamedRun;
 use crate::summary::{
@@ -14,96 +14,74 @@ use crate::summary::{
     workload_count,
 };
 use crate::view::per_day;
-use overhead_model::record::{CycleSource, Role, ViewRow};
-use overhead_model::{Account, Amounts, Class, Run};
+use overhead_model::record::{CycleSource, Role, SideSums, ViewRow};
+use overhead_model::{Class, Run, Side};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
-use std::fmt::Write;
 
 /// Minimum share of the line for names, as one in this many, before further columns are added.
 const NAMES: usize = 4;
 /// Minimum name length in characters.
 const SHORT_NAME: usize = 16;
 
-/// Returns a run as aligned columns: source, operations, workload accounts, work and caveats.
+/// Returns a run for a terminal.
 pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
+    document(named, columns, style.width).terminal(style)
+}
+
+/// Returns a run as GitHub Markdown. Shows all columns unless some are listed.
+pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
+    let columns = if *columns == Columns::Fitting { &Columns::All } else { columns };
+    document(named, columns, None).markdown()
+}
+
+fn document(named: &NamedRun, columns: &Columns, width: Option<usize>) -> Document {
     let run = &named.run;
-    let mut out = header(named, style);
-    if counters_only(run) {
-        section(&mut out, style, "Counted in the window", &absolute_section(run, style));
-        out.push_str(&foot(run, style));
-        return out;
-    }
-    let rows = TableRows::of(run);
-    section(&mut out, style, rows.title(), &operations_section(&rows, columns, style));
-    add(&mut out, style, sampled::section(run));
-    add(&mut out, style, distribution::section(run));
-    let accounts = accounts(&rows, columns, style);
-    if !accounts.is_empty() {
-        section(&mut out, style, "Workload by account, in B/op", &accounts);
-    }
-    add(&mut out, Style { prose: style.width, ..style }, projection::section(run));
-    let count = grouped(workload_count(run));
-    section(
-        &mut out,
-        style,
-        &format!("Work per operation (all {count} workload operations together)"),
-        &work(run, style),
-    );
-    add(&mut out, style, kernel::section(run));
-    out.push_str(&foot(run, style));
-    out
-}
-
-fn section(out: &mut String, style: Style, title: &str, body: &str) {
-    let title = if style.color { bold(title) } else { title.to_owned() };
-    // Writing to a string cannot fail.
-    let _ = write!(out, "\n{title}\n\n{body}");
-}
-
-fn add(out: &mut String, style: Style, section: Option<Section>) {
     let mut document = Document::default();
-    if let Some(section) = section {
-        document.section(section);
-        out.extend(["\n", &document.terminal(style)]);
+    document.heading(3, &*named.name);
+    document.facts(facts::origin(run).into_iter().chain(facts::command(run)).collect());
+    document.warnings(doubts(run));
+    for section in sections(run, columns, width) {
+        document.section(4, section);
     }
+    document.facts(facts::measuring(run));
+    document
 }
 
-fn header(named: &NamedRun, style: Style) -> String {
-    let name = clean(&named.name);
-    let name = if style.color { bold(&name) } else { name };
-    let containers = containers_line(&named.run).map(|line| wrapped(&line, style.prose) + "\n").unwrap_or_default();
-    if counters_only(&named.run) {
-        let command = command(&named.run).map(|command| format!("command: {command}\n")).unwrap_or_default();
-        return format!("{name}\n{}\n{containers}{command}", source_line(&named.run));
+/// Returns the sentences that a reader has to know before the figures.
+pub(crate) fn doubts(run: &Run) -> impl Iterator<Item = String> {
+    lower_bounds(run).into_iter().chain(run.warnings.iter().cloned())
+}
+
+fn sections(run: &Run, columns: &Columns, width: Option<usize>) -> Vec<Section> {
+    if counters_only(run) {
+        return absolute::sections(run);
     }
-    let balance = balance_line(&named.run);
-    let balance = if style.color && !named.run.ledger.balanced { alarming(&balance) } else { balance };
-    let command = command(&named.run).map(|command| format!("command: {command}\n")).unwrap_or_default();
-    format!("{name}\n{}\n{containers}{command}{balance}\n", wrapped(&source_line(&named.run), style.prose))
+    let table = TableRows::of(run);
+    let sections = [
+        Some(operations_section(&table, columns, width)),
+        sampled::section(run),
+        distribution::section(run),
+        accounts(&table).filter(|_| *columns == Columns::All),
+        projection::section(run),
+        work(run),
+        kernel::section(run),
+    ];
+    sections.into_iter().flatten().chain(absolute::sections(run)).collect()
 }
 
 /// Returns the operations table, with an explanation of its columns and a list of omitted ones.
-fn operations_section(table: &TableRows<'_>, columns: &Columns, style: Style) -> String {
-    let (shown, grid) = operations(table, columns, style.width);
-    let mut out = grid.render(style) + "\n";
-    let mut lines = legend(table, &shown);
+fn operations_section(table: &TableRows<'_>, columns: &Columns, width: Option<usize>) -> Section {
+    let (shown, grid) = operations(table, columns, width);
+    let mut notes = legend(table, &shown);
     let whole = columns::whole(table).into_iter();
     let left_out: Vec<&str> = whole.filter(|column| !shown.contains(column)).map(OperationColumn::name).collect();
     if *columns == Columns::Fitting && !left_out.is_empty() {
-        lines.push(format!("not shown: {} (--wide shows them, --columns chooses)", left_out.join(", ")));
+        notes.push(format!("not shown: {} (--wide shows them, --columns chooses)", left_out.join(", ")));
     }
-    for line in lines {
-        let _ = writeln!(out, "{}", wrapped(&line, style.width));
-    }
-    out
+    Section { title: table.title().to_owned(), table: grid, notes }
 }
 
-pub(super) fn operations(
-    table: &TableRows<'_>,
-    columns: &Columns,
-    width: Option<usize>,
-) -> (Vec<OperationColumn>, Grid) {
+fn operations(table: &TableRows<'_>, columns: &Columns, width: Option<usize>) -> (Vec<OperationColumn>, Grid) {
     let shown = match (columns, width) {
         (Columns::Listed(listed), _) => listed.clone(),
         (Columns::Fitting, Some(width)) => fitting(table, width),
@@ -137,7 +115,7 @@ fn fitting(table: &TableRows<'_>, width: usize) -> Vec<OperationColumn> {
 
 /// Builds a table of these columns. Without a class column, rows outside the workload follow a heading.
 fn grid_of(table: &TableRows<'_>, shown: &[OperationColumn]) -> Grid {
-    let with_class = shown.contains(&OperationColumn::Class);
+    let with_class = place(shown, "class").is_some();
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut class = None;
     for row in &*table.rows {
@@ -154,8 +132,7 @@ fn grid_of(table: &TableRows<'_>, shown: &[OperationColumn]) -> Grid {
 
 /// Returns the closing rows: frames without a connection, and the total. They show bytes and costs if the table does.
 fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
-    let place = |wanted| shown.iter().position(|column| *column == wanted).filter(|at| *at > 0);
-    let (wire, day) = (place(OperationColumn::Wire), place(OperationColumn::CostOfDay));
+    let [wire, day] = ["wire", "cost-day"].map(|name| place(shown, name).filter(|at| *at > 0));
     if wire.is_none() && day.is_none() {
         return Vec::new();
     }
@@ -177,6 +154,11 @@ fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
     rows
 }
 
+/// Returns the place of a column among those shown.
+fn place(shown: &[OperationColumn], name: &str) -> Option<usize> {
+    shown.iter().position(|column| column.name() == name)
+}
+
 /// Returns a row that is empty except for these cells.
 fn with_cells(shown: &[OperationColumn], cells: &[(usize, String)]) -> Vec<String> {
     let mut row = vec![String::new(); shown.len()];
@@ -190,7 +172,7 @@ fn with_cells(shown: &[OperationColumn], cells: &[(usize, String)]) -> Vec<Strin
 
 /// Shortens the names by `beyond` characters.
 fn narrowed(grid: &mut Grid, shown: &[OperationColumn], beyond: usize) {
-    if let Some(at) = shown.iter().position(|column| *column == OperationColumn::Operation) {
+    if let Some(at) = place(shown, "operation") {
         let longest = grid.rows.iter().filter_map(|row| row.get(at)).map(|name| name.chars().count()).max();
         narrowed_to(grid, shown, longest.unwrap_or(0).saturating_sub(beyond).max(SHORT_NAME));
     }
@@ -198,7 +180,7 @@ fn narrowed(grid: &mut Grid, shown: &[OperationColumn], beyond: usize) {
 
 /// Shortens the names to `chars` characters.
 fn narrowed_to(grid: &mut Grid, shown: &[OperationColumn], chars: usize) {
-    if let Some(at) = shown.iter().position(|column| *column == OperationColumn::Operation) {
+    if let Some(at) = place(shown, "operation") {
         shorten(grid, at, chars);
     }
 }
@@ -208,71 +190,22 @@ fn shorten(grid: &mut Grid, column: usize, chars: usize) {
     names.for_each(|name| *name = middle_cut(&clean(name), chars));
 }
 
-type AccountColumn = (String, Vec<Account>);
-
-/// Returns the workload's accounts by direction. A short line combines the headers into one column, and payload-free and
-/// repeated frames into another.
-fn accounts(table: &TableRows<'_>, columns: &Columns, style: Style) -> String {
+/// Returns the workload's accounts by direction.
+fn accounts(table: &TableRows<'_>) -> Option<Section> {
     let workload = table.rows.iter().filter(|row| row.class == Some(Class::Workload));
-    let sides: Vec<(&ViewRow, &str, &Amounts)> = workload
-        .flat_map(|row| [(row, "request", &row.request), (row, "response", &row.response)])
-        .filter(|(_, _, side)| side.unseen.is_none())
-        .map(|(row, name, side)| (row, name, &side.accounts))
-        .collect();
-    if sides.is_empty() {
-        return String::new();
-    }
-    let used = used_accounts(&sides.iter().map(|side| side.2).collect::<Vec<_>>());
-    let each: Vec<AccountColumn> = used.iter().map(|account| (account.name().to_owned(), vec![*account])).collect();
-    let whole = accounts_grid(table, &sides, &each, table.has_via());
-    let Some(width) = style.width.filter(|width| *columns != Columns::All && whole.width() > *width) else {
-        return whole.render(style);
+    let sides = workload.flat_map(|row| [(row, Side::Request, &row.request), (row, Side::Response, &row.response)]);
+    let sides: Vec<_> = sides.filter(|(.., side)| side.unseen.is_none()).collect();
+    let used = used_accounts(&sides.iter().map(|(.., side)| &side.accounts).collect::<Vec<_>>());
+    let via = table.has_via().then_some("via");
+    let keys: Vec<&str> = [table.noun()].into_iter().chain(via).chain(["side"]).collect();
+    let figures: Vec<&str> = used.iter().map(|account| account.name()).collect();
+    let cells = |(row, side, sums): &(&ViewRow, Side, &SideSums)| {
+        let via = table.has_via().then(|| row.via.clone());
+        let keys = [table.name_cell(row)].into_iter().chain(via).chain([side.name().to_owned()]);
+        keys.chain(used.iter().map(|of| account_cell(&sums.accounts, *of, row.samples(), table.bounds))).collect()
     };
-    let mut grid = accounts_grid(table, &sides, &together(&used), table.has_via() && vias_differ(&sides));
-    let beyond = grid.width().saturating_sub(width);
-    let longest = grid.rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count()).max().unwrap_or(0);
-    shorten(&mut grid, 0, longest.saturating_sub(beyond).max(SHORT_NAME));
-    grid.render(style) + "\nheaders: link + ip + tcp; ack + retrans: control + retransmission\n"
-}
-
-/// Returns the accounts with the frame accounts rolled up.
-fn together(used: &[Account]) -> Vec<AccountColumn> {
-    use Account::{Control, Ip, Link, Retransmission, Tcp};
-    let families = [("headers", vec![Link, Ip, Tcp]), ("ack +\nretrans", vec![Control, Retransmission])];
-    let payload = used.iter().filter(|account| account.is_payload());
-    let families = families.into_iter().map(|(name, accounts)| (name.to_owned(), accounts));
-    families.chain(payload.map(|account| (account.name().to_owned(), vec![*account]))).collect()
-}
-
-/// Returns whether several rows share a name.
-fn vias_differ(sides: &[(&ViewRow, &str, &Amounts)]) -> bool {
-    let names: BTreeSet<(&str, &str)> = sides.iter().map(|(row, ..)| (&*row.protocol, &*row.name)).collect();
-    names.len() * 2 < sides.len()
-}
-
-fn accounts_grid(
-    table: &TableRows<'_>,
-    sides: &[(&ViewRow, &str, &Amounts)],
-    shown: &[AccountColumn],
-    with_via: bool,
-) -> Grid {
-    let bounds = table.bounds;
-    let keys: &[&str] = if with_via { &[table.noun(), "via", "side"] } else { &[table.noun(), "side"] };
-    let figures: Vec<&str> = shown.iter().map(|(name, _)| &**name).collect();
-    let cells = |(row, side, amounts): &(&ViewRow, &str, &Amounts)| {
-        let mut cells = vec![table.name_cell(row)];
-        cells.extend(with_via.then(|| row.via.clone()));
-        cells.push((*side).to_owned());
-        cells.extend(shown.iter().map(|(_, accounts)| match accounts.as_slice() {
-            [account] => account_cell(amounts, *account, row.samples(), bounds),
-            several => {
-                let sum = Amounts::of(Account::Link, several.iter().map(|account| amounts[*account]).sum());
-                account_cell(&sum, Account::Link, row.samples(), bounds)
-            }
-        }));
-        cells
-    };
-    Grid::new(keys, &figures, sides.iter().map(cells).collect())
+    let grid = Grid::new(&keys, &figures, sides.iter().map(cells).collect()).if_any()?;
+    Some(Section { title: "Workload by account, in B/op".to_owned(), table: grid, notes: Vec::new() })
 }
 
 /// Returns each role's work per operation, or `None` if none was measured.
@@ -294,44 +227,16 @@ pub(crate) fn work_grid(run: &Run) -> Option<Grid> {
     Grid::new(&["role"], &columns, rows).if_any()
 }
 
-fn work(run: &Run, style: Style) -> String {
-    if let Err(reason) = present(&run.counters) {
-        return format!("not measured: {}\n", clean(reason));
-    }
-    let mut out = work_grid(run).map_or_else(String::new, |grid| grid.render(style));
-    for RoleWork { label, role, absence, operations } in summary::work(run) {
-        let line = match role {
-            Ok(role) => format!("{label} syscalls/op: {}", syscall_list(role, operations)),
-            Err(reason) => format!("{label}: {absence}: {reason}"),
-        };
-        let _ = writeln!(out, "{}", wrapped(&line, style.prose));
-    }
-    let _ = writeln!(out, "{}", wrapped(&format!("cycles: {}", cycle_label(run)), style.prose));
-    let withheld = absolute::roles(run);
-    if !withheld.is_empty() {
-        let _ = write!(
-            out,
-            "\nas counted in the window, whatever it was for:\n\n{}",
-            absolute::totals(run, &withheld).render(style)
-        );
-    }
-    out
-}
-
-/// Returns totals and system calls of a run without packets.
-fn absolute_section(run: &Run, style: Style) -> String {
-    let roles = absolute::roles(run);
-    let mut out = String::new();
-    if !roles.is_empty() {
-        out =
-            format!("{}\n{}", absolute::totals(run, &roles).render(style), absolute::calls(run, &roles).render(style));
-    }
-    for name in RoleName::BOTH {
-        if let Err(reason) = name.counted(run) {
-            let _ = writeln!(out, "{}", wrapped(&format!("{}: not measured: {reason}", name.name()), style.prose));
-        }
-    }
-    out
+/// Returns the work of both roles, or `None` if none was measured.
+fn work(run: &Run) -> Option<Section> {
+    let count = grouped(workload_count(run));
+    let calls =
+        |of: RoleWork<'_>| Some(format!("{} syscalls/op: {}", of.label, syscall_list(of.role.ok()?, of.operations)));
+    Some(Section {
+        title: format!("Work per operation (all {count} workload operations together)"),
+        table: work_grid(run)?,
+        notes: summary::work(run).into_iter().filter_map(calls).collect(),
+    })
 }
 
 /// Returns whether cycles are a unit of time.
@@ -375,12 +280,4 @@ fn syscall_list(role: &Role, count: u64) -> String {
         (false, 0) => shown.join(", "),
         (false, more) => format!("{}, and {more} more", shown.join(", ")),
     }
-}
-
-fn foot(run: &Run, style: Style) -> String {
-    let mut document = Document::default();
-    let capture = (!counters_only(run)).then(|| format!("capture: {}", integrity(run)));
-    document.notes(capture.into_iter().chain([format!("observer: {}", observer_line(&run.observer))]).collect());
-    document.warnings(run.warnings.iter().cloned());
-    format!("\n{}", document.terminal(style))
 }
