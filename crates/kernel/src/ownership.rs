@@ -117,13 +117,15 @@ struct RoleSockets {
     exact: HashMap<(SocketAddr, SocketAddr), u32>,
     /// By what address translation preserves: a server socket's remote end; a client socket's port and remote end.
     translated: HashMap<(u16, SocketAddr), u32>,
+    /// By what both ends' own addresses tell: a server socket's local end and remote port; a client socket's local end.
+    own_ends: HashMap<(SocketAddr, u16), u32>,
     /// The table is nearly full, so sockets may be missing.
     full: bool,
 }
 
 impl RoleSockets {
     fn new(role: ProcessRole, table: &[(types::connection_key, types::connection)], own_netns: u32) -> Self {
-        let (mut exact, mut translated) = (HashMap::new(), HashMap::new());
+        let (mut exact, mut translated, mut own_ends) = (HashMap::new(), HashMap::new(), HashMap::new());
         // Inserted last, sockets of the captured network namespace take precedence.
         for own in [false, true] {
             let here = table.iter().filter(|(key, _)| (key.netns == own_netns) == own);
@@ -134,20 +136,22 @@ impl RoleSockets {
                     continue;
                 }
                 exact.insert((local, remote), socket.slot);
-                let port = if role == ProcessRole::Client { local.port() } else { 0 };
-                translated.insert((port, remote), socket.slot);
+                let ports = if role == ProcessRole::Client { [local.port(), 0] } else { [0, remote.port()] };
+                translated.insert((ports[0], remote), socket.slot);
+                own_ends.insert((local, ports[1]), socket.slot);
             }
         }
-        Self { exact, translated, full: false }
+        Self { exact, translated, own_ends, full: false }
     }
 
     fn owner(&self, role: ProcessRole, connection: &CapturedConnection) -> Option<u32> {
         let (client, server) = (canonical(connection.client), canonical(connection.server));
-        let (ends, port_and_remote) = match role {
-            ProcessRole::Server => ((server, client), (0, client)),
-            ProcessRole::Client => ((client, server), (client.port(), server)),
+        let (ends, port_and_remote, own_end) = match role {
+            ProcessRole::Server => ((server, client), (0, client), (server, client.port())),
+            ProcessRole::Client => ((client, server), (client.port(), server), (client, 0)),
         };
-        self.exact.get(&ends).or_else(|| self.translated.get(&port_and_remote)).copied()
+        let near = || self.translated.get(&port_and_remote).or_else(|| self.own_ends.get(&own_end));
+        self.exact.get(&ends).or_else(near).copied()
     }
 }
 
@@ -214,6 +218,18 @@ mod tests {
         assert_eq!(servers(&[captured("10.0.0.9:40000", "172.17.0.2:6379", 7)], &table).payload_bytes, 7);
         assert_eq!(servers(&[captured("10.0.0.9:40000", "10.0.0.1:16379", 7)], &table).slots, BTreeSet::from([3]));
         assert_eq!(servers(&[captured("10.0.0.9:40001", "10.0.0.1:16379", 7)], &table), OwnedTraffic::default());
+    }
+
+    #[test]
+    fn both_ends_are_found_by_their_own_addresses() {
+        let table = [
+            socket(OWN, "10.0.0.9:40000", "10.0.0.1:16379", 4),
+            socket(OTHER, "172.17.0.2:6379", "172.17.0.1:40000", 3),
+        ];
+        let ownership = Ownership::of(&[captured("10.0.0.9:40000", "172.17.0.2:6379", 7)], &table, OWN, 100);
+        for role in ProcessRole::ALL {
+            assert_eq!(ownership.owned(role, None).payload_bytes, 7, "{role:?}");
+        }
     }
 
     #[test]
