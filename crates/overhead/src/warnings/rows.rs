@@ -17,8 +17,8 @@ impl Warnings {
         }
         for (protocol, texts) in unseen.iter().filter(|(_, texts)| !texts.is_empty()) {
             let source = match *protocol {
-                "cql" => "Cassandra has them in system.prepared_statements",
-                "mysql" => "the server has them in performance_schema.prepared_statements_instances",
+                "cql" => "Cassandra lists texts in system.prepared_statements",
+                "mysql" => "the server lists texts in performance_schema.prepared_statements_instances",
                 // Each session sees only its own statements.
                 _ => "take them from the application or its driver's log",
             };

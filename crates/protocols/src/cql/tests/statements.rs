@@ -25,7 +25,12 @@ fn texts_and_what_was_prepared_are_told_alike() {
     ]);
     assert_eq!(
         statements(&transcript),
-        [("SELECT", SELECTS), ("PREPARE", SELECTS), ("SELECT", SELECTS), ("EXECUTE", "(prepared before the capture)"),]
+        [
+            ("SELECT", SELECTS),
+            ("PREPARE", SELECTS),
+            ("SELECT", SELECTS),
+            ("EXECUTE", "(prepared before the capture: 6f74686572)")
+        ]
     );
 }
 
@@ -42,6 +47,6 @@ fn a_batch_is_told_by_each_of_its_statements_once() {
         (Request, &ask(1, opcode::BATCH, &inside.concat())),
         (Response, &void(1)),
     ]);
-    let batch = format!("INSERT INTO t(a) VALUES (…); {SELECTS}; (prepared before the capture)");
+    let batch = format!("INSERT INTO t(a) VALUES (…); {SELECTS}; (prepared before the capture: 6e6f)");
     assert_eq!(statements(&transcript), [("PREPARE", SELECTS), ("BATCH", batch.as_str())]);
 }

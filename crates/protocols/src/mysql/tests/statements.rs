@@ -49,7 +49,7 @@ fn an_execution_is_told_by_what_was_prepared() {
             ("LONG DATA", update),
             ("UPDATE", update),
             ("CLOSE", ""),
-            ("EXECUTE", "(prepared before the capture)"),
+            ("EXECUTE", "(prepared before the capture: 1)"),
             ("TERMINATE", ""),
         ])
     );
