@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[command(name = "overhead", version, max_term_width = 100, after_help = EXAMPLES, disable_help_flag = true)]
 struct Cli {
     /// Print help
-    #[arg(short, long, global = true, action = ArgAction::HelpShort)]
+    #[arg(short, long, global = true, action = ArgAction::Help)]
     help: Option<bool>,
     #[command(subcommand)]
     command: CliCommand,
@@ -125,8 +125,23 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
+/// What `overhead` alone prints.
+const STARTING_POINTS: &str = "\
+overhead shows what a database protocol costs. Where to start:
+
+  my bill     overhead analyze trace.pcap --by client --price 0.02/GB     who sends the bytes, and what they cost
+  my driver   overhead advise trace.pcap                                  what it wastes, and which setting fixes that
+  my query    overhead explain trace.pcap --name SELECT                   each byte of an operation
+
+You have no capture? `sudo overhead capture -i lo --db postgres` makes one, and `overhead doctor` lists what you can measure here.
+All commands: overhead --help
+";
+
 /// Reads the command line.
 pub fn parse() -> Result<CliCommand> {
+    if std::env::args_os().len() <= 1 {
+        return Err(clap::Error::raw(ErrorKind::DisplayHelp, STARTING_POINTS).into());
+    }
     let mut command = Cli::command();
     if no_color() {
         command = command.color(ColorChoice::Never);
@@ -170,11 +185,19 @@ pub struct Which {
     #[arg(long, value_name = "NAME", default_value = AUTO, help = systems())]
     pub db: Vec<String>,
     /// Server port, if not the usual one; with --db, decoded as that protocol; repeatable
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "P", value_parser = port)]
     pub port: Vec<u16>,
     /// Texts of statements that were prepared before the capture: a line each of the statement's name or id, a tab and its text
-    #[arg(long, value_name = "FILE")]
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     pub statements: Option<PathBuf>,
+}
+
+/// Parses a port.
+fn port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| {
+        format!("{text} is no port: give the server's, a number from 1 to 65535; --db takes the name of a database")
+    })
 }
 
 fn given_statements(path: &Path) -> Result<GivenStatements> {
@@ -274,21 +297,21 @@ pub struct Output {
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
     /// Columns of the operations table, in this order: class, operation, via, count, total, p99, an account, …
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "wide")]
+    #[arg(hide_short_help = true, long, value_name = "LIST", value_delimiter = ',', conflicts_with = "wide")]
     pub columns: Vec<String>,
     /// All columns of the operations table, even if your terminal is too narrow
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub wide: bool,
     #[command(flatten)]
     pub rows: RowsArgs,
     /// Colours in tables
-    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    #[arg(hide_short_help = true, long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
     /// Say nothing but results and errors
     #[arg(short, long)]
     pub quiet: bool,
     /// Say what was read, how connections were chosen, and what it took
-    #[arg(short, long, conflicts_with = "quiet")]
+    #[arg(hide_short_help = true, short, long, conflicts_with = "quiet")]
     pub verbose: bool,
 }
 
@@ -299,7 +322,7 @@ pub struct RowsArgs {
     #[arg(long, value_parser = choice_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
     by: By,
     /// Order of the rows: bytes, count, latency (the median) or bytes/op; the workload is always first
-    #[arg(long, value_name = "KEY", default_value = "bytes", value_parser = sort_key)]
+    #[arg(hide_short_help = true, long, value_name = "KEY", default_value = "bytes", value_parser = sort_key)]
     sort: SortKey,
     /// Number of rows; the rest is added up in one more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

@@ -26,7 +26,7 @@ const LINE: usize = 4 << 10;
 #[derive(Args, Clone, Debug, Default)]
 pub struct KeyFiles {
     /// Key log for decrypting TLS, as clients and servers write it; repeatable [default: $SSLKEYLOGFILE]
-    #[arg(long, value_name = "FILE")]
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     keylog: Vec<PathBuf>,
     /// Ignores the environment and secrets in captures.
     #[arg(skip)]

@@ -14,10 +14,10 @@ use overhead_report::{Aggregate, balance};
 #[derive(Args, Clone, Debug, Default)]
 pub struct ProjectArgs {
     /// Also model a link of this MTU, in a second reading: longer frames are cut, with headers for each piece
-    #[arg(long, value_name = "mtu=N", value_parser = mtu)]
+    #[arg(hide_short_help = true, long, value_name = "mtu=N", value_parser = mtu)]
     project: Option<u32>,
     /// Also model the preamble, check sequence, gap and padding of Ethernet
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     physical: bool,
 }
 

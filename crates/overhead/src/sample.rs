@@ -32,10 +32,10 @@ pub use windows::{DutyCycle, Windows};
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct SampleArgs {
     /// Take only a window of each period, as in 10s/5m
-    #[arg(long = "sample", value_name = "WINDOW/PERIOD", value_parser = duty_cycle)]
+    #[arg(hide_short_help = true, long = "sample", value_name = "WINDOW/PERIOD", value_parser = duty_cycle)]
     pub cycle: Option<DutyCycle>,
     /// Seed for the random places of the windows
-    #[arg(long, value_name = "N", requires = "cycle")]
+    #[arg(hide_short_help = true, long, value_name = "N", requires = "cycle")]
     pub sample_seed: Option<u64>,
 }
 

@@ -107,10 +107,13 @@ fn tables_fit_80_columns_unless_asked_otherwise() {
 
 #[test]
 fn help_fits_a_screen() {
-    for arguments in [&["--help"][..], &["analyze", "--help"], &["report", "--help"]] {
+    for arguments in [&["-h"][..], &["analyze", "-h"], &["report", "-h"], &["capture", "-h"]] {
         let lines = overhead(arguments).stdout.split(|&byte| byte == b'\n').count();
         assert!(lines <= 50, "{arguments:?}: {lines} lines");
     }
+    let start = overhead(&[]);
+    assert_eq!(status(&start), 0);
+    assert!(String::from_utf8_lossy(&start.stdout).contains("overhead advise trace.pcap"));
 }
 
 #[test]

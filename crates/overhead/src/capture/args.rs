@@ -19,76 +19,78 @@ pub struct CaptureArgs {
     #[arg(short, long, value_name = "IF", overrides_with = "iface")]
     pub iface: Option<String>,
     /// A container, by name, id or pod: its interface, and its processes for the counters
-    #[arg(long, value_name = "NAME|ID", conflicts_with = "unix")]
+    #[arg(help_heading = "Containers", long, value_name = "NAME|ID", conflicts_with = "unix")]
     pub container: Option<String>,
     /// List the interfaces and exit
-    #[arg(short = 'D', long)]
+    #[arg(hide_short_help = true, short = 'D', long)]
     pub list_interfaces: bool,
-    /// A UNIX socket, instead of an interface or in addition to -i: the server's path, @NAME of an abstract one, or `auto`; repeatable [default: lo and the sockets of the servers of --db, if -i, --container and -f are absent]
+    /// A UNIX socket, instead of an interface or with -i: its path, @NAME or `auto`; repeatable
+    ///
+    /// `auto` finds the sockets of the servers of --db. It is the default, together with lo, without -i, --container and -f.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["filter", "bpf_only"])]
     pub unix: Vec<String>,
     #[command(flatten)]
     pub decode: DecodeArgs,
     /// Read plain text from the OpenSSL or BoringSSL calls of these processes; `auto`: the server's, otherwise its clients'
-    #[arg(long, value_name = "PID|auto", value_parser = plaintext::parse, conflicts_with_all = ["unix", "bpf_only"])]
+    #[arg(hide_short_help = true, long, value_name = "PID|auto", value_parser = plaintext::parse, conflicts_with_all = ["unix", "bpf_only"])]
     pub tls_plaintext: Option<PlaintextProcesses>,
     /// Further pcap filter
     #[arg(short, long, value_name = "EXPR")]
     pub filter: Option<String>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Kernel")]
     pub server: ServerArgs,
     /// Run folder, or folder of a sweep [default: runs/TIME-DB]
-    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    #[arg(help_heading = "What to keep", short = 'o', long = "output", value_name = "DIR")]
     pub folder: Option<PathBuf>,
     /// Overwrite an existing run or files in the run folder
-    #[arg(long)]
+    #[arg(help_heading = "What to keep", hide_short_help = true, long)]
     pub force: bool,
     /// Run the command as this user [default under sudo: you]
-    #[arg(long, value_name = "NAME", requires = "command")]
+    #[arg(hide_short_help = true, long, value_name = "NAME", requires = "command")]
     pub user: Option<String>,
     /// Under sudo, run the command as root, and write files as root
-    #[arg(long, conflicts_with = "user")]
+    #[arg(hide_short_help = true, long, conflicts_with = "user")]
     pub as_root: bool,
     /// Packets only, to a file or to standard output (-); no run folder
-    #[arg(short, value_name = "FILE", conflicts_with_all = ["folder", "bpf_only"])]
+    #[arg(help_heading = "What to keep", short, value_name = "FILE", conflicts_with_all = ["folder", "bpf_only"])]
     pub write: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "What to keep")]
     pub rotation: RotationArgs,
     #[command(flatten)]
     pub sample: SampleArgs,
     /// Keep no packets, only the figures
-    #[arg(long, conflicts_with_all = ["write", "bpf_only", "fields"])]
+    #[arg(help_heading = "What to keep", hide_short_help = true, long, conflicts_with_all = ["write", "bpf_only", "fields"])]
     pub no_packets: bool,
     #[command(flatten)]
     pub dissect: DissectArgs,
-    /// Run the command so many times, each into a separate run folder below DIR, with medians and spreads [in a sweep: 5]
-    #[arg(long, value_name = "N", requires = "command", conflicts_with = "write", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Run the command N times, each into a run folder below DIR, with medians and spreads [in a sweep: 5]
+    #[arg(help_heading = "Repeated runs", long, value_name = "N", requires = "command", conflicts_with = "write", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub runs: Option<u32>,
     /// Run the command N times unwatched and N times under the capture, and report the cost of watching [N: 5]
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "5", requires = "command", conflicts_with_all = ["write", "runs"], value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(help_heading = "Repeated runs", hide_short_help = true, long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "5", requires = "command", conflicts_with_all = ["write", "runs"], value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub measure_cost: Option<u32>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "When to stop")]
     pub limits: LimitArgs,
     /// Bytes kept of each frame; 0 for all
-    #[arg(short, long, value_name = "N", default_value = "0", value_parser = byte_size)]
+    #[arg(help_heading = "What to keep", hide_short_help = true, short, long, value_name = "N", default_value = "0", value_parser = byte_size)]
     pub snaplen: u32,
     /// Kernel buffer (64k, 128M)
-    #[arg(short = 'B', long = "buffer", value_name = "SIZE", default_value = "64M", value_parser = byte_size)]
+    #[arg(help_heading = "What to keep", hide_short_help = true, short = 'B', long = "buffer", value_name = "SIZE", default_value = "64M", value_parser = byte_size)]
     pub buffer: u32,
     /// Also sum up the fields of the messages, from the packets, once the capture is over
-    #[arg(long, conflicts_with_all = ["write", "bpf_only"])]
+    #[arg(hide_short_help = true, long, conflicts_with_all = ["write", "bpf_only"])]
     pub fields: bool,
     #[command(flatten)]
     pub project: ProjectArgs,
     /// Also say how many operations took no longer than 1 ms, 2 ms, …
-    #[arg(long, conflicts_with_all = ["write", "bpf_only"])]
+    #[arg(hide_short_help = true, long, conflicts_with_all = ["write", "bpf_only"])]
     pub distribution: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Kernel")]
     pub counters: CounterArgs,
     /// Serve the figures to Prometheus while the capture runs, at http://ADDR:PORT/metrics
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(hide_short_help = true, long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Result")]
     pub output: Output,
     /// Capture while this command runs, and pass on its exit status; its output goes to standard error
     #[arg(last = true, value_name = "COMMAND")]
@@ -99,13 +101,13 @@ pub struct CaptureArgs {
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
     /// Server process for the counters, if not the one that listens on the port; repeatable
-    #[arg(short, long, value_name = "PID")]
+    #[arg(help_heading = "Kernel", hide_short_help = true, short, long, value_name = "PID")]
     pub pid: Vec<u32>,
     /// Server processes for the counters: all in this control group
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    #[arg(help_heading = "Kernel", hide_short_help = true, long, value_name = "PATH", conflicts_with = "pid")]
     pub cgroup: Option<PathBuf>,
     /// Server processes for the counters: all with this command name (its first 15 bytes)
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "cgroup"])]
+    #[arg(help_heading = "Kernel", hide_short_help = true, long, value_name = "NAME", conflicts_with_all = ["pid", "cgroup"])]
     pub comm: Option<String>,
 }
 
@@ -119,10 +121,10 @@ pub struct LimitArgs {
     #[arg(long, value_name = "T", value_parser = some_time)]
     pub duration: Option<Duration>,
     /// Ignore frames and counters for this time after the first frame; --duration begins after it
-    #[arg(long, value_name = "T", value_parser = duration)]
+    #[arg(hide_short_help = true, long, value_name = "T", value_parser = duration)]
     pub warmup: Option<Duration>,
     /// Stop after this many workload operations
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(hide_short_help = true, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub ops: Option<u64>,
 }
 
@@ -131,16 +133,16 @@ pub struct LimitArgs {
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct CounterArgs {
     /// Also time the network softirqs of the whole machine; costs four clock readings per request
-    #[arg(long, conflicts_with = "no_bpf")]
+    #[arg(help_heading = "Kernel", hide_short_help = true, long, conflicts_with = "no_bpf")]
     pub softirq: bool,
     /// Also sample system calls and CPU time by operation, at both ends
-    #[arg(long, conflicts_with_all = ["no_bpf", "bpf_only", "unix", "tls_plaintext"])]
+    #[arg(help_heading = "Kernel", long, conflicts_with_all = ["no_bpf", "bpf_only", "unix", "tls_plaintext"])]
     pub sample_kernel: bool,
     /// Packets without counters
-    #[arg(long, conflicts_with = "bpf_only")]
+    #[arg(help_heading = "Kernel", long, conflicts_with = "bpf_only")]
     pub no_bpf: bool,
     /// Counters without packets
-    #[arg(long)]
+    #[arg(help_heading = "Kernel", hide_short_help = true, long)]
     pub bpf_only: bool,
 }
 

@@ -23,13 +23,13 @@ use std::sync::Arc;
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct RotationArgs {
     /// Begin a new packet file every so many seconds; the FILE of -w may have a strftime format
-    #[arg(short = 'G', value_name = "SECONDS", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(hide_short_help = true, short = 'G', value_name = "SECONDS", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Begin a new packet file after so many million bytes (k, M, G: KiB, MiB, GiB)
-    #[arg(short = 'C', value_name = "SIZE", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = file_size)]
+    #[arg(hide_short_help = true, short = 'C', value_name = "SIZE", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = file_size)]
     bytes: Option<u64>,
     /// With -C, keep so many files and delete the oldest; with only -G, end after so many
-    #[arg(short = 'W', value_name = "COUNT", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(hide_short_help = true, short = 'W', value_name = "COUNT", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u32).range(1..))]
     files: Option<u32>,
 }
 
