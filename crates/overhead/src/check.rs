@@ -3,6 +3,7 @@
 use crate::caller;
 use crate::cli::{Choice, DecodeArgs, choice_parser};
 use crate::compare::PAIR_GRAINS;
+use crate::exit::bail_usage;
 use crate::groups::GroupReader;
 use crate::print;
 use crate::warnings::Warnings;
@@ -52,10 +53,16 @@ pub struct CheckArgs {
     /// Form of the result on standard output
     #[arg(long, value_parser = choice_parser(FORMS), default_value = "table", conflicts_with = "write")]
     format: FindingForm,
+    /// Exit with 0 within the budget, 1 outside, and 125 if a run cannot be judged, for `git bisect run`
+    #[arg(long, conflicts_with = "write")]
+    bisect: bool,
     /// Say nothing but results and errors
     #[arg(short, long)]
     quiet: bool,
 }
+
+/// Makes `git bisect run` skip a commit.
+const SKIP: u8 = 125;
 
 /// Forms of what a gate found.
 const FORMS: &[Choice<FindingForm>] = &[
@@ -69,6 +76,22 @@ const FORMS: &[Choice<FindingForm>] = &[
 impl CheckArgs {
     /// Checks the runs against the budget, or writes a budget for them.
     pub fn run(self) -> Result<u8> {
+        let judged = self.judge();
+        if !self.bisect {
+            return judged;
+        }
+        Ok(match judged {
+            Ok(exit::COMPLETE) => 0,
+            Ok(exit::OUTSIDE) => 1,
+            Ok(_) => SKIP,
+            Err(error) => {
+                say!("overhead: {error:#}");
+                SKIP
+            }
+        })
+    }
+
+    fn judge(&self) -> Result<u8> {
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(&self.decode, &mut warnings)?;
         let paths: Vec<PathBuf> = self.runs.iter().flat_map(|path| GroupReader::paths(path)).collect();
@@ -88,6 +111,11 @@ impl CheckArgs {
     }
 
     fn read(&self) -> Result<Budget> {
+        let is_budget = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
+        if let (true, Some(budget)) = (self.budget.is_dir(), self.runs.iter().find(is_budget)) {
+            let (run, budget) = (self.budget.display(), budget.display());
+            bail_usage!("{run} is no budget: the budget comes first: `overhead check {budget} {run}`");
+        }
         let path = self.budget.display();
         let text = read_text(&self.budget).with_context(|| {
             format!("the budget {path} cannot be read: write one with overhead check --write {path} RUN")

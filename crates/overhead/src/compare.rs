@@ -1,6 +1,7 @@
 //! `overhead compare`: compares runs with one of them.
 
 use crate::cli::{Choice, Color, DecodeArgs, choice_parser};
+use crate::exit::bail_usage;
 use crate::groups::GroupReader;
 use crate::print;
 use crate::warnings::Warnings;
@@ -31,7 +32,7 @@ Examples:
 #[command(after_help = PAIRING)]
 pub struct CompareArgs {
     /// Run folders, folders of runs, records or captures; the first is the reference
-    #[arg(value_name = "RUN", required = true, num_args = 2..)]
+    #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     #[command(flatten)]
     decode: DecodeArgs,
@@ -75,6 +76,12 @@ pub const PAIR_GRAINS: &[Choice<By>] = &[
 impl CompareArgs {
     /// Reads the runs, compares them and prints the result.
     pub fn run(self) -> Result<u8> {
+        if let [only] = self.runs.as_slice() {
+            let only = only.display();
+            bail_usage!(
+                "a comparison takes two runs: name another one after {only}, or look at it alone with `overhead report {only}`"
+            );
+        }
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(&self.decode, &mut warnings)?;
         let groups = self.runs.iter().map(|path| reader.group(path)).collect::<Result<Vec<RunGroup>>>()?;

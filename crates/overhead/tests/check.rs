@@ -50,6 +50,7 @@ fn a_capture_is_within_its_own_budget_and_outside_of_a_smaller_one() {
     let output = check(&[]);
     assert_eq!((status(&output), &*output.stdout), (0, &b""[..]), "{}", said(&output));
     assert!(said(&output).contains("1 run within budget.toml"));
+    assert_eq!(status(&check(&["--bisect"])), 0);
 
     // A budget of a time when these fields had other names.
     let text = fs::read_to_string(&path).unwrap();
@@ -65,6 +66,10 @@ fn a_capture_is_within_its_own_budget_and_outside_of_a_smaller_one() {
     fs::write(&path, format!("{run}[[operation]]{}", operations.join("\n"))).unwrap();
     let output = check(&[]);
     assert_eq!(status(&output), 4, "{}", said(&output));
+    assert_eq!(status(&check(&["--bisect"])), 1);
+    assert_eq!(status(&check(&["--bisect", "missing.pcap"])), 125);
+    let swapped = overhead(dir.path(), &["check", ".", "budget.toml"]);
+    assert!(said(&swapped).contains("`overhead check budget.toml .`"), "{}", said(&swapped));
     let lines: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
     assert!(!lines.is_empty() && lines.iter().all(|line| line.contains("response.payload")), "{lines:?}");
     assert!(lines[0].contains("allowed 1 B") && lines[0].contains(" data old."), "{lines:?}");

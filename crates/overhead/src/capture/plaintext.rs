@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(parse("auto"), Ok(PlaintextProcesses(TlsProcesses::Auto)));
         assert_eq!(parse("17,4"), Ok(PlaintextProcesses(TlsProcesses::Pids(vec![17, 4]))));
         for text in ["", "0", "redis", "17,"] {
-            assert!(parse(text).unwrap_err().contains("no process number"), "{text}");
+            assert!(parse(text).unwrap_err().contains("is not a process number"), "{text}");
         }
     }
 }

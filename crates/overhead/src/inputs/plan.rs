@@ -2,6 +2,7 @@
 
 use super::{Dissect, TakeFrames, can_be_read_again};
 use crate::cli::{DecodeArgs, Which};
+use crate::exit::bail_usage;
 use crate::keys::{KeyFiles, KeyReader};
 use crate::runs::KeptRun;
 use crate::time::TimeWindow;
@@ -11,6 +12,7 @@ use overhead_dissect::explain::CaptureReading;
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::Frame;
 use overhead_model::record::Input;
+use overhead_report::text::counted;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
 
@@ -34,7 +36,13 @@ impl InputPlan {
     /// Opens captures, or the packets of a single run folder or record.
     pub fn open(files: Vec<PathBuf>, decode: &DecodeArgs) -> Result<Self> {
         let kept = match files.as_slice() {
-            [path] => KeptRun::open(path)?,
+            [path] => {
+                let kept = KeptRun::open(path)?;
+                if let (None, Some(runs)) = (&kept, folder_of_runs(path)) {
+                    bail_usage!("{runs}");
+                }
+                kept
+            }
             _ => None,
         };
         Self::new(files, kept, decode)
@@ -118,6 +126,18 @@ impl InputPlan {
         self.read(&mut exploring, keys, warnings)?;
         Ok(exploring.0.finish().1)
     }
+}
+
+/// Says what to do instead of reading a folder of runs; `None` for anything else.
+fn folder_of_runs(folder: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let mut runs: Vec<_> = entries.filter(|entry| matches!(KeptRun::open(entry), Ok(Some(_)))).collect();
+    runs.sort();
+    let (name, first) = (folder.display(), runs.first()?.display());
+    let count = counted(runs.len() as u64, "run");
+    Some(format!(
+        "{name} is a folder of {count}: name one of them, such as {first}, or see all with `overhead report {name}/*`"
+    ))
 }
 
 struct Exploring<'a>(Dissector<&'a mut dyn CaptureReading>);
