@@ -23,7 +23,7 @@ const RUNS: &str = "runs";
 const CELL_RECORDS: [&str; 4] = ["bench.json", "cell.json", "run.json", "tool.json"];
 
 /// A file is packed once and read for years.
-const ZSTD_LEVEL: i32 = 19;
+const ZSTD_LEVEL: i32 = 22;
 
 /// Everything that a study measured.
 #[derive(Debug)]
