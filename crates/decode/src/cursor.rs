@@ -11,6 +11,9 @@ use overhead_model::{Account, Amounts};
 #[error("the message ends within a field")]
 pub struct Short;
 
+/// The result of reading a field.
+pub type FieldRead<T = ()> = Result<T, Short>;
+
 /// A position in a message of known length. Every advance posts bytes; [`Cursor::finish`] posts the rest.
 pub struct Cursor<'a, 'o, 'r, R: Reader> {
     bytes: &'a [u8],
@@ -52,7 +55,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
 
     /// Posts `n` bytes without reading them. They need not have been captured. Posts nothing if the message has fewer left.
     #[inline]
-    pub fn skip(&mut self, n: u64, account: Account, field: &'static str) -> Result<(), Short> {
+    pub fn skip(&mut self, n: u64, account: Account, field: &'static str) -> FieldRead {
         if n > self.remaining() {
             return Err(Short);
         }
@@ -63,7 +66,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
 
     /// Like [`Cursor::skip`], for bytes that may vary: see [`Out::post_free`].
     #[inline]
-    pub fn skip_free(&mut self, n: u64, account: Account, field: &'static str, free: Free) -> Result<(), Short> {
+    pub fn skip_free(&mut self, n: u64, account: Account, field: &'static str, free: Free) -> FieldRead {
         if n > self.remaining() {
             return Err(Short);
         }
@@ -74,7 +77,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
 
     /// Posts fields in order, like [`Cursor::skip`], up to the first one that does not fit.
     #[inline(always)]
-    pub fn skip_all<const N: usize>(&mut self, fields: [Field; N]) -> Result<(), Short> {
+    pub fn skip_all<const N: usize>(&mut self, fields: [Field; N]) -> FieldRead {
         let len: u64 = fields.iter().map(|(_, _, len)| len).sum();
         if len > self.remaining() {
             return fields.into_iter().try_for_each(|(account, field, len)| self.skip(len, account, field));
@@ -86,7 +89,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
 
     /// Like [`Cursor::skip_all`] for a length and its content, which may vary.
     #[inline(always)]
-    pub fn skip_and_free(&mut self, before: Field, free: Field, how: Free) -> Result<(), Short> {
+    pub fn skip_and_free(&mut self, before: Field, free: Field, how: Free) -> FieldRead {
         if before.2 + free.2 <= self.remaining() {
             self.out.free(before.2, free.2, how);
         }
@@ -95,7 +98,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
 
     /// Posts `n` bytes and returns the captured ones: all of them, unless the message was snapped.
     #[inline]
-    pub fn text(&mut self, n: u64, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
+    pub fn text(&mut self, n: u64, account: Account, field: &'static str) -> FieldRead<&'a [u8]> {
         let here = self.peek();
         self.skip(n, account, field)?;
         Ok(usize::try_from(n).ok().and_then(|n| here.get(..n)).unwrap_or(here))
@@ -103,7 +106,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
 
     /// Posts `n` bytes and returns them. Posts nothing if fewer are left or captured.
     #[inline]
-    pub fn take(&mut self, n: u64, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
+    pub fn take(&mut self, n: u64, account: Account, field: &'static str) -> FieldRead<&'a [u8]> {
         let taken = usize::try_from(n).ok().and_then(|n| self.peek().get(..n)).ok_or(Short)?;
         self.pos += n;
         self.out.post(account, field, n);
@@ -112,7 +115,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
 
     /// Posts and returns a fixed number of bytes.
     #[inline(always)]
-    pub fn array<const N: usize>(&mut self, account: Account, field: &'static str) -> Result<[u8; N], Short> {
+    pub fn array<const N: usize>(&mut self, account: Account, field: &'static str) -> FieldRead<[u8; N]> {
         let taken = self.peek().first_chunk().ok_or(Short)?;
         self.pos += N as u64;
         self.out.post(account, field, N as u64);
@@ -120,32 +123,32 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
     }
 
     #[inline(always)]
-    pub fn u8(&mut self, account: Account, field: &'static str) -> Result<u8, Short> {
+    pub fn u8(&mut self, account: Account, field: &'static str) -> FieldRead<u8> {
         self.array(account, field).map(|[byte]| byte)
     }
 
     #[inline(always)]
-    pub fn u16_be(&mut self, account: Account, field: &'static str) -> Result<u16, Short> {
+    pub fn u16_be(&mut self, account: Account, field: &'static str) -> FieldRead<u16> {
         self.array(account, field).map(u16::from_be_bytes)
     }
 
     #[inline(always)]
-    pub fn u32_be(&mut self, account: Account, field: &'static str) -> Result<u32, Short> {
+    pub fn u32_be(&mut self, account: Account, field: &'static str) -> FieldRead<u32> {
         self.array(account, field).map(u32::from_be_bytes)
     }
 
     #[inline(always)]
-    pub fn i32_be(&mut self, account: Account, field: &'static str) -> Result<i32, Short> {
+    pub fn i32_be(&mut self, account: Account, field: &'static str) -> FieldRead<i32> {
         self.array(account, field).map(i32::from_be_bytes)
     }
 
     #[inline(always)]
-    pub fn u32_le(&mut self, account: Account, field: &'static str) -> Result<u32, Short> {
+    pub fn u32_le(&mut self, account: Account, field: &'static str) -> FieldRead<u32> {
         self.array(account, field).map(u32::from_le_bytes)
     }
 
     /// Posts the text up to a NUL to `account` and the NUL to `framing`. Posts nothing if no NUL was captured.
-    pub fn c_string(&mut self, account: Account, field: &'static str) -> Result<&'a [u8], Short> {
+    pub fn c_string(&mut self, account: Account, field: &'static str) -> FieldRead<&'a [u8]> {
         let here = self.peek();
         let len = near::find(0, here).ok_or(Short)?;
         self.skip_all([(account, field, len as u64), (Account::Framing, "terminator", 1)])?;

@@ -2,7 +2,7 @@
 
 mod streams;
 
-use super::{Decoder, Input, Malformed, MessageBoundary, Note, Out, Reader, Step};
+use super::{DecodeStep, Decoder, Input, Malformed, MessageBoundary, Note, Out, Reader, Step};
 use crate::limits;
 use overhead_model::Side;
 use std::hash::Hasher;
@@ -254,18 +254,13 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
             stream.tried = false;
             return posted;
         }
-        self.stepped(side, input, (step, posted), out)
+        self.stepped(input, (step, posted), out)
     }
 
     /// Handles every outcome of a step except a decoded message. Returns the bytes posted or skipped.
     #[inline(never)]
-    fn stepped<R: Reader>(
-        &mut self,
-        side: Side,
-        input: Input<'_>,
-        (step, posted): (Result<Step, Malformed>, u64),
-        out: &mut Out<'_, R>,
-    ) -> u64 {
+    fn stepped<R: Reader>(&mut self, input: Input<'_>, (step, posted): (DecodeStep, u64), out: &mut Out<'_, R>) -> u64 {
+        let side = out.side();
         match step {
             Ok(Step::Progress) if posted > 0 => {}
             Ok(Step::Need(need)) if need > input.available() => self.streams[side as usize].need = Some(need),

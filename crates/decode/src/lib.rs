@@ -35,7 +35,7 @@ pub mod tape;
 mod versioned;
 
 pub use codec::Codec;
-pub use cursor::{Cursor, Short};
+pub use cursor::{Cursor, FieldRead, Short};
 pub use engine::DecoderEngine;
 pub use expansion::Expansion;
 pub use foreign::{ApparentProtocol, ForeignTraffic};
@@ -82,10 +82,7 @@ impl Input<'_> {
     ///
     /// Returns the error of an element.
     #[inline]
-    pub fn each(
-        self,
-        mut element: impl FnMut(&mut Self) -> Result<Option<Step>, Malformed>,
-    ) -> Result<Step, Malformed> {
+    pub fn each(self, mut element: impl FnMut(&mut Self) -> MaybeStep) -> DecodeStep {
         let mut left = self;
         let mut step = Step::Progress;
         while left.available() > 0 {
@@ -103,7 +100,7 @@ impl Input<'_> {
     /// # Errors
     ///
     /// Returns `reason` if the next bytes were not captured.
-    pub fn await_more(&self, reason: &'static str) -> Result<Step, Malformed> {
+    pub fn await_more(&self, reason: &'static str) -> DecodeStep {
         if self.opaque > 0 { Err(Malformed(reason)) } else { Ok(Step::More) }
     }
 
@@ -139,6 +136,12 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);
+
+/// A step, or another result of decoding.
+pub type DecodeStep<T = Step> = Result<T, Malformed>;
+
+/// The step that ends a run of elements; `None` if the next one can be decoded.
+pub type MaybeStep = DecodeStep<Option<Step>>;
 
 /// Whether a message begins at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +195,7 @@ impl From<Option<bool>> for MessageBoundary {
 ///
 /// ```
 /// use overhead_testing::transcript::check;
-/// use overhead_decode::{MessageBoundary, Cursor, Decoder, Input, Malformed, OpId, Out, Reader, Step, limits};
+/// use overhead_decode::{MessageBoundary, Cursor, DecodeStep, Decoder, Input, Malformed, OpId, Out, Reader, Step, limits};
 /// use overhead_model::{Account, Class, Outcome, Side};
 /// use std::collections::VecDeque;
 ///
@@ -211,7 +214,7 @@ impl From<Option<bool>> for MessageBoundary {
 /// }
 ///
 /// impl Decoder for Counted {
-///     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+///     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
 ///         let Some(&length) = input.bytes.first() else { return Ok(Step::More) };
 ///         let total = 1 + u64::from(length);
 ///         if input.available() < total {
@@ -274,7 +277,7 @@ pub trait Decoder {
     /// # Errors
     ///
     /// Returns [`Malformed`] if no message can start here. Bytes posted before remain posted.
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed>;
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep;
 
     /// Returns whether `bytes` provably begin a message of this direction. Called at the start of a connection without a
     /// captured handshake, and at every byte after a loss, unless [`Decoder::resumes_at_turns`] is set.

@@ -215,6 +215,11 @@ impl<'r, R: Reader> Out<'r, R> {
         Self { reader, side, current, posted: 0, depth: 0, is_read }
     }
 
+    #[inline]
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
     /// Returns the operation being charged.
     pub fn current(&self) -> Option<OpId> {
         self.current
@@ -262,6 +267,13 @@ impl<'r, R: Reader> Out<'r, R> {
     #[inline]
     pub fn charge(&mut self, op: OpId) {
         self.current = Some(op);
+    }
+
+    /// Labels the operation being charged, if there is one.
+    pub fn label_current(&mut self, label: Label<'_>) {
+        if let Some(op) = self.current {
+            self.label_statement(op, label);
+        }
     }
 
     /// Ends a message: what follows belongs to no operation until the next [`Out::charge`].

@@ -24,6 +24,7 @@ pub mod pgwire;
 pub mod resp;
 pub mod ssdb;
 pub mod statement;
+mod variants;
 mod verb;
 mod words_by_length;
 
@@ -31,7 +32,7 @@ pub use cql::SharedStatements;
 pub use foreign::{SniffVerdict, judge, judge_both, judge_so_far, look};
 pub use given::GivenStatements;
 
-use overhead_decode::{Decoder, Expansion, Input, Malformed, MessageBoundary, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Decoder, Expansion, Input, MessageBoundary, Out, Reader};
 use overhead_model::{Protocol, Side};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -135,7 +136,7 @@ macro_rules! registry {
 
         impl Decoder for AnyDecoder {
             #[inline]
-            fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+            fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
                 match self {
                     $(Self::$variant(decoder) => decoder.step(side, input, out),)+
                 }

@@ -1,16 +1,12 @@
 //! Cells of rows and bind variables of requests, with the inner structure of their types (section 6).
 
 use super::types::{CqlType, CqlTypeTable};
-use overhead_decode::{Cursor, Field, Free, Note, Out, Reader, Short};
+use overhead_decode::{Cursor, Field, FieldRead, Free, Note, Out, Reader, Short};
 use overhead_model::Account;
 
 /// Posts a `[value]` or `[bytes]`: its length and its contents, typed by column `index` of `types`.
 #[inline]
-pub(super) fn value<R: Reader>(
-    types: &CqlTypeTable,
-    index: usize,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
+pub(super) fn value<R: Reader>(types: &CqlTypeTable, index: usize, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     let (length, header) = length(cursor, "value length")?;
     let known = types.column(index).map(|node| (node, types.node(node)));
     if let (Some((_, CqlType::Leaf | CqlType::Fixed(_))), Some(length)) = (known, length) {
@@ -94,7 +90,7 @@ fn misfit<R: Reader>(types: &CqlTypeTable, node: u32, left: u64, cursor: &mut Cu
     let _ = cursor.skip(left, Account::Data, "untyped value");
 }
 
-fn walk<R: Reader>(types: &CqlTypeTable, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn walk<R: Reader>(types: &CqlTypeTable, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     let left = end - cursor.position();
     match types.node(node) {
         CqlType::Leaf | CqlType::Fixed(_) => cursor.skip_free(left, Account::Data, "value", Free::Any),
@@ -135,7 +131,7 @@ fn vector<R: Reader>(
     count: u32,
     end: u64,
     cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
+) -> FieldRead {
     let left = end - cursor.position();
     if let Some(size) = types.fixed(element) {
         let fits = size.saturating_mul(u64::from(count)) == left;
@@ -153,12 +149,7 @@ fn vector<R: Reader>(
     Ok(())
 }
 
-fn element<R: Reader>(
-    types: &CqlTypeTable,
-    node: u32,
-    end: u64,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
+fn element<R: Reader>(types: &CqlTypeTable, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     if end - cursor.position() < 4 {
         return Err(Short);
     }
@@ -180,12 +171,12 @@ fn element<R: Reader>(
 
 /// Returns the next length, if not negative, and the field to post for it.
 #[inline]
-fn length<R: Reader>(cursor: &Cursor<'_, '_, '_, R>, name: &'static str) -> Result<(Option<u64>, Field), Short> {
+fn length<R: Reader>(cursor: &Cursor<'_, '_, '_, R>, name: &'static str) -> FieldRead<(Option<u64>, Field)> {
     let length = cursor.peek().first_chunk().ok_or(Short)?;
     Ok((u64::try_from(i32::from_be_bytes(*length)).ok(), (Account::Framing, name, 4)))
 }
 
-fn count<R: Reader>(end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<u32, Short> {
+fn count<R: Reader>(end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u32> {
     if end - cursor.position() < 4 {
         return Err(Short);
     }
@@ -195,7 +186,7 @@ fn count<R: Reader>(end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<u32,
 
 /// Reads an `[unsigned vint]` (section 3): the leading ones of the first byte count the bytes after it. Returns value
 /// and size.
-fn vint(bytes: &[u8]) -> Result<(u64, u64), Short> {
+fn vint(bytes: &[u8]) -> FieldRead<(u64, u64)> {
     let &[first, ref rest @ ..] = bytes else {
         return Err(Short);
     };

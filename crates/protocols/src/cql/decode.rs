@@ -7,7 +7,7 @@ use super::wire::{Header, flag, opcode};
 use crate::decompress::with_plain;
 use overhead_decode::tape::PostingTape;
 use overhead_decode::{
-    Cursor, Input, Label, Malformed, Note, OpId, OperationShares, Out, Reader, Short, Step, Weigher,
+    Cursor, DecodeStep, FieldRead, Input, Label, Note, OpId, OperationShares, Out, Reader, Short, Step, Weigher,
 };
 use overhead_model::{Account, Outcome, Side};
 use std::sync::Arc;
@@ -59,12 +59,7 @@ impl CqlBuffers {
 }
 
 impl Cql {
-    pub(super) fn next_message<R: Reader>(
-        &mut self,
-        side: Side,
-        input: Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    pub(super) fn next_message<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let Some(header) = Header::read(input.bytes, side)? else { return Ok(Step::More) };
         if input.available() < header.total() {
             return Ok(Step::Need(header.total()));
@@ -105,7 +100,7 @@ impl Cql {
         mut exchange: CqlExchange,
         input: Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<CqlRemainder, Malformed> {
+    ) -> DecodeStep<CqlRemainder> {
         let op = exchange.op;
         out.charge(op);
         out.enter(header.name);
@@ -163,7 +158,7 @@ impl Cql {
         header: &Header,
         exchange: &mut CqlExchange,
         cursor: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<(), Short> {
+    ) -> FieldRead {
         // Version 5 compresses segments instead; STARTUP is never compressed.
         if !header.has(flag::COMPRESSED) || header.version >= 5 || header.opcode == opcode::STARTUP {
             return CqlBody { session: &mut self.session, header, exchange }.post(cursor);
@@ -208,7 +203,7 @@ pub(super) struct CqlBody<'m> {
 }
 
 impl CqlBody<'_> {
-    fn post<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn post<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         match self.header.side {
             Side::Request => self.request(cursor),
             Side::Response => self.response(cursor),

@@ -36,7 +36,7 @@ mod wire;
 
 use super::{ProtocolFacts, SharedContext, Sniff};
 pub use known::SharedStatements;
-use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Decoder, Input, Malformed, MessageBoundary, Out, Reader, Step};
 
 use decode::{CqlBuffers, CqlFraming, CqlRemainder};
 use overhead_model::{Outcome, Side};
@@ -97,14 +97,14 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 
 impl Decoder for Cql {
     #[inline(never)]
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let framing = self.framing[side as usize];
         if framing == CqlFraming::Messages {
             return self.next_message(side, input, out);
         }
         match self.segment(input.bytes) {
             Err(_) => Ok(Step::More),
-            Ok(Some(first)) => self.next_segments(side, first, input, out),
+            Ok(Some(first)) => self.next_segments(first, input, out),
             Ok(None) if framing == CqlFraming::Either => self.next_message(side, input, out),
             Ok(None) => Err(Malformed("a segment header with a wrong checksum")),
         }
@@ -124,7 +124,7 @@ impl Decoder for Cql {
     }
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        self.lose_rest(side, out);
+        self.lose_rest(out);
         if side == Side::Response {
             self.session.lost_responses();
         }

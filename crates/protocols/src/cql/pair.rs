@@ -10,7 +10,7 @@ use super::types::CqlTypeTable;
 use super::wire::{Header, opcode};
 use crate::limits;
 use crate::statement::{StatementDialect, StatementText as Asked};
-use overhead_decode::FastMap;
+use overhead_decode::{DecodeStep, FastMap};
 use overhead_decode::{Malformed, OpId, Versioned};
 use overhead_model::Class;
 use std::collections::VecDeque;
@@ -234,7 +234,7 @@ impl Session {
         }
     }
 
-    pub fn enqueue(&mut self, id: u32, exchange: CqlExchange) -> Result<(), Malformed> {
+    pub fn enqueue(&mut self, id: u32, exchange: CqlExchange) -> DecodeStep<()> {
         if self.outstanding >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than any client sends"));
         }

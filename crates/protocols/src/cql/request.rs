@@ -7,7 +7,7 @@ use super::statement::CqlStatement;
 use super::types::CqlTypeTable;
 use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
 use crate::statement::{NormalisedStatement, StatementDialect, StatementText as Asked};
-use overhead_decode::{Cursor, Free, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Free, Reader, Short};
 use overhead_model::{Account, Side};
 
 /// Flags of `<query_parameters>` (section 4.1.4).
@@ -27,7 +27,7 @@ const BATCH: usize = 32;
 
 impl CqlBody<'_> {
     /// Posts the body of a request and records its statement.
-    pub(super) fn request<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    pub(super) fn request<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         if self.header.has(flag::CUSTOM_PAYLOAD) && self.header.version > 3 {
             custom_payload(cursor)?;
         }
@@ -44,7 +44,7 @@ impl CqlBody<'_> {
         }
     }
 
-    fn startup<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn startup<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let (mut name, mut version): (&[u8], &[u8]) = (b"", b"");
         let memory = &mut self.session.memory;
         memory.put(|memory| &mut memory.compression, CqlCompression::None);
@@ -71,7 +71,7 @@ impl CqlBody<'_> {
         result
     }
 
-    fn query<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn query<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let (text, asked) = statement(cursor)?;
         self.session.name_by_text(self.exchange, text);
         self.exchange.asked = asked;
@@ -81,7 +81,7 @@ impl CqlBody<'_> {
         parameters(self.header, &CqlTypeTable::default(), cursor)
     }
 
-    fn prepare<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn prepare<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let (text, asked) = statement(cursor)?;
         self.session.name_prepare(self.exchange, text);
         self.exchange.asked = asked;
@@ -94,7 +94,7 @@ impl CqlBody<'_> {
         Ok(())
     }
 
-    fn execute<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn execute<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let id = short_bytes(cursor, Account::Metadata, "statement id")?;
         self.session.name_by_id(self.exchange, id);
         if self.header.version >= 5 || self.session.memory.extensions.metadata_ids {
@@ -117,7 +117,7 @@ impl CqlBody<'_> {
         Ok(())
     }
 
-    fn batch<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn batch<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         self.session.mark_used();
         let is_wanted = cursor.out().wants_statements();
         let mut asked = Vec::new();
@@ -157,7 +157,7 @@ impl CqlBody<'_> {
 }
 
 /// `[bytes map]` for or from a query handler; ScyllaDB puts `tablets-routing-v1` there.
-pub(super) fn custom_payload<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+pub(super) fn custom_payload<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     cursor.out().enter("custom payload");
     let count = cursor.u16_be(Account::Framing, "map length")?;
     for _ in 0..count {
@@ -168,10 +168,7 @@ pub(super) fn custom_payload<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> R
     Ok(())
 }
 
-fn options<'a, R: Reader>(
-    cursor: &mut Cursor<'a, '_, '_, R>,
-    mut option: impl FnMut(&'a [u8], &'a [u8]),
-) -> Result<(), Short> {
+fn options<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>, mut option: impl FnMut(&'a [u8], &'a [u8])) -> FieldRead {
     let count = cursor.u16_be(Account::Framing, "map length")?;
     for _ in 0..count {
         let key = string(cursor, Account::Metadata, "option")?;
@@ -182,7 +179,7 @@ fn options<'a, R: Reader>(
 }
 
 /// Reads the text of a statement. Digits of numbers are free to differ: no recognised word contains any.
-fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<(&'a [u8], Asked), Short> {
+fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> FieldRead<(&'a [u8], Asked)> {
     let length = u64::from(cursor.u32_be(Account::Framing, "string length")?);
     let here = cursor.peek();
     let whole = usize::try_from(length).ok().and_then(|length| here.get(..length));
@@ -197,11 +194,7 @@ fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> Result<(&'a [
 }
 
 /// `<query_parameters>` of `QUERY` and `EXECUTE`.
-fn parameters<R: Reader>(
-    header: &Header,
-    types: &CqlTypeTable,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
+fn parameters<R: Reader>(header: &Header, types: &CqlTypeTable, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     cursor.skip(2, Account::Metadata, "consistency")?;
     let flags = query_flags(header, cursor)?;
     if flags & parameter::VALUES != 0 {
@@ -217,7 +210,7 @@ fn parameters<R: Reader>(
 }
 
 /// The last parameters, which `BATCH` has too.
-fn tail<R: Reader>(header: &Header, flags: u32, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn tail<R: Reader>(header: &Header, flags: u32, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     if flags & parameter::SERIAL_CONSISTENCY != 0 {
         cursor.skip(2, Account::Metadata, "serial consistency")?;
     }
@@ -234,7 +227,7 @@ fn tail<R: Reader>(header: &Header, flags: u32, cursor: &mut Cursor<'_, '_, '_, 
 }
 
 /// One byte up to version 4, four from version 5.
-fn query_flags<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<u32, Short> {
+fn query_flags<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u32> {
     if header.version >= 5 {
         cursor.u32_be(Account::Metadata, "flags")
     } else {
@@ -242,7 +235,7 @@ fn query_flags<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -
     }
 }
 
-fn values<R: Reader>(named: bool, types: &CqlTypeTable, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn values<R: Reader>(named: bool, types: &CqlTypeTable, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     cursor.out().enter("values");
     let count = cursor.u16_be(Account::Framing, "value count")?;
     for index in 0..usize::from(count) {

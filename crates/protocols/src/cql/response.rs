@@ -7,7 +7,7 @@ use super::request::custom_payload;
 use super::statement::is_system_keyspace;
 use super::types::CqlTypeTable;
 use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
-use overhead_decode::{Cursor, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Reader, Short};
 use overhead_model::{Account, Class, Side};
 
 /// Flags of `<metadata>` (section 4.2.5.2).
@@ -19,7 +19,7 @@ mod metadata {
 }
 
 impl CqlBody<'_> {
-    pub(super) fn response<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    pub(super) fn response<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         if self.header.has(flag::TRACING) {
             cursor.skip(16, Account::Metadata, "tracing id")?;
         }
@@ -43,7 +43,7 @@ impl CqlBody<'_> {
     }
 
     /// `[string multimap]` of the server's options.
-    fn supported<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn supported<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let count = cursor.u16_be(Account::Framing, "map length")?;
         for _ in 0..count {
             let key = string(cursor, Account::Metadata, "option")?;
@@ -67,7 +67,7 @@ impl CqlBody<'_> {
     }
 
     /// Code, message, and details that depend on the code (section 9).
-    fn error<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn error<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         const STATUS: Account = Account::Status;
         let code = cursor.u32_be(STATUS, "error code")?;
         string(cursor, STATUS, "error message")?;
@@ -116,7 +116,7 @@ impl CqlBody<'_> {
         }
     }
 
-    fn result<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn result<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         // A kind without a body is the whole answer.
         let account = if cursor.remaining() == 4 { Account::Status } else { Account::Framing };
         match cursor.u32_be(account, "result kind")? {
@@ -133,7 +133,7 @@ impl CqlBody<'_> {
         }
     }
 
-    fn rows<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn rows<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let mut types = std::mem::take(&mut self.session.row_types);
         types.clear();
         // Collections had another layout before version 3.
@@ -171,7 +171,7 @@ impl CqlBody<'_> {
         }
     }
 
-    fn prepared<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn prepared<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let id = short_bytes(cursor, Account::Metadata, "statement id")?;
         let mut ids = CqlPreparedIds { statement: id, metadata: &[] };
         if self.header.version >= 5 || self.session.memory.extensions.metadata_ids {
@@ -190,7 +190,7 @@ impl CqlBody<'_> {
 }
 
 /// Consistency, received, required, then a failure count or, from version 5, the reason for each.
-fn failures<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn failures<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     cursor.skip(10, Account::Status, "replicas")?;
     if header.version < 5 {
         return cursor.skip(4, Account::Status, "failures");
@@ -204,7 +204,7 @@ fn failures<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> R
     Ok(())
 }
 
-fn event<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn event<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     match string(cursor, Account::Status, "event type")? {
         b"SCHEMA_CHANGE" => schema_change(cursor),
         b"TOPOLOGY_CHANGE" | b"STATUS_CHANGE" => {
@@ -223,7 +223,7 @@ fn event<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
 }
 
 /// A change of schema (section 4.2.6), in an event or a result.
-fn schema_change<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn schema_change<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     string(cursor, Account::Status, "change")?;
     let target = string(cursor, Account::Status, "target")?;
     string(cursor, Account::Schema, "keyspace name")?;
@@ -258,7 +258,7 @@ fn cells<R: Reader>(
     metadata: &CqlMetadata<'_>,
     types: &CqlTypeTable,
     cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
+) -> FieldRead {
     let rows = cursor.u32_be(Account::Framing, "row count")?;
     cursor.out().enter("rows");
     for row in 0..if metadata.columns == 0 { 0 } else { rows } {
@@ -297,8 +297,8 @@ fn release<R: Reader>(scylla: bool, cursor: &mut Cursor<'_, '_, '_, R>) {
 fn read_metadata<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     types: &mut CqlTypeTable,
-    indexes: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> Result<(), Short>,
-) -> Result<CqlMetadata<'a>, Short> {
+    indexes: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> FieldRead,
+) -> FieldRead<CqlMetadata<'a>> {
     cursor.out().enter("metadata");
     let flags = cursor.u32_be(Account::Metadata, "flags")?;
     let mut metadata = CqlMetadata {
@@ -329,7 +329,7 @@ fn columns<R: Reader>(
     metadata: &mut CqlMetadata<'_>,
     types: &mut CqlTypeTable,
     cursor: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
+) -> FieldRead {
     let mut local = false;
     if global {
         local = table(metadata, cursor)?;
@@ -349,7 +349,7 @@ fn columns<R: Reader>(
 }
 
 /// Reads keyspace and table; true for `system.local`.
-fn table<R: Reader>(metadata: &mut CqlMetadata<'_>, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
+fn table<R: Reader>(metadata: &mut CqlMetadata<'_>, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead<bool> {
     let keyspace = string(cursor, Account::Schema, "keyspace name")?;
     let table = string(cursor, Account::Schema, "table name")?;
     let system = is_system_keyspace(keyspace);
@@ -363,7 +363,7 @@ fn prepared_metadata<'a, R: Reader>(
     bind: &mut CqlTypeTable,
     result: &mut CqlTypeTable,
     cursor: &mut Cursor<'a, '_, '_, R>,
-) -> Result<CqlMetadata<'a>, Short> {
+) -> FieldRead<CqlMetadata<'a>> {
     cursor.out().enter("bind markers");
     read_metadata(cursor, bind, |cursor| {
         if header.version < 4 {

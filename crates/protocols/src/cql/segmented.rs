@@ -6,9 +6,9 @@ use super::segment::{CqlSegment, SegmentFormat, TRAILER, crc32};
 use super::wire::Header;
 use crate::decompress::with_plain;
 use crate::limits::MESSAGE_BUFFER;
-use overhead_decode::Expansion;
 use overhead_decode::tape::{PostingTape, TapeRecorder, post_shares};
-use overhead_decode::{Codec, Input, Malformed, Note, Out, Reader, Short, Step};
+use overhead_decode::{Codec, DecodeStep, Input, Note, Out, Reader, Short, Step};
+use overhead_decode::{Expansion, FieldRead};
 use overhead_model::{Account, Outcome, Side};
 
 /// Most segment bytes assembled for one message; the rest is counted, not read. Leaves room for one more segment in the
@@ -68,7 +68,7 @@ impl SegmentAssembly {
 
 impl Cql {
     /// Reads the segment at the start of `bytes`; `Err` if there are too few.
-    pub(super) fn segment(&self, bytes: &[u8]) -> Result<Option<CqlSegment>, Short> {
+    pub(super) fn segment(&self, bytes: &[u8]) -> FieldRead<Option<CqlSegment>> {
         match self.format {
             Some(format) if bytes.len() < format.header() => Err(Short),
             Some(format) => Ok(CqlSegment::read(bytes, format)),
@@ -81,18 +81,18 @@ impl Cql {
     /// Reads a self-contained segment, or all segments of a long message.
     pub(super) fn next_segments<R: Reader>(
         &mut self,
-        side: Side,
         first: CqlSegment,
         input: Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    ) -> DecodeStep {
+        let side = out.side();
         self.format = Some(first.format);
         self.framing[side as usize] = CqlFraming::Segments;
         if input.available() < first.total() {
             return Ok(Step::Need(first.total()));
         }
         if let Some(rest) = self.rest[side as usize].take() {
-            self.continue_message(side, rest, first, out);
+            self.continue_message(rest, first, out);
             return Ok(Step::Progress);
         }
         if let Some((header, message)) = sole_message(side, first, input.bytes) {
@@ -106,7 +106,7 @@ impl Cql {
         let done = if let Some(need) = assembly.collect(input) {
             Ok(Step::Need(need))
         } else {
-            let done = self.play_segments(side, &assembly.segments, input, out);
+            let done = self.play_segments(&assembly.segments, input, out);
             assembly.end();
             self.buffers.shrink();
             done.map(|()| Step::Progress)
@@ -122,7 +122,7 @@ impl Cql {
         message: &[u8],
         segment: CqlSegment,
         out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    ) -> DecodeStep {
         let exchange = self.exchange(header, out);
         out.charge(exchange.op);
         out.post(Account::Framing, "segment header", segment.header());
@@ -148,12 +148,11 @@ impl Cql {
     /// Decodes the messages of the segments and posts everything in wire order.
     fn play_segments<R: Reader>(
         &mut self,
-        side: Side,
         segments: &[CqlSegment],
         input: Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<(), Malformed> {
-        let mut payload = std::mem::take(&mut self.buffers.payload);
+    ) -> DecodeStep<()> {
+        let (side, mut payload) = (out.side(), std::mem::take(&mut self.buffers.payload));
         let mut tape = std::mem::take(&mut self.buffers.tape);
         payload.clear();
         let mut at = 0;
@@ -174,7 +173,7 @@ impl Cql {
         let done = {
             let mut recorder = TapeRecorder::new(out, &mut tape);
             let mut inner = Out::new(&mut recorder, side, None);
-            self.messages(side, inside, &mut inner)
+            self.messages(inside, &mut inner)
         };
         self.post_segments(segments, &tape, out);
         out.release();
@@ -185,9 +184,9 @@ impl Cql {
     }
 
     /// Decodes the messages in a payload. An incomplete one at the end is damaged or too long to assemble.
-    fn messages<R: Reader>(&mut self, side: Side, mut input: Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn messages<R: Reader>(&mut self, mut input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         while input.available() > 0 {
-            let Ok(Some(header)) = Header::read(input.bytes, side) else {
+            let Ok(Some(header)) = Header::read(input.bytes, out.side()) else {
                 out.note(Note::UndecodedMessage);
                 let op = out.orphan("(undecoded)");
                 out.post(Account::Unknown, "undecoded", input.available());
@@ -198,7 +197,7 @@ impl Cql {
             let rest = self.message(&header, exchange, input, out)?;
             out.release();
             if rest.left > 0 {
-                self.rest[side as usize] = Some(rest);
+                self.rest[out.side() as usize] = Some(rest);
             } else {
                 self.close(rest, out);
             }
@@ -233,13 +232,7 @@ impl Cql {
     }
 
     /// Reads a further segment of a message too long to assemble.
-    fn continue_message<R: Reader>(
-        &mut self,
-        side: Side,
-        mut rest: CqlRemainder,
-        segment: CqlSegment,
-        out: &mut Out<'_, R>,
-    ) {
+    fn continue_message<R: Reader>(&mut self, mut rest: CqlRemainder, segment: CqlSegment, out: &mut Out<'_, R>) {
         let op = if rest.answered { out.orphan("(undecoded)") } else { rest.op };
         out.charge(op);
         out.post(Account::Framing, "segment header", segment.header());
@@ -251,14 +244,15 @@ impl Cql {
         }
         rest.left = rest.left.saturating_sub(segment.length);
         if rest.left > 0 {
-            self.rest[side as usize] = Some(rest);
+            self.rest[out.side() as usize] = Some(rest);
         } else {
             self.close(rest, out);
         }
     }
 
     /// After a loss, nothing continues the current message.
-    pub(super) fn lose_rest<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+    pub(super) fn lose_rest<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let side = out.side();
         self.assembly[side as usize].end();
         if let Some(rest) = self.rest[side as usize].take()
             && rest.outcome.is_some()

@@ -3,7 +3,7 @@
 
 use super::wire::string;
 use crate::limits::NESTING;
-use overhead_decode::{Cursor, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Reader, Short};
 use overhead_model::Account;
 
 /// Types kept for one message: far more than any table needs, and a bound on crafted messages.
@@ -65,13 +65,13 @@ impl CqlTypeTable {
         self.links.get(link as usize).copied().unwrap_or(u32::MAX)
     }
 
-    pub fn read_column<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    pub fn read_column<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let node = self.read(cursor, NESTING)?;
         self.columns.push(node);
         Ok(())
     }
 
-    fn push(&mut self, node: CqlType) -> Result<u32, Short> {
+    fn push(&mut self, node: CqlType) -> FieldRead<u32> {
         if self.nodes.len() + self.links.len() >= NODES {
             return Err(Short);
         }
@@ -80,7 +80,7 @@ impl CqlTypeTable {
     }
 
     /// Reserves links for the members of a tuple.
-    fn reserve(&mut self, count: u16) -> Result<u32, Short> {
+    fn reserve(&mut self, count: u16) -> FieldRead<u32> {
         let first = self.links.len();
         if self.nodes.len() + first + usize::from(count) >= NODES {
             return Err(Short);
@@ -95,7 +95,7 @@ impl CqlTypeTable {
         }
     }
 
-    fn read<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, depth: usize) -> Result<u32, Short> {
+    fn read<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, depth: usize) -> FieldRead<u32> {
         if depth == 0 {
             return Err(Short);
         }
@@ -122,7 +122,7 @@ impl CqlTypeTable {
         cursor: &mut Cursor<'_, '_, '_, R>,
         depth: usize,
         named: bool,
-    ) -> Result<CqlType, Short> {
+    ) -> FieldRead<CqlType> {
         let count = cursor.u16_be(Account::Framing, "member count")?;
         let first = self.reserve(count)?;
         for member in 0..u32::from(count) {
@@ -136,7 +136,7 @@ impl CqlTypeTable {
     }
 
     /// Adds the type of a class name; a name that does not parse has an unknown layout.
-    fn class(&mut self, name: &[u8]) -> Result<u32, Short> {
+    fn class(&mut self, name: &[u8]) -> FieldRead<u32> {
         let node = CqlClassReader { text: name }.read(self, NESTING).unwrap_or(CqlType::Unknown);
         self.push(node)
     }

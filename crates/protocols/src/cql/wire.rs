@@ -1,6 +1,6 @@
 //! Header, opcodes, flags and primitives.
 
-use overhead_decode::{Cursor, Free, Malformed, Reader, Short};
+use overhead_decode::{Cursor, DecodeStep, FieldRead, Free, Malformed, Reader, Short};
 use overhead_model::{Account, Side};
 use std::ops::RangeInclusive;
 
@@ -80,7 +80,7 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads the header at the start of `bytes`; `None` if more are needed.
-    pub fn read(bytes: &[u8], side: Side) -> Result<Option<Self>, Malformed> {
+    pub fn read(bytes: &[u8], side: Side) -> DecodeStep<Option<Self>> {
         let &[first, flags, ref rest @ ..] = bytes else { return Ok(None) };
         let version = first & 0x7F;
         let known = (1..=6).contains(&version) || DATASTAX.contains(&version);
@@ -127,7 +127,7 @@ impl Header {
 
     /// Posts the header. With `is_paired`, the stream id only links a request to its response, so any other
     /// non-negative id would do.
-    pub fn post<R: Reader>(&self, is_paired: bool, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    pub fn post<R: Reader>(&self, is_paired: bool, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let id = self.size() - 7;
         if is_paired && cursor.remaining() >= 2 {
             cursor.out().free(2, id, Free::Id(0x7F));
@@ -147,7 +147,7 @@ pub(super) fn string<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,
-) -> Result<&'a [u8], Short> {
+) -> FieldRead<&'a [u8]> {
     let here = cursor.peek();
     let (length, behind) = here.split_first_chunk().ok_or(Short)?;
     let length = u16::from_be_bytes(*length);
@@ -156,11 +156,7 @@ pub(super) fn string<'a, R: Reader>(
 }
 
 /// `[bytes]`: a four-byte length and as many bytes; negative means null.
-pub(super) fn bytes<R: Reader>(
-    cursor: &mut Cursor<'_, '_, '_, R>,
-    account: Account,
-    field: &'static str,
-) -> Result<(), Short> {
+pub(super) fn bytes<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
     let length = cursor.i32_be(Account::Framing, "bytes length")?;
     cursor.skip(u64::try_from(length).unwrap_or(0), account, field)
 }
@@ -170,7 +166,7 @@ pub(super) fn free_bytes<R: Reader>(
     cursor: &mut Cursor<'_, '_, '_, R>,
     account: Account,
     field: &'static str,
-) -> Result<(), Short> {
+) -> FieldRead {
     let length = cursor.i32_be(Account::Framing, "bytes length")?;
     cursor.skip_free(u64::try_from(length).unwrap_or(0), account, field, Free::Any)
 }
@@ -180,7 +176,7 @@ pub(super) fn short_bytes<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,
-) -> Result<&'a [u8], Short> {
+) -> FieldRead<&'a [u8]> {
     string(cursor, account, field)
 }
 
@@ -188,7 +184,7 @@ pub(super) fn string_list<R: Reader>(
     cursor: &mut Cursor<'_, '_, '_, R>,
     account: Account,
     field: &'static str,
-) -> Result<(), Short> {
+) -> FieldRead {
     let count = cursor.u16_be(Account::Framing, "list length")?;
     for _ in 0..count {
         string(cursor, account, field)?;

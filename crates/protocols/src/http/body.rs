@@ -3,7 +3,7 @@
 use super::head::{self, HeadFields};
 use super::wire::{self, MAX_CHUNK_LINE, MAX_TRAILERS};
 use overhead_decode::near;
-use overhead_decode::{Free, Input, Malformed, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Free, Input, Malformed, Out, Reader, Step};
 use overhead_model::Account::{Data, Framing, Metadata};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum HttpBody {
 impl HttpBody {
     /// Returns the body of a request (section 6.3, rules 3 to 7). Fails if its length is unclear: a server refuses
     /// such a request and closes the connection.
-    pub fn of_request(lengths: &HeadFields) -> Result<Self, Malformed> {
+    pub fn of_request(lengths: &HeadFields) -> DecodeStep<Self> {
         match lengths {
             HeadFields { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
             HeadFields { is_coded: true, .. } => Err(Malformed("a request whose body is coded, and not in chunks")),
@@ -35,7 +35,7 @@ impl HttpBody {
 
     /// Returns the body of a response that may have one (section 6.3, rules 3 to 8). Fails if lengths contradict each
     /// other.
-    pub fn of_response(lengths: &HeadFields) -> Result<Self, Malformed> {
+    pub fn of_response(lengths: &HeadFields) -> DecodeStep<Self> {
         match lengths {
             HeadFields { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
             HeadFields { is_coded: false, content: Some(content), .. } => content.map(Self::of_length),
@@ -48,7 +48,7 @@ impl HttpBody {
     }
 
     /// Posts the available bytes of the body's next part. Returns the step to stop with if there are too few.
-    pub fn step<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    pub fn step<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         match self {
             Self::Over => Ok(Step::More),
             Self::Length(left) => {
@@ -71,7 +71,7 @@ impl HttpBody {
         }
     }
 
-    fn chunk_line<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn chunk_line<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let within = input.bytes.get(..MAX_CHUNK_LINE).unwrap_or(input.bytes);
         let Some(end) = near::find(b'\n', within) else {
             let is_one = wire::chunk_line(within).is_some_and(|_| within.len() < MAX_CHUNK_LINE) || within.is_empty();
@@ -87,7 +87,7 @@ impl HttpBody {
         Ok(Step::Progress)
     }
 
-    fn chunk_end<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn chunk_end<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let len = match input.bytes {
             [b'\r', b'\n', ..] => 2,
             [b'\n', ..] => 1,
@@ -101,7 +101,7 @@ impl HttpBody {
         Ok(Step::Progress)
     }
 
-    fn trailers<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn trailers<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let end = match input.bytes {
             [b'\n', ..] => Some(1),
             [b'\r', b'\n', ..] => Some(2),

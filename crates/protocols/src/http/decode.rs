@@ -6,7 +6,7 @@ use super::head::{self, HeadFields, HeadOptions, HttpMethod};
 use super::pair::HttpPending;
 use super::wire::{self, MAX_EMPTY, MAX_HEAD};
 use overhead_decode::near;
-use overhead_decode::{Input, Label, Malformed, MessageBoundary, OpId, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Input, Label, Malformed, MessageBoundary, OpId, Out, Reader, Step};
 use overhead_model::{Class, Outcome};
 use std::borrow::Cow;
 
@@ -101,7 +101,7 @@ impl HttpMessage {
     }
 
     /// Searches `input` for a head that follows `empty` bytes of empty lines.
-    fn find<'a>(&mut self, input: Input<'a>, empty: usize) -> Result<HttpHead<'a>, Malformed> {
+    fn find<'a>(&mut self, input: Input<'a>, empty: usize) -> DecodeStep<HttpHead<'a>> {
         let bytes = input.bytes;
         // The end may straddle the bytes already searched.
         let from = self.scanned.saturating_sub(2).max(empty);
@@ -149,7 +149,7 @@ impl FirstLine {
 }
 
 impl Http {
-    pub(super) fn requests<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    pub(super) fn requests<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         if self.request.waits && self.request.early.is_some() {
             // The request was refused; its body may follow, or the next request.
             match wire::begins_request(input.bytes) {
@@ -173,7 +173,7 @@ impl Http {
         }
     }
 
-    fn request_head<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn request_head<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let empty = empty_lines(input.bytes);
         if !self.request.message.is_begun {
             let line = FirstLine::of(input.bytes.get(empty..).unwrap_or_default());
@@ -227,7 +227,7 @@ impl Http {
         out.release();
     }
 
-    pub(super) fn responses<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    pub(super) fn responses<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         match &mut self.response.message.stage {
             HttpStage::Head => self.response_head(input, out),
             HttpStage::Endless => Ok(Step::More),
@@ -242,7 +242,7 @@ impl Http {
         }
     }
 
-    fn response_head<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn response_head<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let empty = empty_lines(input.bytes);
         let begun = input.bytes.get(empty..).unwrap_or_default();
         if wire::begins_response(begun) == MessageBoundary::No {
@@ -293,7 +293,7 @@ impl Http {
         status: u16,
         request: Option<HttpPending>,
         lengths: &HeadFields,
-    ) -> Result<HttpBody, Malformed> {
+    ) -> DecodeStep<HttpBody> {
         let method = request.map_or(HttpMethod::Other, |request| request.method);
         match (status, method) {
             (101, _) => {

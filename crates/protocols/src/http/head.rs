@@ -3,7 +3,7 @@
 use super::wire::{self, RequestTarget};
 use crate::pattern;
 use httparse::{Error, Header, ParserConfig, Status};
-use overhead_decode::near;
+use overhead_decode::{DecodeStep, near};
 use overhead_decode::{Free, Malformed, Note, Out, Reader};
 use overhead_model::Account::{self, Data, Framing, Metadata, Query, Unknown};
 use overhead_model::Side;
@@ -15,7 +15,7 @@ const FEW: usize = 64;
 /// Header fields that determine the body's length and what follows the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HeadFields {
-    pub content: Option<Result<u64, Malformed>>,
+    pub content: Option<DecodeStep<u64>>,
     /// There is a Transfer-Encoding, which overrides Content-Length (section 6.3, rule 3).
     pub is_coded: bool,
     pub is_chunked: bool,

@@ -28,7 +28,7 @@ mod wire;
 use super::{ProtocolFacts, Sniff};
 use crate::limits::BOUNDARY_WINDOW;
 use decode::{HttpRequest, HttpResponse};
-use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Decoder, Input, MessageBoundary, Out, Reader};
 use overhead_model::Side;
 use pair::HttpPairing;
 use std::hash::{Hash, Hasher};
@@ -65,7 +65,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 }
 
 impl Decoder for Http {
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         if self.pairing.has_switched() {
             return Ok(self.pairing.foreign(input.available(), out));
         }

@@ -2,7 +2,7 @@
 
 use super::head::HttpMethod;
 use crate::limits;
-use overhead_decode::{Malformed, Note, OpId, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Malformed, Note, OpId, Out, Reader, Step};
 use overhead_model::Account::Unknown;
 use overhead_model::Outcome;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ struct SwitchedProtocol {
 
 impl HttpPairing {
     /// Adds a request. Fails if too many wait.
-    pub fn request(&mut self, request: HttpPending) -> Result<(), Malformed> {
+    pub fn request(&mut self, request: HttpPending) -> DecodeStep<()> {
         if self.pending.len() >= limits::OUTSTANDING {
             return Err(Malformed("more requests wait for responses than can be kept"));
         }

@@ -3,7 +3,7 @@
 use super::opcodes::{self, BinaryExtras, BinaryOpcode};
 use super::pair::{MemcachePending, MemcacheReplyTarget, MemcacheRequestKind, is_same};
 use super::{IncompleteRequest, Memcache, MemcacheStage, PartialValue, reply, wire};
-use overhead_decode::{Cursor, Free, Input, Malformed, Out, Reader, Short, Step};
+use overhead_decode::{Cursor, DecodeStep, FieldRead, Free, Input, Malformed, MaybeStep, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
 
 const HEADER: u64 = 24;
@@ -56,24 +56,19 @@ impl Header {
 
 impl Memcache {
     /// Decodes header, extras and key; the value is posted separately.
-    pub(super) fn binary<R: Reader>(
-        &mut self,
-        side: Side,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    pub(super) fn binary<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         let Some(header) = Header::of(input.bytes) else {
             return input.await_more("a header that was not captured").map(Some);
         };
         if header.body < header.key + header.extras {
             return Err(Malformed("a body shorter than its parts"));
         }
-        let is_version = side == Side::Response && header.opcode == opcodes::VERSION && header.value() <= VERSION;
+        let is_version = out.side() == Side::Response && header.opcode == opcodes::VERSION && header.value() <= VERSION;
         let total = HEADER + if is_version { header.body } else { header.extras + header.key };
         if input.available() < total {
             return Ok(Some(Step::Need(total)));
         }
-        match side {
+        match out.side() {
             Side::Request => self.binary_request(header, *input, out)?,
             Side::Response => self.binary_answer(header, is_version, *input, out),
         }
@@ -81,12 +76,7 @@ impl Memcache {
         Ok(None)
     }
 
-    fn binary_request<R: Reader>(
-        &mut self,
-        header: Header,
-        input: Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<(), Malformed> {
+    fn binary_request<R: Reader>(&mut self, header: Header, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let BinaryOpcode { name, quiet, extras } = opcodes::of(header.opcode);
         let op = out.open();
         out.charge(op);
@@ -112,7 +102,7 @@ impl Memcache {
         self.pairing.push(pending, out)?;
         self.sent = Some(IncompleteRequest { op, name, is_silent: false, answered: None });
         let account = if is_sasl { Account::Metadata } else { Account::Data };
-        self.begin(Side::Request, header.value(), account, out);
+        self.begin(header.value(), account, out);
         Ok(())
     }
 
@@ -151,14 +141,15 @@ impl Memcache {
         if goes_on && header.value() == 0 {
             return;
         }
-        self.begin(Side::Response, header.value(), account, out);
+        self.begin(header.value(), account, out);
         if goes_on && let MemcacheStage::Value(value) = &mut self.response {
             value.is_last = false;
         }
     }
 
     /// Begins the value; without one, ends the message.
-    fn begin<R: Reader>(&mut self, side: Side, left: u64, account: Account, out: &mut Out<'_, R>) {
+    fn begin<R: Reader>(&mut self, left: u64, account: Account, out: &mut Out<'_, R>) {
+        let side = out.side();
         if left > 0 {
             *self.stage(side) =
                 MemcacheStage::Value(PartialValue { left, account, free: true, has_end: false, is_last: true });
@@ -183,7 +174,7 @@ fn post_key<R: Reader>(
     cursor.out().set_read(false);
 }
 
-fn post_header<R: Reader>(side: Side, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn post_header<R: Reader>(side: Side, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     cursor.skip(1, Account::Framing, "magic")?;
     cursor.skip(1, Account::Query, "opcode")?;
     cursor.skip(4, Account::Framing, "lengths")?;
@@ -196,7 +187,7 @@ fn post_header<R: Reader>(side: Side, cursor: &mut Cursor<'_, '_, '_, R>) -> Res
     cursor.skip_free(8, Account::Metadata, "CAS", Free::Any)
 }
 
-fn post_extras<R: Reader>(extras: BinaryExtras, len: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn post_extras<R: Reader>(extras: BinaryExtras, len: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     match (extras, len) {
         (BinaryExtras::Store, 8) => {
             cursor.skip_free(4, Account::Metadata, "client flags", Free::Any)?;

@@ -28,7 +28,9 @@ mod wire;
 
 use super::ProtocolFacts;
 use crate::keys::KeyPatterns;
-use overhead_decode::{Decoder, Free, Input, Malformed, MessageBoundary, OpId, Out, Reader, Step};
+use overhead_decode::{
+    DecodeStep, Decoder, Free, Input, Malformed, MaybeStep, MessageBoundary, OpId, Out, Reader, Step,
+};
 use overhead_model::{Account, Outcome, Side};
 use pair::{MemcachePairing, MemcacheReplyTarget};
 use std::hash::{Hash, Hasher};
@@ -124,14 +126,9 @@ impl Memcache {
     }
 
     /// Decodes the next line, header or piece of a value. Returns the step to stop with if it is incomplete.
-    fn element<R: Reader>(
-        &mut self,
-        side: Side,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    fn element<R: Reader>(&mut self, side: Side, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         if let MemcacheStage::Value(value) = *self.stage(side) {
-            return Ok(self.value(side, value, input, out));
+            return Ok(self.value(value, input, out));
         }
         let Some(&first) = input.bytes.first() else { return Err(Malformed("what was not captured")) };
         let magic = if side == Side::Request { wire::REQUEST } else { wire::RESPONSE };
@@ -141,21 +138,15 @@ impl Memcache {
             (MemcacheEncoding::Binary, _) if first != magic => {
                 Err(Malformed("a binary message without its magic byte"))
             }
-            (MemcacheEncoding::Binary, _) => self.binary(side, input, out),
+            (MemcacheEncoding::Binary, _) => self.binary(input, out),
             (MemcacheEncoding::Text, Side::Request) => self.command(input, out),
             (MemcacheEncoding::Text, Side::Response) => self.text_reply(input, out),
         }
     }
 
     /// Posts the available part of a value and the line end after it.
-    fn value<R: Reader>(
-        &mut self,
-        side: Side,
-        value: PartialValue,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Option<Step> {
-        let taken = value.left.min(input.available());
+    fn value<R: Reader>(&mut self, value: PartialValue, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Option<Step> {
+        let (side, taken) = (out.side(), value.left.min(input.available()));
         if value.free {
             out.post_free(value.account, "value", taken, Free::Any);
         } else {
@@ -209,7 +200,7 @@ impl Memcache {
 }
 
 impl Decoder for Memcache {
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         input.each(|left| self.element(side, left, out))
     }
 

@@ -5,7 +5,7 @@
 //! and opaque.
 
 use crate::limits;
-use overhead_decode::{Malformed, Note, OpId, Out, Reader};
+use overhead_decode::{DecodeStep, Malformed, Note, OpId, Out, Reader};
 use overhead_model::Outcome;
 use std::collections::VecDeque;
 
@@ -205,7 +205,7 @@ impl MemcachePairing {
     }
 
     /// Adds a waiting request. Fails if too many wait.
-    pub fn push<R: Reader>(&mut self, mut pending: MemcachePending, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    pub fn push<R: Reader>(&mut self, mut pending: MemcachePending, out: &mut Out<'_, R>) -> DecodeStep<()> {
         pending.is_behind_silent = std::mem::take(&mut self.has_silent);
         if self.quiet >= limits::QUIET && self.pending.front().is_some_and(|front| front.quiet) {
             self.pop(Outcome::NoReply, out);

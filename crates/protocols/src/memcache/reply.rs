@@ -2,15 +2,11 @@
 
 use super::pair::{MemcacheReplyTarget, MemcacheRequestKind, ReplyKeyword};
 use super::{Memcache, MemcacheStage, PartialValue, meta, wire};
-use overhead_decode::{Input, Malformed, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Input, Malformed, MaybeStep, Out, Reader};
 use overhead_model::{Account, Class, Outcome, Side};
 
 impl Memcache {
-    pub(super) fn text_reply<R: Reader>(
-        &mut self,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    pub(super) fn text_reply<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         let Some(line) = wire::line(input.bytes, &mut self.scanned[1])? else {
             return input.await_more("a line without an end").map(Some);
         };
@@ -56,7 +52,7 @@ impl Memcache {
         text: &[u8],
         target: MemcacheReplyTarget,
         out: &mut Out<'_, R>,
-    ) -> Result<(), Malformed> {
+    ) -> DecodeStep<()> {
         match word {
             ReplyKeyword::Value => self.begin_value(wire::words(text).nth(3), false)?,
             ReplyKeyword::Fetched => self.begin_value(wire::words(text).nth(1), true)?,
@@ -77,7 +73,7 @@ impl Memcache {
         Ok(())
     }
 
-    fn begin_value(&mut self, length: Option<&[u8]>, is_last: bool) -> Result<(), Malformed> {
+    fn begin_value(&mut self, length: Option<&[u8]>, is_last: bool) -> DecodeStep<()> {
         let left = length.and_then(wire::number).filter(|&left| left <= wire::VALUE);
         let left = left.ok_or(Malformed("the length of a value"))?;
         self.response =

@@ -4,7 +4,7 @@ use super::pair::{MemcachePending, MemcacheRequestKind};
 use super::wire::{self, Command, LineWords, WordRole};
 use super::{IncompleteRequest, Memcache, MemcacheEncoding, MemcacheStage, PartialLine, PartialValue};
 use crate::{limits, pattern};
-use overhead_decode::{Input, Label, Malformed, Note, OpId, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Input, Label, Malformed, MaybeStep, Note, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome};
 
 /// Retrieval commands accept any number of keys on a line of any length, so they are read word by word.
@@ -35,11 +35,7 @@ impl Memcache {
     }
 
     /// Decodes the next command line, or the available part of a retrieval.
-    pub(super) fn command<R: Reader>(
-        &mut self,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    pub(super) fn command<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         if let MemcacheStage::Words(words) = self.request {
             return self.words(words, input, out);
         }
@@ -66,12 +62,7 @@ impl Memcache {
         Ok(None)
     }
 
-    fn words<R: Reader>(
-        &mut self,
-        mut words: PartialLine,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    fn words<R: Reader>(&mut self, mut words: PartialLine, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         let command = Command::named(words.name.as_bytes()).ok_or(Malformed("a command without a name"))?;
         loop {
             let blank = input.bytes.iter().take_while(|&&byte| byte == b' ').count();
@@ -112,7 +103,7 @@ impl Memcache {
         out.release();
     }
 
-    fn line<R: Reader>(&mut self, line: &[u8], out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn line<R: Reader>(&mut self, line: &[u8], out: &mut Out<'_, R>) -> DecodeStep<()> {
         let (text, end) = wire::text(line);
         let words = LineWords::of(text);
         let op = out.open();

@@ -2,7 +2,8 @@
 
 use super::pair::MemcacheRequestKind;
 use crate::limits;
-use overhead_decode::{Free, Malformed, Out, Reader, near};
+use crate::variants::enum_with;
+use overhead_decode::{DecodeStep, Free, Malformed, Out, Reader, near};
 use overhead_model::Account;
 
 /// Longest key (`KEY_MAX_LENGTH`). A longer one is not followed by a value.
@@ -15,33 +16,22 @@ pub(super) const REQUEST: u8 = 0x80;
 
 pub(super) const RESPONSE: u8 = 0x81;
 
-/// The meaning of a word in a command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WordRole {
-    Key,
-    Flags,
-    Time,
-    Length,
-    Unique,
-    Delta,
-    Subcommand,
-    Argument,
+enum_with! {
+    /// The meaning of a word in a command line.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum WordRole, title: (Account, &'static str) {
+        Key = (Account::Data, "key"),
+        Flags = (Account::Metadata, "client flags"),
+        Time = (Account::Data, "time to live"),
+        Length = (Account::Framing, "length"),
+        Unique = (Account::Metadata, "CAS"),
+        Delta = (Account::Data, "delta"),
+        Subcommand = (Account::Query, "subcommand"),
+        Argument = (Account::Data, "argument"),
+    }
 }
 
 impl WordRole {
-    pub const fn title(self) -> (Account, &'static str) {
-        match self {
-            Self::Key => (Account::Data, "key"),
-            Self::Flags => (Account::Metadata, "client flags"),
-            Self::Time => (Account::Data, "time to live"),
-            Self::Length => (Account::Framing, "length"),
-            Self::Unique => (Account::Metadata, "CAS"),
-            Self::Delta => (Account::Data, "delta"),
-            Self::Subcommand => (Account::Query, "subcommand"),
-            Self::Argument => (Account::Data, "argument"),
-        }
-    }
-
     /// Returns the largest number of digits that stays valid whatever their values; 0 if the values matter.
     const fn digits(self) -> usize {
         match self {
@@ -269,7 +259,7 @@ pub(super) fn fingerprint(word: &[u8]) -> u64 {
 
 /// Returns a line with its LF or CRLF; `None` if it is incomplete. Skips the `scanned` bytes already searched. Fails if
 /// it is longer than any line.
-pub(super) fn line<'a>(bytes: &'a [u8], scanned: &mut usize) -> Result<Option<&'a [u8]>, Malformed> {
+pub(super) fn line<'a>(bytes: &'a [u8], scanned: &mut usize) -> DecodeStep<Option<&'a [u8]>> {
     let from = (*scanned).min(bytes.len());
     if let Some(end) = near::find(b'\n', bytes.get(from..).unwrap_or_default()) {
         *scanned = 0;

@@ -6,7 +6,8 @@ use super::walk::BodyWalk;
 use super::wire::{HEADER, Header, MORE_TO_COME, MongoOpcode, i32_at, u32_at};
 use crate::decompress::with_plain;
 use overhead_decode::{
-    Codec, Cursor, Free, Input, Malformed, Note, OpId, OperationShares, Out, Reader, Short, Step, Weigher,
+    Codec, Cursor, DecodeStep, FieldRead, Free, Input, Malformed, Note, OpId, OperationShares, Out, Reader, Step,
+    Weigher,
 };
 use overhead_model::Account::{self, Framing, Metadata};
 use overhead_model::{Outcome, Side};
@@ -33,12 +34,7 @@ pub(super) struct MongoMessage {
 
 impl Mongo {
     /// Decodes the next message, or the available part of it.
-    pub(super) fn next_part<R: Reader>(
-        &mut self,
-        side: Side,
-        input: Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    pub(super) fn next_part<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         if let Some(message) = self.directions[side as usize].message.take() {
             out.charge(message.op);
             self.directions[side as usize].walk.reopen(out);
@@ -158,35 +154,31 @@ impl Mongo {
             return;
         }
         let captured = body.bytes.get(..len as usize).unwrap_or_default();
-        self.inflate(side, message, wrapped, captured, out);
+        if let Err(note) = self.inflate(message, wrapped, captured, out) {
+            self.walk_from(side, message, (wrapped.opcode, 0), false);
+            out.note(note);
+            out.post(Account::Unknown, "compressed body", len);
+        }
         self.end(side, message, out);
     }
 
     /// Posts a compressed body in proportion to its decompressed content.
     fn inflate<R: Reader>(
         &mut self,
-        side: Side,
         message: MongoMessage,
         wrapped: CompressedMessage,
         body: &[u8],
         out: &mut Out<'_, R>,
-    ) {
-        let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
+    ) -> Result<(), Note> {
+        let (side, len) = (out.side(), message.header.len.saturating_sub(COMPRESSED_HEADER));
         // Connections share the decompression budget.
         self.pairing.differ();
         let expansion = Arc::clone(&self.expansion);
         // A body that was not captured completely is empty here.
-        let Some(codec) = codec(wrapped.compressor).filter(|_| len > 0 && body.len() as u64 == len) else {
-            return self.undecoded(side, message, (wrapped.opcode, len), Note::UndecodedMessage, out);
-        };
+        let is_whole = len > 0 && body.len() as u64 == len;
+        let codec = codec(wrapped.compressor).filter(|_| is_whole).ok_or(Note::UndecodedMessage)?;
         with_plain(codec, body, wrapped.size, &expansion, |plain| {
-            let plain = match plain {
-                Ok(plain) => plain,
-                Err(Note::Expansion) => {
-                    return self.undecoded(side, message, (wrapped.opcode, len), Note::UndecodedMessage, out);
-                }
-                Err(note) => return self.undecoded(side, message, (wrapped.opcode, len), note, out),
-            };
+            let plain = plain.map_err(|note| if note == Note::Expansion { Note::UndecodedMessage } else { note })?;
             self.walk_from(side, message, (wrapped.opcode, plain.len() as u64), out.wants_statements());
             let mut weigher = Weigher::new(out);
             let mut inner = Out::new(&mut weigher, side, Some(message.op));
@@ -196,21 +188,8 @@ impl Mongo {
             cursor.finish();
             let amounts = weigher.amounts();
             OperationShares::default().post(&amounts, len, "compressed body", out);
-        });
-    }
-
-    /// Posts a compressed body of `len` bytes that cannot be decompressed.
-    fn undecoded<R: Reader>(
-        &mut self,
-        side: Side,
-        message: MongoMessage,
-        (opcode, len): (MongoOpcode, u64),
-        note: Note,
-        out: &mut Out<'_, R>,
-    ) {
-        self.walk_from(side, message, (opcode, 0), false);
-        out.note(note);
-        out.post(Account::Unknown, "compressed body", len);
+            Ok(())
+        })
     }
 }
 
@@ -245,7 +224,7 @@ fn is_last(opcode: MongoOpcode, bytes: &[u8]) -> bool {
     }
 }
 
-fn compressed_header<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn compressed_header<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     cursor.skip(4, Framing, "original opcode")?;
     cursor.skip(4, Framing, "uncompressed size")?;
     cursor.skip(1, Framing, "compressor id")

@@ -64,10 +64,10 @@ pub(super) fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, 
     match (names, texts) {
         (NameFields::Namespace, [Some(name), _]) => namespace(walk, cursor, name)?,
         (NameFields::Command, [Some(database), Some(command)]) => {
-            walk.put(cursor, database.len() as u64, Metadata, "database")?;
-            walk.put(cursor, 1, Framing, "terminator")?;
-            walk.put(cursor, command.len() as u64, Query, "command name")?;
-            walk.put(cursor, 1, Framing, "terminator")?;
+            walk.put(cursor, (Metadata, "database", database.len() as u64))?;
+            walk.put(cursor, (Framing, "terminator", 1))?;
+            walk.put(cursor, (Query, "command name", command.len() as u64))?;
+            walk.put(cursor, (Framing, "terminator", 1))?;
             walk.facts.set_name(command);
         }
         _ => {}
@@ -94,7 +94,7 @@ fn texts(names: NameFields, here: &[u8], at: u64, room: u64) -> Result<[Option<&
 
 fn parts<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>, parts: &'static [FixedField]) -> Walked {
     for &(len, account, field) in parts {
-        walk.put(cursor, len, account, field)?;
+        walk.put(cursor, (account, field, len))?;
     }
     Ok(())
 }
@@ -104,16 +104,16 @@ fn namespace<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>,
     let dot = memchr::memchr(b'.', name).unwrap_or(name.len());
     let (database, rest) = name.split_at(dot);
     let collection = rest.get(1..).unwrap_or_default();
-    walk.put(cursor, database.len() as u64, Metadata, "database")?;
-    walk.put(cursor, (rest.len() - collection.len()) as u64, Framing, "separator")?;
+    walk.put(cursor, (Metadata, "database", database.len() as u64))?;
+    walk.put(cursor, (Framing, "separator", (rest.len() - collection.len()) as u64))?;
     if walk.opcode == MongoOpcode::Query && collection == b"$cmd" {
-        walk.put(cursor, collection.len() as u64, Metadata, "command collection")?;
+        walk.put(cursor, (Metadata, "command collection", collection.len() as u64))?;
     } else {
-        walk.put(cursor, collection.len() as u64, Query, "collection")?;
+        walk.put(cursor, (Query, "collection", collection.len() as u64))?;
         walk.facts.set_collection(collection);
         walk.facts.documents = walk.opcode == MongoOpcode::Query;
     }
-    walk.put(cursor, 1, Framing, "terminator")
+    walk.put(cursor, (Framing, "terminator", 1))
 }
 
 fn read(walk: &mut BodyWalk, here: &[u8]) {

@@ -51,7 +51,7 @@ mod wire;
 
 use super::{ProtocolFacts, SharedContext};
 use decode::MongoDirection;
-use overhead_decode::{Decoder, Expansion, Input, Malformed, MessageBoundary, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Decoder, Expansion, Input, MessageBoundary, Out, Reader};
 use overhead_model::{Class, Outcome, Side};
 use pair::MongoPairing;
 use std::hash::Hasher;
@@ -94,7 +94,7 @@ impl Mongo {
 
 impl Decoder for Mongo {
     #[inline(never)]
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         self.next_part(side, input, out)
     }
 

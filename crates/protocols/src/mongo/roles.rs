@@ -1,39 +1,42 @@
 //! Maps BSON fields to accounts, by the document they belong to (the envelope of a command or reply, or user documents)
 //! and their name.
 
+use crate::variants::enum_with;
 use overhead_model::Account::{self, Data, Metadata, Query, Schema, Status};
 
-/// The meaning of a document, or of the elements of an array.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum DocumentRole {
-    /// Envelope options without further distinction.
-    #[default]
-    Options,
-    /// A command; its first field is the command's name.
-    Command,
-    /// The `client` document of `hello`, and the `driver` document inside it.
-    Client,
-    Driver,
-    /// FerretDB's own information in the reply to `buildInfo`.
-    Ferret,
-    /// A write statement, index specification or namespace listed in a command.
-    Statement,
-    /// The query of an `OP_QUERY` on a collection, possibly wrapped in `$query`.
-    Selector,
-    /// A filter, an update or an aggregation stage.
-    Expression,
-    /// The arguments of a stage that names other collections.
-    Stage,
-    /// Field names with directions or inclusions: sort, projection, index keys.
-    Shape,
-    Document,
-    Reply,
-    /// The `cursor` document of a reply.
-    Cursor,
-    /// The documents in a cursor: user data, or the outcomes of a `bulkWrite`.
-    Batch,
-    /// Errors, counts.
-    Status,
+enum_with! {
+    /// The meaning of a document, or of the elements of an array.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(super) enum DocumentRole, group: &'static str {
+        /// Envelope options without further distinction.
+        #[default]
+        Options = "options",
+        /// A command; its first field is the command's name.
+        Command = "command",
+        /// The `client` document of `hello`, and the `driver` document inside it.
+        Client = "client",
+        Driver = "driver",
+        /// FerretDB's own information in the reply to `buildInfo`.
+        Ferret = "ferretdb",
+        /// A write statement, index specification or namespace listed in a command.
+        Statement = "statement",
+        /// The query of an `OP_QUERY` on a collection, possibly wrapped in `$query`.
+        Selector = "selector",
+        /// A filter, an update or an aggregation stage.
+        Expression = "expression",
+        /// The arguments of a stage that names other collections.
+        Stage = "stage",
+        /// Field names with directions or inclusions: sort, projection, index keys.
+        Shape = "shape",
+        Document = "document",
+        Reply = "reply",
+        /// The `cursor` document of a reply.
+        Cursor = "cursor",
+        /// The documents in a cursor: user data, or the outcomes of a `bulkWrite`.
+        Batch = "batch",
+        /// Errors, counts.
+        Status = "status",
+    }
 }
 
 /// A field's meaning for the operation.
@@ -100,10 +103,12 @@ impl DocumentRole {
         match self {
             Self::Command if first => command(name),
             Self::Command | Self::Statement => option(name),
-            Self::Client => client(name),
-            Self::Driver => driver(name),
+            Self::Client if name == b"driver" => envelope(DocumentRole::Driver),
+            Self::Driver if name == b"name" => telling(FieldFact::DriverName, OPTION),
+            Self::Driver if name == b"version" => telling(FieldFact::DriverVersion, OPTION),
             Self::Ferret if name == b"version" => FERRET,
-            Self::Options | Self::Ferret => OPTION,
+            Self::Cursor if matches!(name, b"firstBatch" | b"nextBatch") => envelope(DocumentRole::Batch),
+            Self::Options | Self::Client | Self::Driver | Self::Ferret | Self::Cursor => OPTION,
             Self::Selector => selector(name),
             Self::Expression => expression(name),
             Self::Stage => stage(name),
@@ -111,7 +116,6 @@ impl DocumentRole {
             Self::Shape => field(Schema, Metadata, DocumentRole::Shape),
             Self::Document | Self::Batch => field(Schema, Data, DocumentRole::Document),
             Self::Reply => reply(name),
-            Self::Cursor => cursor(name),
             Self::Status => status(name),
         }
     }
@@ -124,26 +128,6 @@ impl DocumentRole {
             _ => Metadata,
         };
         field(Account::Framing, value, self)
-    }
-
-    pub(super) const fn group(self) -> &'static str {
-        match self {
-            Self::Options => "options",
-            Self::Command => "command",
-            Self::Client => "client",
-            Self::Driver => "driver",
-            Self::Ferret => "ferretdb",
-            Self::Statement => "statement",
-            Self::Selector => "selector",
-            Self::Expression => "expression",
-            Self::Stage => "stage",
-            Self::Shape => "shape",
-            Self::Document => "document",
-            Self::Reply => "reply",
-            Self::Cursor => "cursor",
-            Self::Batch => "batch",
-            Self::Status => "status",
-        }
     }
 }
 
@@ -179,21 +163,6 @@ pub(super) fn option(name: &[u8]) -> BsonField {
         b"map" | b"reduce" | b"finalize" => field(Metadata, Query, DocumentRole::Options),
         b"client" => envelope(DocumentRole::Client),
         b"topologyVersion" | b"maxAwaitTimeMS" => telling(FieldFact::Streaming, OPTION),
-        _ => OPTION,
-    }
-}
-
-fn client(name: &[u8]) -> BsonField {
-    match name {
-        b"driver" => envelope(DocumentRole::Driver),
-        _ => OPTION,
-    }
-}
-
-fn driver(name: &[u8]) -> BsonField {
-    match name {
-        b"name" => telling(FieldFact::DriverName, OPTION),
-        b"version" => telling(FieldFact::DriverVersion, OPTION),
         _ => OPTION,
     }
 }
@@ -250,13 +219,6 @@ fn reply(name: &[u8]) -> BsonField {
         b"version" => telling(FieldFact::ServerVersion, OPTION),
         b"ferretdb" => envelope(DocumentRole::Ferret),
         b"ferretdbVersion" => FERRET,
-        _ => OPTION,
-    }
-}
-
-fn cursor(name: &[u8]) -> BsonField {
-    match name {
-        b"firstBatch" | b"nextBatch" => envelope(DocumentRole::Batch),
         _ => OPTION,
     }
 }

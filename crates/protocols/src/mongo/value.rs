@@ -61,7 +61,7 @@ impl BodyWalk {
         let head = element.head();
         if head + len > cursor.remaining() {
             self.put_name(cursor, element)?;
-            return self.put_all(cursor, len, element.field.value, "value", element.is_free());
+            return self.put_all(cursor, (element.field.value, "value", len), element.is_free());
         }
         if element.is_free() {
             cursor.out().free(head, len, Free::Any);
@@ -88,10 +88,10 @@ impl BodyWalk {
             let [kind, name, end] = self.name(element);
             let (length, text) = ((Framing, "string length", 4), (element.field.text, title, len - 1));
             self.put_fields(cursor, [kind, name, end, length, text, (Framing, "terminator", 1)])?;
-            return self.put_all(cursor, more, element.field.value, "value", free);
+            return self.put_all(cursor, (element.field.value, "value", more), free);
         }
         self.put_name(cursor, element)?;
-        self.put(cursor, 4, Framing, "string length")?;
+        self.put(cursor, (Framing, "string length", 4))?;
         self.push_value(more, element.field.value, "value", free);
         self.push(1, Framing, "terminator");
         self.push_value(len - 1, element.field.text, title, free);
@@ -111,8 +111,8 @@ impl BodyWalk {
         let &subtype = element.bytes.get(4).ok_or(BodyStop::Wait)?;
         let repeated = if subtype == OLD_BINARY && len >= 4 { 4 } else { 0 };
         self.put_name(cursor, element)?;
-        self.put(cursor, 4, Framing, "binary length")?;
-        self.put(cursor, 1, Framing, "binary subtype")?;
+        self.put(cursor, (Framing, "binary length", 4))?;
+        self.put(cursor, (Framing, "binary subtype", 1))?;
         self.push_value(len - repeated, element.field.value, "value", element.is_free());
         self.push(repeated, Framing, "binary length");
         Ok(())
@@ -123,10 +123,10 @@ impl BodyWalk {
         let room = element.room.checked_sub(pattern as u64 + 1).ok_or(BodyStop::Damaged)?;
         let options = c_string(element.bytes, pattern + 1, room)?.len();
         self.put_name(cursor, element)?;
-        self.put(cursor, pattern as u64, element.field.value, "pattern")?;
-        self.put(cursor, 1, Framing, "terminator")?;
-        self.put(cursor, options as u64, element.field.value, "options")?;
-        self.put(cursor, 1, Framing, "terminator")
+        self.put(cursor, (element.field.value, "pattern", pattern as u64))?;
+        self.put(cursor, (Framing, "terminator", 1))?;
+        self.put(cursor, (element.field.value, "options", options as u64))?;
+        self.put(cursor, (Framing, "terminator", 1))
     }
 
     /// Posts JavaScript code with its variables.
@@ -134,8 +134,8 @@ impl BodyWalk {
         let len = length(element.bytes, 0, 8 + EMPTY_TEXT + EMPTY_DOCUMENT, element.room)?;
         let code = length(element.bytes, 4, EMPTY_TEXT, len - 8 - EMPTY_DOCUMENT)?;
         self.put_name(cursor, element)?;
-        self.put(cursor, 4, Framing, "value length")?;
-        self.put(cursor, 4, Framing, "string length")?;
+        self.put(cursor, (Framing, "value length", 4))?;
+        self.put(cursor, (Framing, "string length", 4))?;
         self.open_scope(cursor.out(), len - 8)?;
         self.push(1, Framing, "terminator");
         self.push_value(code - 1, element.field.text, "code", element.is_free());

@@ -182,7 +182,7 @@ impl BodyWalk {
 
     fn fill<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, mut piece: PendingBytes) -> Walked {
         let now = piece.left.min(cursor.remaining());
-        self.put_value(cursor, now, piece.account, piece.field, piece.free)?;
+        self.put_value(cursor, (piece.account, piece.field, now), piece.free)?;
         piece.left -= now;
         if piece.left > 0 {
             self.pieces.push(piece);
@@ -190,14 +190,8 @@ impl BodyWalk {
         Ok(())
     }
 
-    pub(super) fn put<R: Reader>(
-        &mut self,
-        cursor: &mut Cursor<'_, '_, '_, R>,
-        len: u64,
-        account: Account,
-        field: &'static str,
-    ) -> Walked {
-        self.put_fields(cursor, [(account, field, len)])
+    pub(super) fn put<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, field: Field) -> Walked {
+        self.put_fields(cursor, [field])
     }
 
     #[inline(always)]
@@ -213,18 +207,12 @@ impl BodyWalk {
     }
 
     /// Posts available bytes; `free` if their values do not matter.
-    pub(super) fn put_value<R: Reader>(
-        &mut self,
-        cursor: &mut Cursor<'_, '_, '_, R>,
-        len: u64,
-        account: Account,
-        field: &'static str,
-        free: bool,
-    ) -> Walked {
+    fn put_value<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, field: Field, free: bool) -> Walked {
+        let (account, name, len) = field;
         if !free {
-            return self.put(cursor, len, account, field);
+            return self.put(cursor, field);
         }
-        cursor.skip_free(len, account, field, Free::Any).map_err(|_| BodyStop::Wait)?;
+        cursor.skip_free(len, account, name, Free::Any).map_err(|_| BodyStop::Wait)?;
         self.pos += len;
         Ok(())
     }
@@ -245,14 +233,12 @@ impl BodyWalk {
     pub(super) fn put_all<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
-        len: u64,
-        account: Account,
-        field: &'static str,
+        (account, name, len): Field,
         free: bool,
     ) -> Walked {
         let now = len.min(cursor.remaining());
-        self.put_value(cursor, now, account, field, free)?;
-        self.push_value(len - now, account, field, free);
+        self.put_value(cursor, (account, name, now), free)?;
+        self.push_value(len - now, account, name, free);
         Ok(())
     }
 
@@ -305,7 +291,7 @@ impl BodyWalk {
             return Err(BodyStop::Damaged);
         }
         let end = self.pos + len;
-        self.put(cursor, 4, Framing, "document length")?;
+        self.put(cursor, (Framing, "document length", 4))?;
         self.enter(cursor.out(), kind, role, end);
         Ok(())
     }
@@ -318,7 +304,7 @@ impl BodyWalk {
             Some(0) => {
                 let role = self.body_role();
                 let len = length(here, 1, EMPTY_DOCUMENT, room - 1)?;
-                self.put(cursor, 1, Framing, "section kind")?;
+                self.put(cursor, (Framing, "section kind", 1))?;
                 self.open_document(cursor, RangeKind::Document, role, len)
             }
             Some(1) => {
@@ -329,18 +315,18 @@ impl BodyWalk {
                     Some(Side::Request) => roles::option(name).child,
                     _ => DocumentRole::Document,
                 };
-                self.put(cursor, 1, Framing, "section kind")?;
-                self.put(cursor, 4, Framing, "section length")?;
-                self.put(cursor, name.len() as u64, Metadata, "sequence identifier")?;
-                self.put(cursor, 1, Framing, "terminator")?;
+                self.put(cursor, (Framing, "section kind", 1))?;
+                self.put(cursor, (Framing, "section length", 4))?;
+                self.put(cursor, (Metadata, "sequence identifier", name.len() as u64))?;
+                self.put(cursor, (Framing, "terminator", 1))?;
                 self.enter(cursor.out(), RangeKind::Documents, role, end);
                 Ok(())
             }
             Some(2) => {
                 let token = c_string(here, 1, room - 1)?;
-                self.put(cursor, 1, Framing, "section kind")?;
-                self.put(cursor, token.len() as u64, Metadata, "security token")?;
-                self.put(cursor, 1, Framing, "terminator")
+                self.put(cursor, (Framing, "section kind", 1))?;
+                self.put(cursor, (Metadata, "security token", token.len() as u64))?;
+                self.put(cursor, (Framing, "terminator", 1))
             }
             Some(_) => Err(BodyStop::Damaged),
         }
@@ -371,7 +357,7 @@ impl BodyWalk {
         let &kind = here.first().ok_or(BodyStop::Wait)?;
         if kind == 0 {
             return if room == 0 {
-                self.put(cursor, 1, Framing, "terminator")?;
+                self.put(cursor, (Framing, "terminator", 1))?;
                 self.pop(cursor);
                 Ok(())
             } else {

@@ -1,5 +1,6 @@
 //! Constants and primitives: message headers, opcodes, BSON element types.
 
+use crate::variants::enum_with;
 use overhead_model::Side;
 
 pub(super) const HEADER: u64 = 16;
@@ -23,22 +24,23 @@ pub(super) const REPLY_FAILED: u32 = 3;
 
 /// Shortest BSON document: its length and its terminator.
 pub(super) const EMPTY_DOCUMENT: u64 = 5;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum MongoOpcode {
-    Reply,
-    OldMsg,
-    Update,
-    Insert,
-    Query,
-    GetMore,
-    Delete,
-    KillCursors,
-    Command,
-    CommandReply,
-    Compressed,
-    #[default]
-    Msg,
+enum_with! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(super) enum MongoOpcode, name: &'static str {
+        Reply = "OP_REPLY",
+        OldMsg = "OP_MSG_OLD",
+        Update = "OP_UPDATE",
+        Insert = "OP_INSERT",
+        Query = "OP_QUERY",
+        GetMore = "OP_GET_MORE",
+        Delete = "OP_DELETE",
+        KillCursors = "OP_KILL_CURSORS",
+        Command = "OP_COMMAND",
+        CommandReply = "OP_COMMANDREPLY",
+        Compressed = "OP_COMPRESSED",
+        #[default]
+        Msg = "OP_MSG",
+    }
 }
 
 impl MongoOpcode {
@@ -58,24 +60,6 @@ impl MongoOpcode {
             2013 => Self::Msg,
             _ => return None,
         })
-    }
-
-    /// Returns the specification's name, which is the `via` of an operation.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Reply => "OP_REPLY",
-            Self::OldMsg => "OP_MSG_OLD",
-            Self::Update => "OP_UPDATE",
-            Self::Insert => "OP_INSERT",
-            Self::Query => "OP_QUERY",
-            Self::GetMore => "OP_GET_MORE",
-            Self::Delete => "OP_DELETE",
-            Self::KillCursors => "OP_KILL_CURSORS",
-            Self::Command => "OP_COMMAND",
-            Self::CommandReply => "OP_COMMANDREPLY",
-            Self::Compressed => "OP_COMPRESSED",
-            Self::Msg => "OP_MSG",
-        }
     }
 
     pub(super) fn is_sent_by(self, side: Side) -> bool {

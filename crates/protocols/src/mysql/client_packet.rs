@@ -4,9 +4,9 @@ use super::boundary;
 use super::command::{self, Command};
 use super::decode::{LoginPhase, PlainDecoder};
 use super::pair::ExpectedResponse;
-use super::response::{ResponsePacket, ResponseStage};
+use super::response::{MysqlPacket, ResponseStage};
 use super::wire::HEADER;
-use overhead_decode::{Input, Malformed, MessageBoundary};
+use overhead_decode::{DecodeStep, Input, Malformed, MessageBoundary};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ClientPacket {
@@ -30,12 +30,8 @@ impl ClientPacket {
 
 impl PlainDecoder {
     /// Classifies a packet of the client.
-    pub(super) fn client(
-        &self,
-        packet: ResponsePacket,
-        sequence: u8,
-        input: Input<'_>,
-    ) -> Result<ClientPacket, Malformed> {
+    pub(super) fn client(&self, packet: MysqlPacket, input: Input<'_>) -> DecodeStep<ClientPacket> {
+        let MysqlPacket { first, sequence, len, .. } = packet;
         if self.rest_of_command.is_some() {
             return Ok(ClientPacket::Continued);
         }
@@ -46,16 +42,13 @@ impl PlainDecoder {
         }
         if matches!(self.stage, ResponseStage::Cloning | ResponseStage::Cloned)
             && sequence == 0
-            && command::is_of_clone(packet.first)
+            && command::is_of_clone(first)
         {
             return Ok(ClientPacket::Clone);
         }
-        let ResponsePacket { first, len, .. } = packet;
         let command = first.and_then(|code| Some((code, command::command(code)?)));
         match command {
-            Some((code, command))
-                if sequence == 0 && self.phase == LoginPhase::Begun || self.is_early(packet, sequence) =>
-            {
+            Some((code, command)) if sequence == 0 && self.phase == LoginPhase::Begun || self.is_early(packet) => {
                 return Ok(ClientPacket::Command(code, command));
             }
             _ => {}
@@ -77,9 +70,9 @@ impl PlainDecoder {
     }
 
     /// Returns whether a packet before the login is a command: the login was not captured.
-    fn is_early(&self, packet: ResponsePacket, sequence: u8) -> bool {
+    fn is_early(&self, packet: MysqlPacket) -> bool {
         self.phase == LoginPhase::Start
-            && sequence == 0
+            && packet.sequence == 0
             && packet.first.is_some_and(|code| command::fits(code, packet.len))
     }
 }

@@ -13,7 +13,7 @@ use crate::decompress::with_plain;
 use overhead_decode::limits::{EXPANSION_ZLIB, MESSAGE_BUFFER, OUTSTANDING};
 use overhead_decode::tape::{DeferredCloses, PostingTape, TapeRecorder, post_shares};
 use overhead_decode::{
-    Codec, Expansion, Input, Malformed, MessageBoundary, Note, OpId, OperationShares, Out, Reader, Step,
+    Codec, DecodeStep, Expansion, Input, Malformed, MessageBoundary, Note, OpId, OperationShares, Out, Reader, Step,
 };
 use overhead_model::{Account, Outcome, Side};
 use std::collections::VecDeque;
@@ -94,20 +94,15 @@ impl CompressedLayer {
     }
 
     /// Decodes one compressed packet, once the plain packets in it are complete.
-    pub fn step<R: Reader>(
-        &mut self,
-        plain: &mut PlainDecoder,
-        side: Side,
-        input: Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
-        let step = self.directions[side as usize].step(plain, side, &self.expansion, input, out);
-        self.close(side, out);
+    pub fn step<R: Reader>(&mut self, plain: &mut PlainDecoder, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
+        let step = self.directions[out.side() as usize].step(plain, &self.expansion, input, out);
+        self.close(out);
         step
     }
 
-    /// Closes the operations closed on the tape of `side`, or defers that until their bytes are posted.
-    fn close<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+    /// Closes the operations closed on the tape of this side, or defers that until their bytes are posted.
+    fn close<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let side = out.side();
         let closed = std::mem::take(&mut self.directions[side as usize].closed);
         let recorded = self.directions.each_ref().map(|direction| direction.tape.recorded());
         for (position, op, outcome) in closed {
@@ -119,17 +114,18 @@ impl CompressedLayer {
         self.closing.settle(played, OUTSTANDING, out);
     }
 
-    pub fn lost<R: Reader>(&mut self, plain: &mut PlainDecoder, side: Side, out: &mut Out<'_, R>) {
+    pub fn lost<R: Reader>(&mut self, plain: &mut PlainDecoder, out: &mut Out<'_, R>) {
+        let side = out.side();
         self.directions[side as usize] = CompressedDirection { is_lost: true, ..CompressedDirection::default() };
         self.closing.forget(side);
-        self.directions[side as usize].record(side, out, |out| plain.lost(side, out));
-        self.close(side, out);
+        self.directions[side as usize].record(out, |out| plain.lost(side, out));
+        self.close(out);
     }
 
     /// No packet of the server is captured.
     pub fn abandon<R: Reader>(&mut self, plain: &mut PlainDecoder, out: &mut Out<'_, R>) {
-        self.directions[Side::Response as usize].record(Side::Response, out, |out| plain.abandon(out));
-        self.close(Side::Response, out);
+        self.directions[Side::Response as usize].record(out, |out| plain.abandon(out));
+        self.close(out);
     }
 
     /// Ends the connection: held postings are dropped.
@@ -151,11 +147,10 @@ impl CompressedDirection {
     fn step<R: Reader>(
         &mut self,
         plain: &mut PlainDecoder,
-        side: Side,
         expansion: &Expansion,
         input: Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    ) -> DecodeStep {
         loop {
             if self.is_front_decoded() {
                 self.post(out);
@@ -170,7 +165,7 @@ impl CompressedDirection {
                     return Ok(Step::Need(self.read + HEADER));
                 }
                 // The next bytes were not captured.
-                self.give_up(plain, side, out);
+                self.give_up(plain, out);
                 continue;
             };
             if self.packets.is_empty() {
@@ -186,8 +181,8 @@ impl CompressedDirection {
             let wire = next.get(HEADER as usize..).unwrap_or_default();
             let wire = usize::try_from(packet.wire).ok().and_then(|len| wire.get(..len)).unwrap_or(wire);
             // Sequence number at the beginning of a request or reply.
-            self.begins = next.get(3) == Some(&u8::from(side == Side::Response));
-            self.take(plain, side, (packet, wire), expansion, out)?;
+            self.begins = next.get(3) == Some(&u8::from(out.side() == Side::Response));
+            self.take(plain, (packet, wire), expansion, out)?;
         }
     }
 
@@ -199,11 +194,10 @@ impl CompressedDirection {
     fn take<R: Reader>(
         &mut self,
         plain: &mut PlainDecoder,
-        side: Side,
         (packet, wire): (CompressedPacket, &[u8]),
         expansion: &Expansion,
         out: &mut Out<'_, R>,
-    ) -> Result<(), Malformed> {
+    ) -> DecodeStep<()> {
         self.packets.push_back(packet);
         self.read += packet.total();
         let passed = self.ahead.min(packet.content);
@@ -224,7 +218,7 @@ impl CompressedDirection {
         }
         let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(self.content.len() - before);
         self.content.drain(before..before + passed);
-        self.decode(plain, side, missing, out)
+        self.decode(plain, missing, out)
     }
 
     fn unpack(&mut self, wire: &[u8], packet: CompressedPacket, expansion: &Expansion) -> Result<(), Note> {
@@ -234,31 +228,19 @@ impl CompressedDirection {
     }
 
     /// Decodes complete plain packets. The content is followed by `opaque` unreadable bytes.
-    fn decode<R: Reader>(
-        &mut self,
-        plain: &mut PlainDecoder,
-        side: Side,
-        mut opaque: u64,
-        out: &mut Out<'_, R>,
-    ) -> Result<(), Malformed> {
+    fn decode<R: Reader>(&mut self, plain: &mut PlainDecoder, mut opaque: u64, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let content = std::mem::take(&mut self.content);
         let (mut at, mut done) = (0, Ok(()));
         loop {
-            let here = content.get(at..).unwrap_or_default();
-            if here.is_empty() && opaque == 0 {
+            let here = Input { bytes: content.get(at..).unwrap_or_default(), opaque };
+            if here.available() == 0 {
                 break;
             }
-            let used = if self.is_lost {
-                self.search(plain, side, (here, opaque), out)
-            } else {
-                self.one(plain, side, (here, opaque), out)
-            };
-            match used {
+            match if self.is_lost { self.search(plain, here, out) } else { self.one(plain, here, out) } {
                 Ok(0) => break,
                 Ok(used) => {
-                    let captured = usize::try_from(used).unwrap_or(usize::MAX).min(here.len());
-                    at += captured;
-                    opaque -= used - captured as u64;
+                    let left = here.after(used);
+                    (at, opaque) = (content.len() - left.bytes.len(), left.opaque);
                 }
                 Err(malformed) => {
                     done = Err(malformed);
@@ -272,33 +254,23 @@ impl CompressedDirection {
         done
     }
 
-    /// Decodes one plain packet and returns its captured bytes; 0 if more are needed.
-    fn one<R: Reader>(
-        &mut self,
-        plain: &mut PlainDecoder,
-        side: Side,
-        (here, opaque): (&[u8], u64),
-        out: &mut Out<'_, R>,
-    ) -> Result<u64, Malformed> {
-        let available = here.len() as u64 + opaque;
-        let (step, posted) = self.record(side, out, |out| plain.step(side, Input { bytes: here, opaque }, out));
+    /// Decodes one plain packet and returns its available bytes; 0 if more are needed.
+    fn one<R: Reader>(&mut self, plain: &mut PlainDecoder, here: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep<u64> {
+        let (side, available) = (out.side(), here.available());
+        let (step, posted) = self.record(out, |out| plain.step(side, here, out));
         match step? {
             _ if posted > 0 => Ok(posted),
-            Step::Need(need) if opaque > 0 || available >= GATHERED || self.read >= GATHERED_WIRE => {
-                let opaque = need.saturating_sub(here.len() as u64);
-                if available < GATHERED {
-                    out.note(Note::UndecodedMessage);
-                } else {
-                    out.note(Note::LongMessage);
-                }
-                let (step, posted) = self.record(side, out, |out| plain.step(side, Input { bytes: here, opaque }, out));
+            Step::Need(need) if here.opaque > 0 || available >= GATHERED || self.read >= GATHERED_WIRE => {
+                let opaque = need.saturating_sub(here.bytes.len() as u64);
+                out.note(if available < GATHERED { Note::UndecodedMessage } else { Note::LongMessage });
+                let (step, posted) = self.record(out, |out| plain.step(side, Input { opaque, ..here }, out));
                 step?;
                 self.ahead += posted.saturating_sub(available);
                 Ok(posted.min(available))
             }
-            _ if opaque > 0 => {
-                self.lose(side, available, out);
-                self.record(side, out, |out| plain.lost(side, out));
+            _ if here.opaque > 0 => {
+                self.lose(available, out);
+                self.record(out, |out| plain.lost(side, out));
                 Ok(available)
             }
             _ => Ok(0),
@@ -309,23 +281,20 @@ impl CompressedDirection {
     fn search<R: Reader>(
         &mut self,
         plain: &mut PlainDecoder,
-        side: Side,
-        (here, opaque): (&[u8], u64),
+        here: Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<u64, Malformed> {
-        let is_found = self.begins && plain.boundary(side, here) == MessageBoundary::Yes;
-        if !is_found {
-            let passed = here.len() as u64 + opaque;
-            self.lose(side, passed, out);
-            return Ok(passed);
+    ) -> DecodeStep<u64> {
+        if !self.begins || plain.boundary(out.side(), here.bytes) != MessageBoundary::Yes {
+            self.lose(here.available(), out);
+            return Ok(here.available());
         }
         self.is_lost = false;
-        self.one(plain, side, (here, opaque), out)
+        self.one(plain, here, out)
     }
 
-    fn lose<R: Reader>(&mut self, side: Side, len: u64, out: &mut Out<'_, R>) {
+    fn lose<R: Reader>(&mut self, len: u64, out: &mut Out<'_, R>) {
         self.is_lost = true;
-        self.record(side, out, |out| {
+        self.record(out, |out| {
             let op = out.orphan("(undecoded)");
             out.post(Account::Unknown, "undecoded", len);
             out.close(op, Outcome::NoReply);
@@ -333,20 +302,20 @@ impl CompressedDirection {
     }
 
     /// Drops the buffered content because no readable bytes follow.
-    fn give_up<R: Reader>(&mut self, plain: &mut PlainDecoder, side: Side, out: &mut Out<'_, R>) {
-        let len = self.content.len() as u64;
+    fn give_up<R: Reader>(&mut self, plain: &mut PlainDecoder, out: &mut Out<'_, R>) {
+        let (side, len) = (out.side(), self.content.len() as u64);
         self.content.clear();
-        self.lose(side, len, out);
-        self.record(side, out, |out| plain.lost(side, out));
+        self.lose(len, out);
+        self.record(out, |out| plain.lost(side, out));
     }
 
     /// Records the postings of `decode` on the tape. Returns its result and the number of bytes posted.
     fn record<T, R: Reader>(
         &mut self,
-        side: Side,
         out: &mut Out<'_, R>,
         decode: impl FnOnce(&mut Out<'_, TapeRecorder<'_, '_, R>>) -> T,
     ) -> (T, u64) {
+        let side = out.side();
         let mut recorder = TapeRecorder::append(out, &mut self.tape);
         let mut inner = Out::new(&mut recorder, side, self.current);
         let result = decode(&mut inner);

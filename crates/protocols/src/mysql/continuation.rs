@@ -1,10 +1,10 @@
 //! Messages that continue in further packets, and packets decoded piece by piece.
 
 use super::decode::{PlainDecoder, begin, end};
-use super::response::{ResponsePacket, ResponseStage};
+use super::response::{MysqlPacket, ResponseStage};
 use super::values::{BulkRows, ValueLayout, ValuesRead, value, values};
 use super::wire::{self, HEADER};
-use overhead_decode::{Cursor, Free, Input, OpId, Out, Reader, Short, Step};
+use overhead_decode::{Cursor, FieldRead, Free, Input, OpId, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
 
 /// The rest of a message that continues in another packet.
@@ -36,23 +36,17 @@ pub(super) struct CommandRemainder {
 
 impl PlainDecoder {
     /// Posts the available part of a packet that is decoded piece by piece.
-    pub(super) fn flow<R: Reader>(
-        &mut self,
-        flow: PacketRemainder,
-        side: Side,
-        input: Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Step {
+    pub(super) fn flow<R: Reader>(&mut self, flow: PacketRemainder, input: Input<'_>, out: &mut Out<'_, R>) -> Step {
         let here = flow.left.min(input.available());
         let is_last = here == flow.left;
-        let what = self.charge_rest(side, out);
+        let what = self.charge_rest(out);
         let mut c = Cursor::new(input, here, out);
         let rest = what.clone().go_on(&mut c, !is_last || flow.is_continued);
         // Inside the length of a value, the next piece decides.
         let is_cut = rest.is_ok() && !is_last && c.remaining() < wire::LENGTH as u64;
         let used = c.position();
         if is_cut && used == 0 {
-            self.set_rest(side, Some(what), out);
+            self.set_rest(Some(what), out);
             return Step::Need(here + 1);
         }
         let is_whole = c.remaining() == 0;
@@ -61,15 +55,15 @@ impl PlainDecoder {
             c.finish();
         }
         let rest = rest.ok().flatten().filter(|_| is_whole || is_cut).unwrap_or(PacketContinuation::Undecoded);
-        self.flows[side as usize] = (left > 0).then_some(PacketRemainder { left, ..flow });
-        self.set_rest(side, (left > 0 || flow.is_continued).then_some(rest), out);
+        self.flows[out.side() as usize] = (left > 0).then_some(PacketRemainder { left, ..flow });
+        self.set_rest((left > 0 || flow.is_continued).then_some(rest), out);
         out.release();
         Step::Progress
     }
 
     /// Charges the operation of the continued message and returns its rest.
-    fn charge_rest<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) -> PacketContinuation {
-        if side == Side::Response {
+    fn charge_rest<R: Reader>(&mut self, out: &mut Out<'_, R>) -> PacketContinuation {
+        if out.side() == Side::Response {
             if let Some(op) = self.pairing.front().map(|front| front.op) {
                 out.charge(op);
             } else {
@@ -88,8 +82,8 @@ impl PlainDecoder {
     }
 
     /// Keeps the rest of the message, or ends it.
-    fn set_rest<R: Reader>(&mut self, side: Side, what: Option<PacketContinuation>, out: &mut Out<'_, R>) {
-        match (side, what) {
+    fn set_rest<R: Reader>(&mut self, what: Option<PacketContinuation>, out: &mut Out<'_, R>) {
+        match (out.side(), what) {
             (Side::Response, what) => self.rest_of_row = what,
             (Side::Request, Some(what)) => {
                 if let Some(rest) = &mut self.rest_of_command {
@@ -105,18 +99,13 @@ impl PlainDecoder {
     }
 
     /// Decodes a packet that continues a command.
-    pub(super) fn continue_command<R: Reader>(
-        &mut self,
-        packet: ResponsePacket,
-        input: Input<'_>,
-        out: &mut Out<'_, R>,
-    ) {
-        let what = self.charge_rest(Side::Request, out);
+    pub(super) fn continue_command<R: Reader>(&mut self, packet: MysqlPacket, input: Input<'_>, out: &mut Out<'_, R>) {
+        let what = self.charge_rest(out);
         let mut c = begin(input, HEADER + packet.here, out);
         let what = what.go_on(&mut c, packet.is_continued);
         let is_whole = end(c, packet);
         let what = what.ok().flatten().filter(|_| is_whole).unwrap_or(PacketContinuation::Undecoded);
-        self.set_rest(Side::Request, packet.is_continued.then_some(what), out);
+        self.set_rest(packet.is_continued.then_some(what), out);
         out.release();
     }
 }
@@ -132,11 +121,7 @@ impl PacketContinuation {
     }
 
     /// Posts the packet's part of the message and returns the rest.
-    pub(super) fn go_on<R: Reader>(
-        self,
-        c: &mut Cursor<'_, '_, '_, R>,
-        is_continued: bool,
-    ) -> Result<Option<Self>, Short> {
+    pub(super) fn go_on<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> FieldRead<Option<Self>> {
         match self {
             Self::All(account, field) => {
                 let left = c.remaining();

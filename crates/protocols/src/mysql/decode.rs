@@ -6,11 +6,13 @@ use super::command;
 use super::continuation::{CommandRemainder, PacketContinuation, PacketRemainder};
 use super::handshake::{self, LoginPacket};
 use super::pair::{ExpectedResponse, MysqlPairing, MysqlPending};
-use super::response::{ResponsePacket, ResponseProgress, ResponseStage};
+use super::response::{MysqlPacket, ResponseProgress, ResponseStage};
 use super::session::Session;
 use super::wire::{self, FULL, HEADER, capability};
 use crate::GivenStatements;
-use overhead_decode::{Cursor, Input, Malformed, MessageBoundary, OpId, Out, Reader, Short, Step, Versioned};
+use overhead_decode::{
+    Cursor, DecodeStep, Input, Malformed, MessageBoundary, OpId, Out, Reader, Short, Step, Versioned,
+};
 use overhead_model::{Account, Class, Outcome, Side};
 
 /// Bytes of a packet decoded at once: enough for the types of the most parameters a statement can have. The rest is
@@ -67,18 +69,18 @@ impl PlainDecoder {
         Self { session: Versioned::new(session), phase, is_unsure: mid_stream, given, ..Self::default() }
     }
 
-    pub fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    pub fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         if let Some(flow) = self.flows[side as usize] {
-            return Ok(self.flow(flow, side, input, out));
+            return Ok(self.flow(flow, input, out));
         }
         let Some((len, sequence)) = wire::header(input.bytes) else { return Ok(Step::More) };
         let first = input.bytes.get(HEADER as usize).copied().filter(|_| len > 0);
         if first.is_none() && len > 0 && input.opaque == 0 {
             return Ok(Step::More);
         }
-        let mut packet = ResponsePacket { first, len, here: len, is_continued: len == FULL };
+        let mut packet = MysqlPacket { first, sequence, len, here: len, is_continued: len == FULL };
         let what = match side {
-            Side::Request => match self.client(packet, sequence, input)? {
+            Side::Request => match self.client(packet, input)? {
                 // More bytes are needed to decide.
                 ClientPacket::Stray if self.is_unsure && input.opaque == 0 => return Ok(Step::More),
                 what => Some(what),
@@ -110,7 +112,7 @@ impl PlainDecoder {
         let before = out.posted();
         let step = match what {
             Some(what) => self.request(what, packet, input, out),
-            None => self.response(packet, sequence, input, out),
+            None => self.response(packet, input, out),
         };
         let left = (HEADER + len).saturating_sub(out.posted() - before);
         if packet.here < len && left > 0 {
@@ -127,7 +129,7 @@ impl PlainDecoder {
     }
 
     /// Returns whether a server packet may be decoded piece by piece: rows and their continuations.
-    fn may_flow(&self, packet: ResponsePacket) -> bool {
+    fn may_flow(&self, packet: MysqlPacket) -> bool {
         let is_row = match self.stage {
             ResponseStage::Rows | ResponseStage::Defined => true,
             ResponseStage::First | ResponseStage::Cloning | ResponseStage::Cloned => {
@@ -141,10 +143,10 @@ impl PlainDecoder {
     fn request<R: Reader>(
         &mut self,
         what: ClientPacket,
-        packet: ResponsePacket,
+        packet: MysqlPacket,
         input: Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    ) -> DecodeStep {
         let total = HEADER + packet.here;
         match what {
             ClientPacket::Command(code, command) => {
@@ -228,12 +230,7 @@ impl PlainDecoder {
     }
 
     /// Decodes a login, or the request for TLS before it.
-    fn open<R: Reader>(
-        &mut self,
-        packet: ResponsePacket,
-        input: Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    fn open<R: Reader>(&mut self, packet: MysqlPacket, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let payload = input.bytes.get(HEADER as usize..).unwrap_or_default();
         let opening = handshake::opening(payload, packet.len);
         let is_greeted =
@@ -266,7 +263,7 @@ impl PlainDecoder {
         Ok(Step::Progress)
     }
 
-    fn start<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Result<OpId, Malformed> {
+    fn start<R: Reader>(&mut self, out: &mut Out<'_, R>) -> DecodeStep<OpId> {
         let op = self.begin_operation(out);
         out.label(op, Class::Setup, "STARTUP", "handshake");
         self.stage = ResponseStage::First;
@@ -283,26 +280,20 @@ impl PlainDecoder {
         }
     }
 
-    fn response<R: Reader>(
-        &mut self,
-        packet: ResponsePacket,
-        sequence: u8,
-        input: Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    fn response<R: Reader>(&mut self, packet: MysqlPacket, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         if self.may_be_over() && !(packet.first == Some(wire::EOF) && packet.len <= wire::EOF_LENGTH) {
             self.end_without_eof();
             self.answered(out);
         }
-        if self.stage == ResponseStage::Blind && sequence == 1 && self.pairing.has_next() {
+        if self.stage == ResponseStage::Blind && packet.sequence == 1 && self.pairing.has_next() {
             self.drop_front(out);
         }
-        if self.is_unsure && sequence != 1 && self.awaits_command() {
+        if self.is_unsure && packet.sequence != 1 && self.awaits_command() {
             // The beginning of this reply was not seen.
             self.pairing.stray_answer(out);
             self.stage = ResponseStage::Blind;
         }
-        let is_greeting = sequence == 0 && boundary::is_greeting_of(packet.first, packet.len);
+        let is_greeting = packet.sequence == 0 && boundary::is_greeting_of(packet.first, packet.len);
         let is_start = match self.phase {
             LoginPhase::Start => is_greeting || packet.first == Some(wire::ERR),
             LoginPhase::Begun => is_greeting && boundary::is_greeting(input.bytes),
@@ -347,7 +338,7 @@ impl PlainDecoder {
         &mut self,
         kind: ExpectedResponse,
         is_greeting: bool,
-        packet: ResponsePacket,
+        packet: MysqlPacket,
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> ResponseProgress {
@@ -368,7 +359,7 @@ impl PlainDecoder {
     }
 
     /// Handles a packet that could not be decoded completely, depending on what it was.
-    fn undecoded(&mut self, packet: ResponsePacket) -> ResponseProgress {
+    fn undecoded(&mut self, packet: MysqlPacket) -> ResponseProgress {
         match (self.stage, packet.first) {
             (ResponseStage::Columns(left), _) => {
                 // Without this type, the types after it have no place.
@@ -469,7 +460,7 @@ impl PlainDecoder {
 }
 
 /// Ends a packet, or its decoded piece; returns whether it was decoded completely.
-pub(super) fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: ResponsePacket) -> bool {
+pub(super) fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: MysqlPacket) -> bool {
     let left = c.remaining();
     if packet.here < packet.len && left < wire::LENGTH as u64 {
         // The beginning of a length, which continues in the next piece.

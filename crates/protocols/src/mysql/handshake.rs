@@ -2,7 +2,7 @@
 
 use super::session::Session;
 use super::wire::{capability, lenenc, lenenc_text, nul_text, u16_at, u32_at};
-use overhead_decode::{Cursor, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Reader, Short};
 use overhead_model::{Account, Side};
 
 /// Length of the first part of a greeting's random data.
@@ -13,7 +13,7 @@ pub(super) const LOGIN: u64 = 32;
 const OLD_LOGIN: u64 = 5;
 
 /// Posts a greeting of protocol version 10 or 9.
-pub(super) fn greeting<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, server: &mut Option<u64>) -> Result<(), Short> {
+pub(super) fn greeting<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, server: &mut Option<u64>) -> FieldRead {
     let protocol = c.u8(Account::Framing, "protocol version")?;
     let version = nul_text(c, Account::Metadata, "server version")?;
     software(c, version);
@@ -97,7 +97,7 @@ pub(super) fn opening(payload: &[u8], len: u64) -> LoginPacket {
 }
 
 /// Posts the fixed part of a login, which is all of a TLS request; returns the client's capabilities.
-pub(super) fn fixed<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u64, Short> {
+pub(super) fn fixed<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u64> {
     let low = u64::from(u16_at(c.peek(), 0).ok_or(Short)?);
     if low & capability::PROTOCOL_41 == 0 {
         c.skip(2, Account::Metadata, "capabilities")?;
@@ -118,7 +118,7 @@ pub(super) fn fixed<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u64, Sho
 }
 
 /// Posts a login after its fixed part. Clients may omit empty fields at the end.
-pub(super) fn login<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, capabilities: u64) -> Result<(), Short> {
+pub(super) fn login<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, capabilities: u64) -> FieldRead {
     let has = |flag| capabilities & flag != 0;
     nul_text(c, Account::Metadata, "user name")?;
     if !has(capability::PROTOCOL_41) {
@@ -150,7 +150,7 @@ pub(super) fn login<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, capabilities: u64)
 }
 
 /// Posts `COM_CHANGE_USER` after its command byte.
-pub(super) fn change_user<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, session: &Session) -> Result<(), Short> {
+pub(super) fn change_user<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, session: &Session) -> FieldRead {
     nul_text(c, Account::Metadata, "user name")?;
     if session.has(capability::SECURE_CONNECTION) == Some(false) {
         nul_text(c, Account::Metadata, "authentication data")?;
@@ -171,17 +171,17 @@ pub(super) fn change_user<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, session: &Se
 /// Reads a field that may be omitted at the end.
 fn optional<'a, 'o, 'r, R: Reader>(
     c: &mut Cursor<'a, 'o, 'r, R>,
-    read: impl FnOnce(&mut Cursor<'a, 'o, 'r, R>) -> Result<(), Short>,
-) -> Result<(), Short> {
+    read: impl FnOnce(&mut Cursor<'a, 'o, 'r, R>) -> FieldRead,
+) -> FieldRead {
     if c.remaining() == 0 { Ok(()) } else { read(c) }
 }
 
-fn counted_authentication<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn counted_authentication<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     let len = c.u8(Account::Framing, "length")?;
     c.skip(u64::from(len), Account::Metadata, "authentication data")
 }
 
-fn attributes<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn attributes<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     let len = lenenc(c, Account::Framing, "length")?;
     let behind = c.remaining().checked_sub(len).ok_or(Short)?;
     c.out().enter("attributes");

@@ -44,7 +44,7 @@ mod wire;
 use super::{ProtocolFacts, SharedContext};
 use compressed::CompressedLayer;
 use decode::PlainDecoder;
-use overhead_decode::{Decoder, Expansion, Input, Malformed, MessageBoundary, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Decoder, Expansion, Input, MessageBoundary, Out, Reader, Step};
 use overhead_model::Side;
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Mysql {
 
 impl Decoder for Mysql {
     #[inline]
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         if matches!(self.layer, PacketLayer::Unknown) {
             match compressed::begins(side, input.bytes) {
                 MessageBoundary::Yes => self.compress(),
@@ -110,7 +110,7 @@ impl Decoder for Mysql {
             }
         }
         if let PacketLayer::Compressed(layer) = &mut self.layer {
-            return layer.step(&mut self.plain, side, input, out);
+            return layer.step(&mut self.plain, input, out);
         }
         let step = self.plain.step(side, input, out);
         if self.plain.is_compressed {
@@ -137,7 +137,7 @@ impl Decoder for Mysql {
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         match &mut self.layer {
-            PacketLayer::Compressed(layer) => layer.lost(&mut self.plain, side, out),
+            PacketLayer::Compressed(layer) => layer.lost(&mut self.plain, out),
             PacketLayer::Plain | PacketLayer::Unknown => self.plain.lost(side, out),
         }
     }

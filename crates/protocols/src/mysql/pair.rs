@@ -5,7 +5,7 @@
 
 use crate::limits;
 use crate::statement::StatementSummary;
-use overhead_decode::{Label, Malformed, OpId, Out, Reader};
+use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, Reader};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 
@@ -119,7 +119,7 @@ impl MysqlPairing {
         op
     }
 
-    pub fn expect(&mut self, op: OpId, kind: ExpectedResponse) -> Result<&mut MysqlPending, Malformed> {
+    pub fn expect(&mut self, op: OpId, kind: ExpectedResponse) -> DecodeStep<&mut MysqlPending> {
         if self.queue.len() >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than are followed"));
         }
@@ -203,12 +203,11 @@ impl MysqlPairing {
 
 /// Labels an operation that executes a statement; `unknown` is its name without a verb.
 pub(super) fn label<R: Reader>(
-    op: OpId,
     named: &StatementSummary,
     (unknown, via): (&str, &'static str),
     has_begun: bool,
     out: &mut Out<'_, R>,
 ) {
     let class = if named.is_settings && !has_begun { Class::Setup } else { Class::Workload };
-    out.label_statement(op, Label { class, name: named.verb.or(unknown), via, statement: named.text.as_str() });
+    out.label_current(Label { class, name: named.verb.or(unknown), via, statement: named.text.as_str() });
 }

@@ -2,14 +2,14 @@
 
 use super::decode::PlainDecoder;
 use super::pair::MysqlPending;
-use super::response::{ResponsePacket, ResponseProgress, ResponseStage, eof};
+use super::response::{MysqlPacket, ReplyRead, ResponseProgress, ResponseStage, eof};
 use super::session::MysqlStatement;
 use overhead_decode::{Cursor, Reader, Short};
 use overhead_model::Account;
 
 impl PlainDecoder {
     /// Posts the first packet of the reply to `COM_STMT_PREPARE`.
-    pub(super) fn prepare_ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<ResponseProgress, Short> {
+    pub(super) fn prepare_ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
         c.out().enter("prepared");
         c.skip(1, Account::Status, "header")?;
         let id = c.u32_le(Account::Metadata, "statement id")?;
@@ -44,11 +44,7 @@ impl PlainDecoder {
     }
 
     /// Posts a definition of a prepared statement, or what ends its definitions.
-    pub(super) fn definitions<R: Reader>(
-        &mut self,
-        packet: ResponsePacket,
-        c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<ResponseProgress, Short> {
+    pub(super) fn definitions<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
         match self.stage {
             ResponseStage::Parameters(left, columns) => {
                 self.column(false, c)?;

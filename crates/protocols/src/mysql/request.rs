@@ -10,7 +10,7 @@ use super::values::{BulkRows, ValueLayout, present, untyped, values};
 use super::wire::{capability, lenenc, lenenc_at, lenenc_text};
 use crate::limits;
 use crate::statement::{StatementDialect, StatementSummary};
-use overhead_decode::{Cursor, Label, Malformed, OpId, Reader, Short};
+use overhead_decode::{Cursor, DecodeStep, FieldRead, Label, OpId, Reader, Short};
 use overhead_model::{Account, Class};
 
 /// `COM_STMT_EXECUTE`: a parameter count follows the flags even without parameters.
@@ -26,6 +26,8 @@ pub(super) struct DecodedRequest {
     pub prepares: StatementSummary,
 }
 
+type RequestRead = FieldRead<DecodedRequest>;
+
 impl DecodedRequest {
     fn all(account: Account, field: &'static str) -> Self {
         Self { rest: Some(PacketContinuation::All(account, field)), ..Self::default() }
@@ -39,9 +41,9 @@ impl PlainDecoder {
         (op, code, command): (OpId, u8, Command),
         c: &mut Cursor<'_, '_, '_, R>,
         is_continued: bool,
-    ) -> Result<Option<PacketContinuation>, Malformed> {
+    ) -> DecodeStep<Option<PacketContinuation>> {
         c.out().label(op, self.class_of(command), command.name, via_of(code));
-        let sent = self.body(op, code, c, is_continued).unwrap_or_default();
+        let sent = self.body(code, c, is_continued).unwrap_or_default();
         let Some(kind) = command.kind else { return Ok(sent.rest) };
         let executed = sent.statement.filter(|_| code == command::STMT_EXECUTE);
         let is_unseen = executed.is_some_and(|id| self.named(id).text.is_unseen());
@@ -60,42 +62,30 @@ impl PlainDecoder {
         if is_workload && self.session.replicates { Class::Background } else { command.class }
     }
 
-    fn body<R: Reader>(
-        &mut self,
-        op: OpId,
-        code: u8,
-        c: &mut Cursor<'_, '_, '_, R>,
-        is_continued: bool,
-    ) -> Result<DecodedRequest, Short> {
+    fn body<R: Reader>(&mut self, code: u8, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> RequestRead {
         c.skip(1, Account::Framing, "command")?;
         match code {
-            command::QUERY => self.query(op, c, is_continued),
+            command::QUERY => self.query(c, is_continued),
             command::STMT_PREPARE => {
                 let prepares = text(c, is_continued, self.session.is_unescaped);
                 let statement = prepares.text.as_str();
-                c.out()
-                    .label_statement(op, Label { class: Class::Setup, name: "PREPARE", via: via_of(code), statement });
+                c.out().label_current(Label { class: Class::Setup, name: "PREPARE", via: via_of(code), statement });
                 Ok(DecodedRequest { prepares, ..DecodedRequest::all(Account::Query, "statement") })
             }
-            command::STMT_EXECUTE => self.execute(op, c, is_continued),
-            command::STMT_BULK_EXECUTE => self.bulk(op, c, is_continued),
-            command::STMT_SEND_LONG_DATA => self.long_data(op, c),
-            command::STMT_CLOSE | command::STMT_RESET | command::STMT_FETCH => self.of_prepared(op, code, c),
+            command::STMT_EXECUTE => self.execute(c, is_continued),
+            command::STMT_BULK_EXECUTE => self.bulk(c, is_continued),
+            command::STMT_SEND_LONG_DATA => self.long_data(c),
+            command::STMT_CLOSE | command::STMT_RESET | command::STMT_FETCH => self.of_prepared(code, c),
             _ => self.administer(code, c),
         }
     }
 
     /// Posts a command on a prepared statement other than preparation and execution.
-    fn of_prepared<R: Reader>(
-        &mut self,
-        op: OpId,
-        code: u8,
-        c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<DecodedRequest, Short> {
+    fn of_prepared<R: Reader>(&mut self, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> RequestRead {
         let id = c.u32_le(Account::Metadata, "statement id")?;
         match code {
             command::STMT_FETCH => {
-                self.label_part(op, id, "FETCH", c);
+                self.label_part(id, "FETCH", c);
                 c.skip(4, Account::Metadata, "row limit")?;
                 return Ok(DecodedRequest { statement: Some(id), ..DecodedRequest::default() });
             }
@@ -107,7 +97,7 @@ impl PlainDecoder {
     }
 
     /// Posts a command without a statement.
-    fn administer<R: Reader>(&mut self, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> Result<DecodedRequest, Short> {
+    fn administer<R: Reader>(&mut self, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> RequestRead {
         match code {
             command::INIT_DB => c.rest(Account::Metadata, "database name"),
             command::CREATE_DB | command::DROP_DB => c.rest(Account::Schema, "database name"),
@@ -126,12 +116,7 @@ impl PlainDecoder {
     }
 
     /// Posts `COM_QUERY`: attributes, if any, and a text.
-    fn query<R: Reader>(
-        &mut self,
-        op: OpId,
-        c: &mut Cursor<'_, '_, '_, R>,
-        is_continued: bool,
-    ) -> Result<DecodedRequest, Short> {
+    fn query<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> RequestRead {
         // A text never begins with these bytes.
         let looks_so = || c.peek().get(1) == Some(&1) && c.peek().first().is_some_and(|count| *count < b'\t');
         if self.session.has(capability::QUERY_ATTRIBUTES).unwrap_or_else(looks_so) {
@@ -150,22 +135,17 @@ impl PlainDecoder {
         let has_begun = self.session.has_begun;
         if self.session.replicates {
             let (name, statement) = (named.verb.or("QUERY"), named.text.as_str());
-            c.out().label_statement(op, Label { class: Class::Background, name, via: "text", statement });
+            c.out().label_current(Label { class: Class::Background, name, via: "text", statement });
         } else {
-            label(op, &named, ("QUERY", "text"), has_begun, c.out());
+            label(&named, ("QUERY", "text"), has_begun, c.out());
         }
         self.session.put(|session| &mut session.has_begun, has_begun || !named.is_settings);
         Ok(DecodedRequest::all(Account::Query, "statement"))
     }
 
-    fn execute<R: Reader>(
-        &mut self,
-        op: OpId,
-        c: &mut Cursor<'_, '_, '_, R>,
-        is_continued: bool,
-    ) -> Result<DecodedRequest, Short> {
+    fn execute<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> RequestRead {
         let id = c.u32_le(Account::Metadata, "statement id")?;
-        self.label_execution(op, id, "prepared", c);
+        self.label_execution(id, "prepared", c);
         let flags = c.u8(Account::Metadata, "flags")?;
         c.skip(4, Account::Metadata, "iteration count")?;
         let sent = DecodedRequest { statement: Some(id), ..DecodedRequest::default() };
@@ -205,7 +185,7 @@ impl PlainDecoder {
         (count, has_names): (u64, bool),
         c: &mut Cursor<'_, '_, '_, R>,
         is_continued: bool,
-    ) -> Result<Option<PacketContinuation>, Short> {
+    ) -> FieldRead<Option<PacketContinuation>> {
         let nulls = c.take(count.div_ceil(8), Account::Framing, "null bitmap")?;
         let is_bound = c.u8(Account::Metadata, "new parameters")? == 1;
         if is_bound {
@@ -233,14 +213,9 @@ impl PlainDecoder {
     }
 
     /// Posts `COM_STMT_BULK_EXECUTE` of `MariaDB`: rows of parameters, each with an indicator byte.
-    fn bulk<R: Reader>(
-        &mut self,
-        op: OpId,
-        c: &mut Cursor<'_, '_, '_, R>,
-        is_continued: bool,
-    ) -> Result<DecodedRequest, Short> {
+    fn bulk<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> RequestRead {
         let id = c.u32_le(Account::Metadata, "statement id")?;
-        self.label_execution(op, id, "bulk", c);
+        self.label_execution(id, "bulk", c);
         let sent = DecodedRequest {
             statement: Some(id),
             rest: Some(PacketContinuation::Undecoded),
@@ -269,9 +244,9 @@ impl PlainDecoder {
     }
 
     /// Posts `COM_STMT_SEND_LONG_DATA`: part of a parameter.
-    fn long_data<R: Reader>(&mut self, op: OpId, c: &mut Cursor<'_, '_, '_, R>) -> Result<DecodedRequest, Short> {
+    fn long_data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> RequestRead {
         let id = c.u32_le(Account::Metadata, "statement id")?;
-        self.label_part(op, id, "LONG DATA", c);
+        self.label_part(id, "LONG DATA", c);
         let index = c.array(Account::Metadata, "parameter number").map(u16::from_le_bytes)?;
         c.rest(Account::Data, "value");
         let is_new = self.session.statement(id).is_some_and(|known| !known.sent_ahead.contains(&index));
@@ -303,17 +278,17 @@ impl PlainDecoder {
     }
 
     /// Labels a command that accompanies the execution of a statement.
-    fn label_part<R: Reader>(&mut self, op: OpId, id: u32, name: &str, c: &mut Cursor<'_, '_, '_, R>) {
+    fn label_part<R: Reader>(&mut self, id: u32, name: &str, c: &mut Cursor<'_, '_, '_, R>) {
         let class = if self.session.replicates { Class::Background } else { Class::Workload };
         let named = self.named(id);
-        c.out().label_statement(op, Label { class, name, via: "prepared", statement: named.text.as_str() });
+        c.out().label_current(Label { class, name, via: "prepared", statement: named.text.as_str() });
     }
 
     /// Names an execution after its statement.
-    fn label_execution<R: Reader>(&mut self, op: OpId, id: u32, via: &'static str, c: &mut Cursor<'_, '_, '_, R>) {
+    fn label_execution<R: Reader>(&mut self, id: u32, via: &'static str, c: &mut Cursor<'_, '_, '_, R>) {
         let has_begun = self.session.has_begun;
         let named = self.named(id);
-        label(op, &named, ("EXECUTE", via), has_begun, c.out());
+        label(&named, ("EXECUTE", via), has_begun, c.out());
         self.session.put(|session| &mut session.has_begun, has_begun || !named.is_settings);
     }
 }
@@ -393,7 +368,7 @@ fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, is_continued: bool, is_unescap
 }
 
 /// Posts the types of parameters, with their names if there are any, and returns the types.
-fn parameter_types<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, count: u64, has_names: bool) -> Result<Vec<u8>, Short> {
+fn parameter_types<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, count: u64, has_names: bool) -> FieldRead<Vec<u8>> {
     let most = usize::try_from(count).ok().filter(|&count| count <= limits::PARAMETERS * 4).ok_or(Short)?;
     if !has_names {
         let pairs = c.take(2 * count, Account::Schema, "parameter type")?;

@@ -7,7 +7,7 @@ use super::pair::{ExpectedResponse, label};
 use super::values::{ValueLayout, present, untyped, values};
 use super::wire::{self, capability, lenenc, lenenc_free, lenenc_text, status, u16_at};
 use crate::statement::StatementSummary;
-use overhead_decode::{Cursor, Out, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Out, Reader, Short};
 use overhead_model::{Account, Outcome};
 use std::fmt::Write;
 
@@ -54,11 +54,15 @@ pub(super) enum ResponseProgress {
     Done,
 }
 
-/// A server packet after its header.
+/// What follows a packet of a reply.
+pub(super) type ReplyRead = FieldRead<ResponseProgress>;
+
+/// A packet after its header.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ResponsePacket {
+pub(super) struct MysqlPacket {
     /// `None` if it is empty or was not captured.
     pub first: Option<u8>,
+    pub sequence: u8,
     pub len: u64,
     /// Bytes decoded at once; the rest is posted as it arrives.
     pub here: u64,
@@ -66,7 +70,7 @@ pub(super) struct ResponsePacket {
     pub is_continued: bool,
 }
 
-impl ResponsePacket {
+impl MysqlPacket {
     /// Returns whether it ends definitions or rows.
     fn is_end(self) -> bool {
         self.first == Some(wire::EOF) && self.len < wire::FULL
@@ -81,9 +85,9 @@ impl PlainDecoder {
     pub(super) fn reply_packet<R: Reader>(
         &mut self,
         kind: ExpectedResponse,
-        packet: ResponsePacket,
+        packet: MysqlPacket,
         c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<ResponseProgress, Short> {
+    ) -> ReplyRead {
         use {ExpectedResponse as Kind, ResponseStage as Stage};
         let Some(first) = packet.first.or_else(|| (packet.len == 0).then_some(0)) else {
             self.stage = Stage::Blind;
@@ -138,10 +142,10 @@ impl PlainDecoder {
     fn result<R: Reader>(
         &mut self,
         is_binary: Option<bool>,
-        packet: ResponsePacket,
+        packet: MysqlPacket,
         first: u8,
         c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<ResponseProgress, Short> {
+    ) -> ReplyRead {
         // A column count of 0 is sent only with omitted definitions, in two bytes.
         match first {
             wire::OK => self.ok(c),
@@ -185,17 +189,13 @@ impl PlainDecoder {
             && let (Some(id), false) = (front.statement, columns.is_empty())
         {
             let named = StatementSummary::prepared_before(&id.to_string(), columns);
-            label(front.op, &named, ("EXECUTE", "prepared"), true, out);
+            label(&named, ("EXECUTE", "prepared"), true, out);
         }
         if self.session.has_eof() == Some(false) { ResponseStage::Rows } else { ResponseStage::Defined }
     }
 
     /// Posts the packet after definitions: an `EOF` packet if the server sends one; if unknown, this packet decides.
-    fn behind_definitions<R: Reader>(
-        &mut self,
-        packet: ResponsePacket,
-        c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<ResponseProgress, Short> {
+    fn behind_definitions<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
         self.stage = ResponseStage::Rows;
         if self.session.has_eof().is_none() {
             self.session.put(|session| &mut session.is_eof_seen, Some(packet.is_eof()));
@@ -208,11 +208,7 @@ impl PlainDecoder {
         if flags & status::CURSOR_EXISTS != 0 { Ok(self.ended(flags)) } else { Ok(ResponseProgress::More) }
     }
 
-    fn row<R: Reader>(
-        &mut self,
-        packet: ResponsePacket,
-        c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<ResponseProgress, Short> {
+    fn row<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
         let is_binary = *self.is_binary.get_or_insert_with(|| {
             let cells = usize::try_from(self.column_count).unwrap_or(usize::MAX);
             packet.first == Some(wire::OK) && !super::values::is_text_row(c.peek(), cells)
@@ -223,7 +219,7 @@ impl PlainDecoder {
         read.map(|()| ResponseProgress::More)
     }
 
-    fn text_row<R: Reader>(&mut self, packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn text_row<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let cells = usize::try_from(self.column_count).unwrap_or(usize::MAX);
         let mut layouts = std::iter::repeat_n(ValueLayout::Text, cells);
         let read = values(c, &mut layouts, packet.is_continued)?;
@@ -231,7 +227,7 @@ impl PlainDecoder {
         Ok(())
     }
 
-    fn binary_row<R: Reader>(&mut self, packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn binary_row<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         c.skip(1, Account::Framing, "header")?;
         if self.column_count == 0 || (self.columns.len() as u64) < self.column_count {
             // The statement was prepared and executed unseen.
@@ -248,7 +244,7 @@ impl PlainDecoder {
     }
 
     /// Posts a column definition and returns its type.
-    pub(super) fn column<R: Reader>(&mut self, has_default: bool, c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
+    pub(super) fn column<R: Reader>(&mut self, has_default: bool, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u8> {
         c.out().enter("column");
         let kind = if self.session.is_old() { old_column(c)? } else { self.new_column(c)? };
         if has_default && c.remaining() > 0 {
@@ -262,7 +258,7 @@ impl PlainDecoder {
         Ok(kind)
     }
 
-    fn new_column<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
+    fn new_column<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u8> {
         for field in ["catalog", "schema", "table"] {
             lenenc_text(c, Account::Schema, field)?;
         }
@@ -314,11 +310,7 @@ impl PlainDecoder {
     }
 
     /// Posts the packet after rows or definitions: `EOF`, or the `OK` that replaced it.
-    fn end_result<R: Reader>(
-        &mut self,
-        packet: ResponsePacket,
-        c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<ResponseProgress, Short> {
+    fn end_result<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
         if !packet.is_eof() {
             return self.ok(c);
         }
@@ -332,7 +324,7 @@ impl PlainDecoder {
         if flags & status::MORE_RESULTS != 0 { ResponseProgress::More } else { ResponseProgress::Done }
     }
 
-    pub(super) fn ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<ResponseProgress, Short> {
+    pub(super) fn ok<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
         c.out().enter("OK");
         c.skip(1, Account::Status, "header")?;
         lenenc_free(c, Account::Status, "affected rows")?;
@@ -377,11 +369,7 @@ impl PlainDecoder {
     }
 
     /// Posts an authentication packet: `OK`, a switch to another plugin, or more data.
-    fn authentication<R: Reader>(
-        &mut self,
-        first: u8,
-        c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<ResponseProgress, Short> {
+    fn authentication<R: Reader>(&mut self, first: u8, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
         match first {
             wire::OK => self.ok(c),
             wire::EOF if c.remaining() > 1 => {
@@ -406,7 +394,7 @@ impl PlainDecoder {
         rest: PacketContinuation,
         is_continued: bool,
         c: &mut Cursor<'_, '_, '_, R>,
-    ) -> Result<(), Short> {
+    ) -> FieldRead {
         c.out().enter("row");
         self.rest_of_row = rest.go_on(c, is_continued)?;
         c.out().leave();
@@ -415,7 +403,7 @@ impl PlainDecoder {
 }
 
 /// Posts a column definition of before version 4.1 and returns its type.
-fn old_column<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
+fn old_column<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u8> {
     lenenc_text(c, Account::Schema, "table")?;
     lenenc_text(c, Account::Schema, "name")?;
     lenenc_text(c, Account::Schema, "longest value")?;
@@ -425,14 +413,14 @@ fn old_column<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u8, Short> {
 }
 
 /// Posts an `EOF` packet and returns its status flags.
-pub(super) fn eof<R: Reader>(packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> Result<u16, Short> {
+pub(super) fn eof<R: Reader>(packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u16> {
     let flags = if packet.len >= wire::EOF_LENGTH { u16_at(c.peek(), 3).ok_or(Short)? } else { 0 };
     c.rest(Account::Status, "EOF");
     Ok(flags)
 }
 
 /// Posts an event of a binary log, after its marker byte; its header has 19 bytes.
-fn event<R: Reader>(packet: ResponsePacket, c: &mut Cursor<'_, '_, '_, R>) -> ResponseProgress {
+fn event<R: Reader>(packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> ResponseProgress {
     if packet.is_end() {
         c.rest(Account::Status, "EOF");
         return ResponseProgress::Done;

@@ -4,7 +4,7 @@
 //! length of their type ("Binary Protocol Value" in `MySQL`'s manual).
 
 use super::wire::{LENGTH, LOCAL_INFILE, lenenc, lenenc_at};
-use overhead_decode::{Cursor, Free, Note, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Free, Note, Reader, Short};
 use overhead_model::Account;
 
 /// The layout of a value.
@@ -57,7 +57,7 @@ pub(super) fn values<R: Reader>(
     c: &mut Cursor<'_, '_, '_, R>,
     layouts: &mut impl Iterator<Item = ValueLayout>,
     is_continued: bool,
-) -> Result<ValuesRead, Short> {
+) -> FieldRead<ValuesRead> {
     for layout in layouts {
         let len = match layout {
             ValueLayout::Fixed(len) => u64::from(len),
@@ -96,7 +96,7 @@ impl BulkRows {
 
     /// Posts rows up to the end of the packet, and returns the position if `is_continued`. Fails if the packet ends
     /// inside a value, or a length was not captured.
-    pub fn rows<R: Reader>(mut self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> Result<Option<Self>, Short> {
+    pub fn rows<R: Reader>(mut self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> FieldRead<Option<Self>> {
         loop {
             self.left = value(c, self.left, is_continued)?.unwrap_or_default();
             let Some(&layout) = self.layouts.get(self.at) else { return Err(Short) };
@@ -130,11 +130,7 @@ fn is_cut<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> bool {
 
 /// Posts a value, or the packet's part of it, and returns the bytes left. Fails if the packet ends before it.
 #[inline]
-pub(super) fn value<R: Reader>(
-    c: &mut Cursor<'_, '_, '_, R>,
-    len: u64,
-    is_continued: bool,
-) -> Result<Option<u64>, Short> {
+pub(super) fn value<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, is_continued: bool) -> FieldRead<Option<u64>> {
     let here = len.min(c.remaining());
     if here < len && !is_continued {
         return Err(Short);

@@ -1,6 +1,6 @@
 //! Constants, packet headers, and length-encoded integers and texts.
 
-use overhead_decode::{Cursor, Free, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Free, Reader, Short};
 use overhead_model::Account;
 
 /// Packet header: length u24, sequence number u8.
@@ -91,7 +91,7 @@ pub(super) fn lenenc<R: Reader>(
     c: &mut Cursor<'_, '_, '_, R>,
     account: Account,
     field: &'static str,
-) -> Result<u64, Short> {
+) -> FieldRead<u64> {
     let (value, len) = lenenc_at(c.peek()).ok_or(Short)?;
     c.skip(len as u64, account, field)?;
     Ok(value)
@@ -102,7 +102,7 @@ pub(super) fn lenenc_free<R: Reader>(
     c: &mut Cursor<'_, '_, '_, R>,
     account: Account,
     field: &'static str,
-) -> Result<(), Short> {
+) -> FieldRead {
     let (_, len) = lenenc_at(c.peek()).ok_or(Short)?;
     if len > 1 {
         c.out().free(1, len as u64 - 1, Free::Any);
@@ -116,7 +116,7 @@ pub(super) fn lenenc_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,
-) -> Result<&'a [u8], Short> {
+) -> FieldRead<&'a [u8]> {
     let len = lenenc(c, Account::Framing, "length")?;
     c.text(len, account, field)
 }
@@ -126,7 +126,7 @@ pub(super) fn nul_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,
-) -> Result<&'a [u8], Short> {
+) -> FieldRead<&'a [u8]> {
     let here = c.peek();
     match c.c_string(account, field) {
         Err(Short) if here.len() as u64 == c.remaining() => c.text(here.len() as u64, account, field),

@@ -5,7 +5,7 @@
 
 use super::wire::{self, HEADER};
 use crate::limits::BOUNDARY_WINDOW;
-use overhead_decode::{Malformed, MessageBoundary};
+use overhead_decode::{DecodeStep, Malformed, MessageBoundary};
 
 /// Longer messages are not accepted as a boundary.
 const PLAUSIBLE: u64 = 1 << 20;
@@ -167,7 +167,7 @@ struct PgMessageProbe<'a> {
     pos: u64,
 }
 
-type PgHeaderReader = fn(&[u8]) -> Result<Option<(u8, u64)>, Malformed>;
+type PgHeaderReader = fn(&[u8]) -> DecodeStep<Option<(u8, u64)>>;
 
 impl<'a> PgMessageProbe<'a> {
     fn new(bytes: &'a [u8], header: PgHeaderReader) -> Result<Self, MessageBoundary> {

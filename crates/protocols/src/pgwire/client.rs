@@ -8,7 +8,7 @@ use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
 use super::{PgPhase, Pgwire, copy};
 use crate::statement::{StatementDialect, StatementSummary, StatementText as Asked};
 use overhead_decode::near;
-use overhead_decode::{Cursor, Input, Malformed, Out, Reader, Short};
+use overhead_decode::{Cursor, DecodeStep, FieldRead, Input, Out, Reader};
 use overhead_model::{Account, Class, Outcome, Side};
 
 /// Authentication requests (`AuthenticationSASL`, …) that the client's next message answers.
@@ -22,7 +22,7 @@ pub(super) fn startup<R: Reader>(
     total: u64,
     input: Input<'_>,
     out: &mut Out<'_, R>,
-) -> Result<(), Malformed> {
+) -> DecodeStep<()> {
     let (request, name) = match code {
         SSL_REQUEST => (PgRequest::Ssl, "SSLREQUEST"),
         GSSENC_REQUEST => (PgRequest::Gss, "GSSENCREQUEST"),
@@ -55,7 +55,7 @@ pub(super) fn startup<R: Reader>(
     Ok(())
 }
 
-fn cancel<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn cancel<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     c.skip(4, Account::Framing, "packet length")?;
     c.skip(4, Account::Framing, "request code")?;
     c.skip(4, Account::Metadata, "process id")?;
@@ -63,7 +63,7 @@ fn cancel<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     Ok(())
 }
 
-fn parameters<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn parameters<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     c.out().enter("parameter");
     while c.remaining() > 1 {
         let name = c.c_string(Account::Metadata, "name")?;
@@ -109,7 +109,7 @@ impl<'a> PgMessage<'a> {
         self,
         group: &'static str,
         out: &mut Out<'_, R>,
-        inside: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> Result<T, Short>,
+        inside: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> FieldRead<T>,
     ) -> T {
         out.enter(group);
         let mut c = Cursor::new(self.input, self.total, out);
@@ -124,18 +124,14 @@ pub(super) fn only_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,
-) -> Result<&'a [u8], Short> {
+) -> FieldRead<&'a [u8]> {
     let (here, len) = (c.peek(), c.remaining().saturating_sub(1));
     c.skip_all([(account, field, len), (Account::Framing, "terminator", c.remaining() - len)])?;
     Ok(usize::try_from(len).ok().and_then(|len| here.get(..len)).unwrap_or(here))
 }
 
 impl Pgwire {
-    pub(super) fn client_message<R: Reader>(
-        &mut self,
-        message: PgMessage<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<(), Malformed> {
+    pub(super) fn client_message<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         match message.kind {
             b'Q' => self.query(message, out),
             b'F' => self.function(message, out),
@@ -162,7 +158,7 @@ impl Pgwire {
         }
     }
 
-    fn query<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn query<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let unit = self.pairing.open_single(PgRequest::Query, out)?;
         let (summary, copies) = message.read("query", out, |c| {
             let text = c.peek();
@@ -179,7 +175,7 @@ impl Pgwire {
         Ok(())
     }
 
-    fn function<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn function<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let unit = self.pairing.open_single(PgRequest::Function, out)?;
         message.read("function call", out, |c| {
             c.skip(4, Account::Query, "function")?;
@@ -197,7 +193,7 @@ impl Pgwire {
         Ok(())
     }
 
-    fn parse<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn parse<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let unit = self.pairing.charge_extended(PgSetupKind::Parse, out);
         let session = &mut self.pairing.session;
         let prepared = message.read("parse", out, |c| {
@@ -218,7 +214,7 @@ impl Pgwire {
         self.pairing.expect(PgRequest::Parse, unit, None, None)
     }
 
-    fn bind<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn bind<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let unit = self.pairing.charge_extended(PgSetupKind::Bind, out);
         let session = &mut self.pairing.session;
         message.read("bind", out, |c| {
@@ -237,7 +233,7 @@ impl Pgwire {
         self.pairing.expect(PgRequest::Bind, unit, None, None)
     }
 
-    fn describe_or_close<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn describe_or_close<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let describes = message.kind == b'D';
         let (request, setup, group) = if describes {
             (PgRequest::Describe, PgSetupKind::Describe, "describe")
@@ -263,7 +259,7 @@ impl Pgwire {
         self.pairing.expect(request, unit, None, statement)
     }
 
-    fn execute<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn execute<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let unit = self.pairing.charge_extended(PgSetupKind::Bind, out);
         let session = &mut self.pairing.session;
         let portal = message.read("execute", out, |c| {
@@ -285,7 +281,7 @@ impl Pgwire {
         self.pairing.expect(PgRequest::Execute, unit, portal, None)
     }
 
-    fn ending<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn ending<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let (setup, group) =
             if message.kind == b'S' { (PgSetupKind::Sync, "sync") } else { (PgSetupKind::Flush, "flush") };
         let unit = self.pairing.charge_ending(setup, out);
@@ -332,7 +328,7 @@ fn statement<R: Reader>(
     (summary, None)
 }
 
-fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[PgTypeShape]) -> Result<u16, Short> {
+fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[PgTypeShape]) -> FieldRead<u16> {
     let codes = formats(c)?;
     let count = c.u16_be(Account::Framing, "parameter count")?;
     c.out().enter("parameters");
@@ -344,7 +340,7 @@ fn arguments<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, types: &[PgTypeShape]) ->
     Ok(count)
 }
 
-fn password<R: Reader>(authentication: u32, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn password<R: Reader>(authentication: u32, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     match authentication {
         CLEARTEXT | MD5 => only_text(c, Account::Metadata, "password").map(|_| ()),
         SASL => {

@@ -16,7 +16,7 @@ mod statement;
 pub(super) use statement::{CopyFormat, CopyTransfers, copies, may_copy};
 
 use binary::{CopyBinaryReader, SIGNATURE};
-use overhead_decode::{Cursor, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Reader, Short};
 use overhead_model::Account;
 use rows::CopyRowReader;
 use statement::CopyDialect;
@@ -42,7 +42,7 @@ impl CopyReader {
         Self::Opaque
     }
 
-    pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         if let Self::Begin(format) = self {
             *self = Self::begin(format.take(), c.peek());
         }
@@ -85,7 +85,7 @@ impl CopyReader {
     }
 }
 
-fn replication<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn replication<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     match c.u8(Account::Framing, "replication message type")? {
         b'w' => {
             c.skip(16, Account::Metadata, "log position")?;

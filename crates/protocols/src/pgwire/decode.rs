@@ -6,11 +6,11 @@ use super::wire::{self, HEADER};
 use super::{PgPhase, Pgwire};
 use crate::{SharedContext, limits};
 use overhead_decode::near;
-use overhead_decode::{Cursor, Input, Malformed, OpId, Out, Reader, Short, Step};
+use overhead_decode::{Cursor, DecodeStep, FieldRead, Input, Malformed, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome, Side};
 
 impl Pgwire {
-    pub(super) fn request<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    pub(super) fn request<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         match (self.phase, input.bytes.first()) {
             (_, None) => Ok(Step::More),
             (PgPhase::Gss(_), _) => self.gss_packet(input, out),
@@ -37,7 +37,7 @@ impl Pgwire {
         }
     }
 
-    pub(super) fn response<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    pub(super) fn response<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let Some(&first) = input.bytes.first() else {
             return Ok(Step::More);
         };
@@ -76,12 +76,7 @@ impl Pgwire {
     }
 
     /// Reads the one-byte reply to `SSLRequest` or `GSSENCRequest`.
-    fn negotiated<R: Reader>(
-        &mut self,
-        request: PgRequest,
-        reply: u8,
-        out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    fn negotiated<R: Reader>(&mut self, request: PgRequest, reply: u8, out: &mut Out<'_, R>) -> DecodeStep {
         let accepted = match (request, reply) {
             (_, b'N') => false,
             (PgRequest::Ssl, b'S') | (PgRequest::Gss, b'G') => true,
@@ -99,7 +94,7 @@ impl Pgwire {
     }
 
     /// Reads the error of a server older than protocol 3: `E`, a text, NUL.
-    fn old_error<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn old_error<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let line = input.bytes.get(..limits::LINE).unwrap_or(input.bytes);
         let Some(end) = near::find(0, line) else {
             return if line.len() == limits::LINE {
@@ -129,7 +124,7 @@ impl Pgwire {
 
     /// Reads a GSSAPI packet (PostgreSQL manual, chapter 55.2.11): length and token. A token identifier distinguishes
     /// wrapped messages from the handshake (RFC 4121 section 4.2.6).
-    fn gss_packet<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn gss_packet<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let Some(total) = wire::gss_header(input.bytes)? else {
             return Ok(Step::More);
         };
@@ -178,7 +173,7 @@ impl Pgwire {
     }
 }
 
-pub(super) fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+pub(super) fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     c.skip_all([(Account::Framing, "message type", 1), (Account::Framing, "message length", 4)])
 }
 

@@ -26,7 +26,7 @@ mod values;
 mod wire;
 
 use super::{ProtocolFacts, Sniff};
-use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, OpId, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Decoder, Input, MessageBoundary, OpId, Out, Reader};
 use overhead_model::Side;
 use pair::{PgPairing, PgRequest};
 
@@ -78,7 +78,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 
 impl Decoder for Pgwire {
     #[inline(never)]
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         match side {
             Side::Request => self.request(input, out),
             Side::Response => self.response(input, out),

@@ -17,7 +17,7 @@ use super::session::{PgPortalId, PgSessionView, PgStatementId, Session};
 use crate::limits;
 use crate::statement::{StatementSummary, StatementText};
 use copying::CopyIn;
-use overhead_decode::{Label, Malformed, OpId, Out, Reader};
+use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, Reader};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 pub(super) use unit::{PgSetupKind, PgUnitId};
@@ -235,7 +235,7 @@ impl PgPairing {
     }
 
     /// Opens and charges a unit of one request: `Query`, `FunctionCall`, or a start-up packet.
-    pub fn open_single<R: Reader>(&mut self, request: PgRequest, out: &mut Out<'_, R>) -> Result<PgUnitId, Malformed> {
+    pub fn open_single<R: Reader>(&mut self, request: PgRequest, out: &mut Out<'_, R>) -> DecodeStep<PgUnitId> {
         self.move_on(out);
         let id = self.open(PgSetupKind::Flush, out);
         self.expect(request, id, None, None)?;
@@ -279,7 +279,7 @@ impl PgPairing {
     }
 
     /// Ends the requests of a unit after its `Sync`.
-    pub fn synced<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    pub fn synced<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) -> DecodeStep<()> {
         if self.awaits_copy_data(id) {
             // The server ignores `Sync` while it waits for copy data.
             return Ok(());
@@ -299,7 +299,7 @@ impl PgPairing {
         unit: PgUnitId,
         portal: Option<PgPortalId>,
         statement: Option<PgStatementId>,
-    ) -> Result<(), Malformed> {
+    ) -> DecodeStep<()> {
         if self.expected.len().max(self.units.len()) >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than are followed"));
         }

@@ -8,7 +8,7 @@ use super::session::{PgStatementId, Session};
 use super::values::{self, PgTypeShape};
 use super::wire::{formats, u32_at};
 use overhead_decode::near;
-use overhead_decode::{Cursor, Out, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Out, Reader, Short};
 use overhead_model::{Account, Outcome, Side};
 
 /// Authentication requests (`AuthenticationOk`, …).
@@ -195,7 +195,7 @@ fn row_description<R: Reader>(
     mut session: Option<&mut Session>,
     statement: Option<PgStatementId>,
     c: &mut Cursor<'_, '_, '_, R>,
-) -> Result<(), Short> {
+) -> FieldRead {
     let count = c.u16_be(Account::Framing, "column count")?;
     let Some(session) = session.as_mut() else {
         return columns(count, |_| {}, c);
@@ -207,11 +207,7 @@ fn row_description<R: Reader>(
 }
 
 /// Posts column descriptions and passes the bytes after each name to `column`.
-fn columns<'a, R: Reader>(
-    count: u16,
-    mut column: impl FnMut(&'a [u8]),
-    c: &mut Cursor<'a, '_, '_, R>,
-) -> Result<(), Short> {
+fn columns<'a, R: Reader>(count: u16, mut column: impl FnMut(&'a [u8]), c: &mut Cursor<'a, '_, '_, R>) -> FieldRead {
     for _ in 0..count {
         c.out().enter("column");
         c.c_string(Account::Schema, "name")?;
@@ -231,7 +227,7 @@ fn columns<'a, R: Reader>(
 }
 
 /// Returns the authentication code.
-fn authentication<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u32, Short> {
+fn authentication<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u32> {
     // A code without a body is the outcome.
     let code = u32_at(c.peek(), 0).ok_or(Short)?;
     let account = if code == OK { Account::Status } else { Account::Framing };
@@ -249,7 +245,7 @@ fn authentication<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<u32, Short
     Ok(code)
 }
 
-fn negotiate<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn negotiate<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     c.skip(4, Account::Framing, "protocol version")?;
     let count = c.u32_be(Account::Framing, "option count")?;
     for _ in 0..count {
@@ -258,7 +254,7 @@ fn negotiate<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
     Ok(())
 }
 
-fn notification<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn notification<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     c.skip(4, Account::Metadata, "process id")?;
     c.c_string(Account::Metadata, "channel")?;
     c.c_string(Account::Data, "payload")?;
@@ -266,7 +262,7 @@ fn notification<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
 }
 
 /// Reads the fields of an error or notice; true if the server closes the connection after it.
-fn fields<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> Result<bool, Short> {
+fn fields<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<bool> {
     let mut fatal = false;
     while c.remaining() > 1 {
         let code = c.u8(Account::Framing, "field code")?;
@@ -305,7 +301,7 @@ fn field_name(code: u8) -> &'static str {
     }
 }
 
-fn parameter_status<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+fn parameter_status<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     let name = c.c_string(Account::Metadata, "name")?;
     let value = c.c_string(Account::Metadata, "value")?;
     match name {

@@ -15,7 +15,7 @@ use super::hidden::{self, PgPlainStart};
 use super::types;
 use crate::limits;
 use overhead_decode::near;
-use overhead_decode::{Cursor, Free, Note, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Free, Note, Reader, Short};
 use overhead_model::Account;
 
 /// Most dimensions of an array (`MAXDIM` of the server).
@@ -64,7 +64,7 @@ impl PgTypeShape {
 }
 
 /// Reads a length (-1 is null) and a value.
-pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape, binary: bool) -> Result<(), Short> {
+pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape, binary: bool) -> FieldRead {
     let len = c.peek().first_chunk().map(|len| u64::try_from(i32::from_be_bytes(*len))).ok_or(Short)?;
     let length = (Account::Framing, "value length", 4);
     if let (Ok(len), PgTypeShape::Leaf) = (len, shape) {
@@ -90,7 +90,7 @@ pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape,
     Ok(())
 }
 
-fn unknown<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, binary: bool) -> Result<(), Short> {
+fn unknown<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, binary: bool) -> FieldRead {
     let value = c.peek();
     if hidden::may_be_structured(value, len, binary) {
         c.out().note(Note::UntypedValue);
@@ -122,19 +122,14 @@ impl PgBinaryValue {
     }
 
     /// Reads four bytes of structure.
-    fn word<R: Reader>(
-        self,
-        c: &mut Cursor<'_, '_, '_, R>,
-        account: Account,
-        field: &'static str,
-    ) -> Result<u32, Short> {
+    fn word<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead<u32> {
         if self.left(c) < 4 {
             return Err(Short);
         }
         c.u32_be(account, field)
     }
 
-    fn value<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape) -> Result<(), Short> {
+    fn value<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape) -> FieldRead {
         match shape {
             _ if self.depth > limits::NESTING => c.skip(self.left(c), Account::Data, "value"),
             PgTypeShape::Unknown => unknown(c, self.left(c), true),
@@ -149,7 +144,7 @@ impl PgBinaryValue {
         }
     }
 
-    fn array<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn array<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let dimensions = self.word(c, Account::Framing, "dimensions")?;
         self.word(c, Account::Framing, "array flags")?;
         let element = PgTypeShape::of(self.word(c, Account::Schema, "element type")?);
@@ -163,7 +158,7 @@ impl PgBinaryValue {
         self.parts(c, element, "element length")
     }
 
-    fn composite<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn composite<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         self.word(c, Account::Framing, "field count")?;
         while self.left(c) > 0 {
             let field = PgTypeShape::of(self.word(c, Account::Schema, "field type")?);
@@ -173,7 +168,7 @@ impl PgBinaryValue {
     }
 
     /// The value does not state the type of its bounds, but no bound has a structure.
-    fn range<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn range<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         if self.left(c) < 1 {
             return Err(Short);
         }
@@ -182,24 +177,14 @@ impl PgBinaryValue {
     }
 
     /// Reads lengths and values to the end.
-    fn parts<R: Reader>(
-        self,
-        c: &mut Cursor<'_, '_, '_, R>,
-        shape: PgTypeShape,
-        length: &'static str,
-    ) -> Result<(), Short> {
+    fn parts<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape, length: &'static str) -> FieldRead {
         while self.left(c) > 0 {
             self.part(c, shape, length)?;
         }
         Ok(())
     }
 
-    fn part<R: Reader>(
-        self,
-        c: &mut Cursor<'_, '_, '_, R>,
-        shape: PgTypeShape,
-        length: &'static str,
-    ) -> Result<(), Short> {
+    fn part<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape, length: &'static str) -> FieldRead {
         let len = self.word(c, Account::Framing, length)?;
         if len == u32::MAX {
             return Ok(());
@@ -212,7 +197,7 @@ impl PgBinaryValue {
     }
 }
 
-fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, shape: PgTypeShape) -> Result<(), Short> {
+fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, shape: PgTypeShape) -> FieldRead {
     let here = c.peek();
     let mut rest = usize::try_from(len).ok().and_then(|len| here.get(..len)).unwrap_or(here);
     if let (PgTypeShape::Array(_), Some(b'[')) = (shape, rest.first()) {

@@ -1,6 +1,6 @@
 //! Protocol constants and message headers.
 
-use overhead_decode::{Cursor, Malformed, Reader, Short};
+use overhead_decode::{Cursor, DecodeStep, FieldRead, Malformed, Reader, Short};
 use overhead_model::Account;
 
 /// Codes sent in place of the version in a `StartupMessage`.
@@ -24,7 +24,7 @@ const REQUESTS: &[u8] = b"BCDEFHPQSXcdfp";
 const RESPONSES: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
 
 /// Returns the type and total length of the message that begins with `bytes`; `None` if more bytes are needed.
-fn header(bytes: &[u8], kinds: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
+fn header(bytes: &[u8], kinds: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
     let Some(&kind) = bytes.first() else {
         return Ok(None);
     };
@@ -40,17 +40,17 @@ fn header(bytes: &[u8], kinds: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
     Ok(Some((kind, 1 + u64::from(length))))
 }
 
-pub(super) fn request_header(bytes: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
+pub(super) fn request_header(bytes: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
     header(bytes, REQUESTS)
 }
 
-pub(super) fn response_header(bytes: &[u8]) -> Result<Option<(u8, u64)>, Malformed> {
+pub(super) fn response_header(bytes: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
     header(bytes, RESPONSES)
 }
 
 /// Returns the code and total length of the packet without a type byte that begins with `bytes`; `None` if more are
 /// needed.
-pub(super) fn startup_header(bytes: &[u8]) -> Result<Option<(u32, u64)>, Malformed> {
+pub(super) fn startup_header(bytes: &[u8]) -> DecodeStep<Option<(u32, u64)>> {
     let Some(length) = u32_at(bytes, 0) else {
         return match bytes {
             [] | [0, ..] => Ok(None),
@@ -71,7 +71,7 @@ pub(super) fn startup_header(bytes: &[u8]) -> Result<Option<(u32, u64)>, Malform
 }
 
 /// Returns the total length of the GSSAPI packet that begins with `bytes`; `None` if more are needed.
-pub(super) fn gss_header(bytes: &[u8]) -> Result<Option<u64>, Malformed> {
+pub(super) fn gss_header(bytes: &[u8]) -> DecodeStep<Option<u64>> {
     match u32_at(bytes, 0) {
         None => Ok(None),
         Some(length @ 1..=GSS_LENGTH) => Ok(Some(4 + u64::from(length))),
@@ -105,7 +105,7 @@ impl PgFormatCodes<'_> {
     }
 }
 
-pub(super) fn formats<'a, R: Reader>(c: &mut Cursor<'a, '_, '_, R>) -> Result<PgFormatCodes<'a>, Short> {
+pub(super) fn formats<'a, R: Reader>(c: &mut Cursor<'a, '_, '_, R>) -> FieldRead<PgFormatCodes<'a>> {
     let count = c.u16_be(Account::Framing, "format count")?;
     c.text(2 * u64::from(count), Account::Metadata, "format code").map(PgFormatCodes)
 }
@@ -115,7 +115,7 @@ pub(super) fn c_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,
-) -> Result<&'a [u8], Short> {
+) -> FieldRead<&'a [u8]> {
     let here = c.peek();
     if here.contains(&0) {
         return c.c_string(account, field);

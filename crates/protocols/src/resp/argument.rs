@@ -1,5 +1,6 @@
 //! The field that an argument of a command is posted to.
 
+use crate::variants::enum_with;
 use overhead_decode::{Free, Out, Reader};
 use overhead_model::Account;
 
@@ -9,30 +10,16 @@ pub(super) struct ArgumentField {
     /// How its content may vary; absent if the content matters.
     free: Option<Free>,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ArgumentRole {
-    Command,
-    Subcommand,
-    Option,
-    OptionValue,
-    Script,
-    Key,
-    Argument,
-}
-
-impl ArgumentRole {
-    #[inline]
-    const fn title(self) -> (Account, &'static str) {
-        match self {
-            Self::Command => (Account::Query, "command"),
-            Self::Subcommand => (Account::Query, "subcommand"),
-            Self::Option => (Account::Query, "option"),
-            Self::Script => (Account::Query, "script"),
-            Self::OptionValue => (Account::Data, "option value"),
-            Self::Key => (Account::Data, "key"),
-            Self::Argument => (Account::Data, "argument"),
-        }
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum ArgumentRole, title: (Account, &'static str) {
+        Command = (Account::Query, "command"),
+        Subcommand = (Account::Query, "subcommand"),
+        Option = (Account::Query, "option"),
+        OptionValue = (Account::Data, "option value"),
+        Script = (Account::Query, "script"),
+        Key = (Account::Data, "key"),
+        Argument = (Account::Data, "argument"),
     }
 }
 

@@ -9,7 +9,7 @@ use super::value::{self, LeafAccounts, LeafListener, RespValue, ValueProgress};
 use super::wire::{self, BulkString, MAX_BULK, MAX_COUNT};
 use crate::limits;
 use overhead_decode::near;
-use overhead_decode::{Input, Malformed, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Input, Malformed, MaybeStep, Out, Reader, Step};
 use overhead_model::{Account, Side};
 
 /// Longest argument whose content is read, and waited for.
@@ -52,11 +52,7 @@ impl RespRequest {
 
 impl Resp {
     /// Decodes commands until `input` ends, and returns the step to stop with.
-    pub(super) fn commands<R: Reader>(
-        &mut self,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    pub(super) fn commands<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         while input.available() > 0 {
             let blocked = match self.request.stage {
                 RespStage::Idle => self.begin_command(input, out)?,
@@ -79,7 +75,7 @@ impl Resp {
     }
 
     /// Returns a line that ends in LF, or the step to stop with.
-    fn line<'a>(&mut self, input: &Input<'a>) -> Result<Result<&'a [u8], Step>, Malformed> {
+    fn line<'a>(&mut self, input: &Input<'a>) -> DecodeStep<Result<&'a [u8], Step>> {
         let from = self.request.scanned.min(input.bytes.len());
         if let Some(end) = near::find(b'\n', input.bytes.get(from..).unwrap_or_default()) {
             self.request.scanned = 0;
@@ -92,11 +88,7 @@ impl Resp {
         Ok(Err(Step::More))
     }
 
-    fn begin_command<R: Reader>(
-        &mut self,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    fn begin_command<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         if let Some((count @ 1.., len)) = wire::header(input.bytes, b'*') {
             self.request.scanned = 0;
             self.begin_array(count as u64, len as u64, out);
@@ -135,7 +127,7 @@ impl Resp {
     }
 
     /// Posts a complete inline command, with words separated by spaces.
-    fn inline<R: Reader>(&mut self, line: &[u8], text: &[u8], out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn inline<R: Reader>(&mut self, line: &[u8], text: &[u8], out: &mut Out<'_, R>) -> DecodeStep<()> {
         if !text.iter().all(|&byte| byte >= b' ' || byte == b'\t') {
             return Err(Malformed("neither a command nor an inline command"));
         }
@@ -171,12 +163,7 @@ impl Resp {
     }
 
     /// Posts complete arguments of the `further` ones, and the available part of the next one.
-    fn arguments<R: Reader>(
-        &mut self,
-        mut further: u64,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    fn arguments<R: Reader>(&mut self, mut further: u64, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         while let Some(BulkString { header, body, rest }) = BulkString::of(input.bytes) {
             let command = &mut self.request.command;
             let is_looked_at = command.needs_content();
@@ -201,12 +188,7 @@ impl Resp {
     }
 
     #[inline(never)]
-    fn begin_argument<R: Reader>(
-        &mut self,
-        further: u64,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    fn begin_argument<R: Reader>(&mut self, further: u64, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         let Some(&first) = input.bytes.first() else { return Err(Malformed("an argument that was not captured")) };
         if first != b'$' {
             self.request.odd().reset();
@@ -248,11 +230,7 @@ impl Resp {
         Ok(None)
     }
 
-    fn argument_body<R: Reader>(
-        &mut self,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    fn argument_body<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         let RespStage::Body { left, field, further } = self.request.stage else { return Ok(None) };
         let taken = left.min(input.available());
         let captured = input.bytes.get(..taken as usize).unwrap_or(input.bytes);
@@ -272,7 +250,7 @@ impl Resp {
         Ok(None)
     }
 
-    fn end_argument<R: Reader>(&mut self, further: u64, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn end_argument<R: Reader>(&mut self, further: u64, out: &mut Out<'_, R>) -> DecodeStep<()> {
         if further > 0 {
             self.request.stage = RespStage::Arguments(further);
             return Ok(());
@@ -282,11 +260,7 @@ impl Resp {
     }
 
     /// Decodes replies until `input` ends, and returns the step to stop with.
-    pub(super) fn replies<R: Reader>(
-        &mut self,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Step, Malformed> {
+    pub(super) fn replies<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         while input.available() > 0 {
             if self.pairing.replicates() && self.target.is_none() {
                 let replication = self.replication.get_or_insert_with(|| Box::new(ReplicationStream::new()));
@@ -329,7 +303,7 @@ impl Resp {
         &mut self,
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<Option<Result<RespReplyTarget, Step>>, Malformed> {
+    ) -> DecodeStep<Option<Result<RespReplyTarget, Step>>> {
         let first = input.bytes.first().copied();
         match first.and_then(|first| self.pairing.plain_target(first)) {
             Some(target) => {
@@ -348,7 +322,7 @@ impl Resp {
         first: Option<u8>,
         input: &mut Input<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<Option<Result<RespReplyTarget, Step>>, Malformed> {
+    ) -> DecodeStep<Option<Result<RespReplyTarget, Step>>> {
         if let Some(op) = first.and_then(|first| self.pairing.awaits_snapshot(first)) {
             if first == Some(b'$') {
                 self.pairing.begin_snapshot(out);

@@ -29,7 +29,7 @@ mod wire;
 use super::{ProtocolFacts, Sniff};
 use crate::limits::BOUNDARY_WINDOW;
 use decode::{RespRequest, RespStage};
-use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Decoder, Input, MessageBoundary, Out, Reader, Step};
 use overhead_model::{Class, Outcome, Side};
 use pair::{RespPairing, RespReplyTarget};
 use replication::ReplicationStream;
@@ -86,7 +86,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 
 impl Decoder for Resp {
     #[inline(never)]
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let mut left = input;
         let step = match side {
             Side::Request => self.commands(&mut left, out),

@@ -6,7 +6,7 @@ use super::resolved::CommandKind;
 use super::value::LeafAccounts;
 use super::wire;
 use crate::limits;
-use overhead_decode::{Label, Malformed, OpId, Out, Reader, Versioned};
+use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, Reader, Versioned};
 use overhead_model::{Account, Class, Outcome};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -158,7 +158,7 @@ impl RespPairing {
         self.state.replicates
     }
 
-    pub fn request<R: Reader>(&mut self, command: &mut Command, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    pub fn request<R: Reader>(&mut self, command: &mut Command, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let (op, kind) = (command.op, command.kind);
         let via = if command.inline { "inline" } else { "array" };
         let named = command.named();

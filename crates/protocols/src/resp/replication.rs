@@ -9,7 +9,7 @@
 
 use super::value::{LeafAccounts, RespValue, ValueProgress};
 use super::wire;
-use overhead_decode::{Input, Malformed, OpId, Out, Reader, Step};
+use overhead_decode::{Input, Malformed, MaybeStep, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome};
 
 /// Length of the mark after a snapshot of unknown length.
@@ -43,12 +43,7 @@ impl ReplicationStream {
 
     /// Decodes until `input` ends, and returns the step to stop with; `None` if a reply begins, which may come between
     /// commands of the stream if a command of the replica waits.
-    pub fn run<R: Reader>(
-        &mut self,
-        waits: bool,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    pub fn run<R: Reader>(&mut self, waits: bool, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         while input.available() > 0 {
             let between = matches!(self.stage, ReplicationStage::Between);
             if between && waits && matches!(input.bytes.first(), Some(b'+' | b'-')) {
@@ -76,7 +71,7 @@ impl ReplicationStream {
         Ok(Some(Step::Progress))
     }
 
-    fn begin<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<Option<Step>, Malformed> {
+    fn begin<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         match input.bytes.first() {
             None => Err(Malformed("a replicated command that was not captured")),
             Some(b'\n') => {
@@ -96,11 +91,7 @@ impl ReplicationStream {
         }
     }
 
-    fn begin_snapshot<R: Reader>(
-        &mut self,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    fn begin_snapshot<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         let Some(line) = wire::line(input.bytes, 0)? else {
             let cut = Malformed("a header line that was not captured");
             return if input.opaque > 0 { Err(cut) } else { Ok(Some(Step::More)) };

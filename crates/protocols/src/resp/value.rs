@@ -2,7 +2,7 @@
 
 use super::wire::{self, BulkString, MAX_BULK, MAX_COUNT};
 use crate::limits;
-use overhead_decode::{Free, Input, Malformed, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Free, Input, Malformed, MaybeStep, Out, Reader, Step};
 use overhead_model::Account;
 
 /// Longest body whose content is read, and waited for.
@@ -55,6 +55,7 @@ struct BulkBody {
 pub(super) type LeafListener<'i> = &'i mut dyn FnMut(u8, &[u8]);
 
 struct LeafObserver<'i> {
+    leaves: LeafAccounts,
     wanted: bool,
     observe: LeafListener<'i>,
 }
@@ -84,16 +85,17 @@ impl RespValue {
         leaves: LeafAccounts,
         inspect: Option<LeafListener<'_>>,
         out: &mut Out<'_, R>,
-    ) -> Result<ValueProgress, Malformed> {
+    ) -> DecodeStep<ValueProgress> {
         let mut unobserved = |_, _: &[u8]| {};
-        let mut observer = LeafObserver { wanted: inspect.is_some(), observe: inspect.unwrap_or(&mut unobserved) };
+        let mut observer =
+            LeafObserver { leaves, wanted: inspect.is_some(), observe: inspect.unwrap_or(&mut unobserved) };
         loop {
             if let Some(body) = self.body {
                 if let Some(step) = self.run_body(body, input, &mut observer, out)? {
                     return Ok(ValueProgress::Blocked(step));
                 }
             } else if let Some(bulk) = BulkString::of(input.bytes).filter(|_| !self.chunks) {
-                self.whole_bulk(bulk, leaves, &mut observer, out);
+                self.whole_bulk(bulk, &mut observer, out);
                 input.bytes = bulk.rest;
             } else {
                 let Some(line) = wire::line(input.bytes, self.scanned)? else {
@@ -101,7 +103,7 @@ impl RespValue {
                     return input.await_more("a header line that was not captured").map(ValueProgress::Blocked);
                 };
                 self.scanned = 0;
-                let complete = self.header(line, leaves, &mut observer, out)?;
+                let complete = self.header(line, &mut observer, out)?;
                 input.advance(line.len() as u64 + 2);
                 if !complete {
                     continue;
@@ -114,14 +116,8 @@ impl RespValue {
     }
 
     #[inline]
-    fn whole_bulk<R: Reader>(
-        &mut self,
-        bulk: BulkString<'_>,
-        leaves: LeafAccounts,
-        observer: &mut LeafObserver<'_>,
-        out: &mut Out<'_, R>,
-    ) {
-        let BulkString { header, body, .. } = bulk;
+    fn whole_bulk<R: Reader>(&mut self, bulk: BulkString<'_>, observer: &mut LeafObserver<'_>, out: &mut Out<'_, R>) {
+        let (BulkString { header, body, .. }, leaves) = (bulk, observer.leaves);
         if self.kind == 0 {
             self.kind = b'$';
         }
@@ -144,7 +140,7 @@ impl RespValue {
         input: &mut Input<'_>,
         observer: &mut LeafObserver<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    ) -> MaybeStep {
         if body.tag > 0 {
             let tag = u64::from(body.tag);
             if input.available() < tag {
@@ -182,10 +178,10 @@ impl RespValue {
     fn header<R: Reader>(
         &mut self,
         line: &[u8],
-        leaves: LeafAccounts,
         observer: &mut LeafObserver<'_>,
         out: &mut Out<'_, R>,
-    ) -> Result<bool, Malformed> {
+    ) -> DecodeStep<bool> {
+        let leaves = observer.leaves;
         let Some((&kind, rest)) = line.split_first() else { return Err(Malformed("an empty line")) };
         if self.kind == 0 {
             self.kind = kind;
@@ -222,7 +218,7 @@ impl RespValue {
         rest: &[u8],
         leaves: LeafAccounts,
         out: &mut Out<'_, R>,
-    ) -> Result<bool, Malformed> {
+    ) -> DecodeStep<bool> {
         let account = if kind == b'!' { leaves.status } else { leaves.data };
         let header = rest.len() as u64 + 3;
         if rest == b"?" && kind == b'$' {
@@ -250,7 +246,7 @@ impl RespValue {
         Ok(false)
     }
 
-    fn aggregate<R: Reader>(&mut self, kind: u8, rest: &[u8], out: &mut Out<'_, R>) -> Result<bool, Malformed> {
+    fn aggregate<R: Reader>(&mut self, kind: u8, rest: &[u8], out: &mut Out<'_, R>) -> DecodeStep<bool> {
         let header = rest.len() as u64 + 3;
         let left = if rest == b"?" {
             None
@@ -309,7 +305,7 @@ impl RespValue {
     }
 }
 
-pub(super) fn end_of_bulk<R: Reader>(input: &mut Input<'_>, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+pub(super) fn end_of_bulk<R: Reader>(input: &mut Input<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
     let seen = input.bytes.get(..2).unwrap_or(input.bytes);
     if !b"\r\n".starts_with(seen) {
         return Err(Malformed("a string that is longer than its length"));

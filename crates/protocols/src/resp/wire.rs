@@ -1,8 +1,8 @@
 //! Constants and primitives of RESP.
 
 use crate::limits;
-use overhead_decode::Malformed;
 use overhead_decode::near;
+use overhead_decode::{DecodeStep, Malformed};
 
 /// Redis's default `proto-max-bulk-len`.
 pub(super) const MAX_BULK: u64 = 512 << 20;
@@ -100,7 +100,7 @@ impl<'a> BulkString<'a> {
 
 /// Returns a line without its CRLF; `None` if it is incomplete. Fails if it is too long or ends in a bare LF.
 #[inline]
-pub(super) fn line(bytes: &[u8], scanned: usize) -> Result<Option<&[u8]>, Malformed> {
+pub(super) fn line(bytes: &[u8], scanned: usize) -> DecodeStep<Option<&[u8]>> {
     let from = scanned.min(bytes.len());
     let Some(end) = near::find(b'\n', bytes.get(from..).unwrap_or_default()) else {
         return if bytes.len() > limits::LINE { Err(Malformed("a line without an end")) } else { Ok(None) };

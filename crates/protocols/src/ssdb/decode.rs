@@ -5,17 +5,12 @@ use super::wire::{self, INSPECTED, SsdbLine};
 use super::{Ssdb, SsdbPacket, SsdbStage};
 use crate::keys::KeyPatterns;
 use crate::pattern;
-use overhead_decode::{Free, Input, Label, Malformed, OpId, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Free, Input, Label, Malformed, MaybeStep, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Side};
 
 impl Ssdb {
     /// Decodes the next line or block. Returns the step to stop with if it is incomplete.
-    pub(super) fn element<R: Reader>(
-        &mut self,
-        side: Side,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    pub(super) fn element<R: Reader>(&mut self, side: Side, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         let packet = &mut self.packets[side as usize];
         match packet.stage {
             SsdbStage::Line => self.line(side, input, out),
@@ -56,12 +51,7 @@ impl Ssdb {
     }
 
     /// Decodes a line: the size of a block, or the end of the packet.
-    fn line<R: Reader>(
-        &mut self,
-        side: Side,
-        input: &mut Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> Result<Option<Step>, Malformed> {
+    fn line<R: Reader>(&mut self, side: Side, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         let (size, line) = match wire::next(input.bytes)? {
             SsdbLine::More => return input.await_more("a size that was not captured").map(Some),
             SsdbLine::End(len) => {
@@ -125,7 +115,7 @@ impl Ssdb {
     }
 
     /// Ends a packet at its empty line. Servers skip empty lines between packets.
-    fn end<R: Reader>(&mut self, side: Side, len: u64, out: &mut Out<'_, R>) -> Result<(), Malformed> {
+    fn end<R: Reader>(&mut self, side: Side, len: u64, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let packet = &mut self.packets[side as usize];
         if std::mem::take(&mut packet.place) == 0 {
             let op = out.orphan("(empty)");

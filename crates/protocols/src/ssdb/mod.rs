@@ -19,7 +19,7 @@ mod wire;
 use super::{ProtocolFacts, Sniff};
 use crate::keys::KeyPatterns;
 use crate::limits::BOUNDARY_WINDOW;
-use overhead_decode::{Decoder, Free, Input, Malformed, MessageBoundary, OpId, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Decoder, Free, Input, MessageBoundary, OpId, Out, Reader};
 use overhead_model::{Account, Outcome, Side};
 use pair::{SsdbPairing, SsdbReplyTarget, SsdbStatus};
 use std::hash::{Hash, Hasher};
@@ -93,7 +93,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 }
 
 impl Decoder for Ssdb {
-    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
+    fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         input.each(|left| self.element(side, left, out))
     }
 

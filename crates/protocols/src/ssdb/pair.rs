@@ -1,6 +1,6 @@
 //! Pairs replies with requests: in order, one packet each, except for dumps and replication.
 
-use overhead_decode::{Malformed, OpId, Out, Reader, limits};
+use overhead_decode::{DecodeStep, Malformed, OpId, Out, Reader, limits};
 use overhead_model::{Class, Outcome};
 use std::collections::VecDeque;
 
@@ -49,12 +49,7 @@ impl SsdbPairing {
     }
 
     /// Adds a complete request. Fails if too many wait.
-    pub fn request<R: Reader>(
-        &mut self,
-        op: OpId,
-        kind: SsdbRequestKind,
-        out: &mut Out<'_, R>,
-    ) -> Result<(), Malformed> {
+    pub fn request<R: Reader>(&mut self, op: OpId, kind: SsdbRequestKind, out: &mut Out<'_, R>) -> DecodeStep<()> {
         if kind == SsdbRequestKind::Sync {
             self.streams = true;
             out.close(op, Outcome::NoReply);

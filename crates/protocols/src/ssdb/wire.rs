@@ -1,7 +1,7 @@
 //! Primitives: size lines and the first block of a packet.
 
 use crate::words_by_length::WordsByLength;
-use overhead_decode::Malformed;
+use overhead_decode::{DecodeStep, Malformed};
 
 /// Longest size line; servers close the connection beyond it (`Link::recv`).
 const SIZE_LINE: usize = 19;
@@ -22,7 +22,7 @@ pub(super) enum SsdbLine {
 
 /// Reads the line at the start of `bytes`. Fails if it is neither a size nor empty.
 #[inline]
-pub(super) fn next(bytes: &[u8]) -> Result<SsdbLine, Malformed> {
+pub(super) fn next(bytes: &[u8]) -> DecodeStep<SsdbLine> {
     let Some(end) = bytes.iter().take(SIZE_LINE).position(|&byte| byte == b'\n') else {
         let digits = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let may_be = bytes.len() < SIZE_LINE && digits.iter().all(u8::is_ascii_digit);

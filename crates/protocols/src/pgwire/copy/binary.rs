@@ -8,7 +8,7 @@
 //! Types are not included.
 
 use super::super::hidden;
-use overhead_decode::{Cursor, Note, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Note, Reader, Short};
 use overhead_model::Account;
 
 pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
@@ -38,7 +38,7 @@ enum CopyField {
 }
 
 impl CopyBinaryReader {
-    pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         while c.remaining() > 0 {
             self.field(c)?;
         }
@@ -46,7 +46,7 @@ impl CopyBinaryReader {
     }
 
     /// Reads one field, or the available part.
-    fn field<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    fn field<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         match self.next {
             CopyField::Signature => {
                 let passed = usize::try_from(self.passed).unwrap_or(usize::MAX);
@@ -106,7 +106,7 @@ impl CopyBinaryReader {
         account: Account,
         field: &'static str,
         next: CopyField,
-    ) -> Result<(), Short> {
+    ) -> FieldRead {
         let here = (len - self.passed).min(c.remaining());
         c.skip(here, account, field)?;
         self.passed += here;
@@ -123,7 +123,7 @@ impl CopyBinaryReader {
         c: &mut Cursor<'_, '_, '_, R>,
         len: u64,
         field: &'static str,
-    ) -> Result<Option<u32>, Short> {
+    ) -> FieldRead<Option<u32>> {
         let here = (len - self.passed).min(c.remaining());
         for byte in c.take(here, Account::Framing, field)? {
             self.value = self.value << 8 | u32::from(*byte);

@@ -7,7 +7,7 @@
 
 use super::super::hidden::PgLiteralProbe;
 use super::statement::CopyDialect;
-use overhead_decode::{Cursor, Note, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Note, Reader, Short};
 use overhead_model::Account;
 
 /// Position in a stream of rows.
@@ -59,7 +59,7 @@ impl CopyRowReader {
         !self.dialect.csv
     }
 
-    pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Result<(), Short> {
+    pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let mut rest = c.peek();
         while let Some(run) = self.next(rest) {
             let bytes = rest.get(..run.len).unwrap_or_default();
