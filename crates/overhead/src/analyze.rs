@@ -16,6 +16,7 @@ use clap::Args;
 use overhead_dissect::{Dissector, LinkModel, Selection};
 use overhead_model::Measured;
 use overhead_model::record::{By, Run, Selected, SourceKind};
+use overhead_report::text::quoted;
 use overhead_report::{Aggregate, NamedRun};
 use std::path::{Path, PathBuf};
 
@@ -62,12 +63,19 @@ impl AnalyzeArgs {
         let plan = self.plan()?;
         let named = NamedRun::new(plan.input.name(), plan.record()?);
         print::warnings(&named, &self.output);
-        print::result(&named, &self.output)?;
+        print::result(&named, &self.output, self.again().as_deref())?;
         if let Some(kept) = &plan.input.kept {
             self.keep(kept, &named, plan.input.is_part())?;
         }
         let copied = self.anonymise.copy(&plan, &named.run)?;
         Ok(print::settled(copied).max(named.run.exit))
+    }
+
+    /// Returns the words that name the same packets for another command, if it is a single input.
+    fn again(&self) -> Option<String> {
+        let [file] = self.files.as_slice() else { return None };
+        let file = quoted(&file.display().to_string());
+        Some([file].into_iter().chain(self.decode.which.words()).collect::<Vec<_>>().join(" "))
     }
 
     /// Checks the options before any packet is read.

@@ -11,6 +11,7 @@ use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser,
 use overhead_dissect::{GivenStatements, Selection};
 use overhead_model::record::{By, Price, Selected, SortKey};
 use overhead_model::{Protocol, System};
+use overhead_report::text::quoted;
 use overhead_report::{Columns, OperationColumn, Style, ViewOptions};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -242,6 +243,13 @@ impl Which {
         Selected { db: named.cloned().collect(), ports: self.port.clone() }
     }
 
+    /// Returns the choice as options.
+    pub fn words(&self) -> Vec<String> {
+        let Selected { db, ports } = self.selected();
+        let db = db.iter().map(|db| format!("--db {}", quoted(db)));
+        db.chain(ports.iter().map(|port| format!("--port {port}"))).collect()
+    }
+
     /// Returns whether nothing was chosen.
     pub fn is_default(&self) -> bool {
         self.selected() == Selected::default()
@@ -296,10 +304,10 @@ pub struct Output {
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
-    /// Columns of the operations table, in this order: class, operation, via, count, total, p99, an account, …
+    /// Columns in this order: operation, count, total, p99, an account, …
     #[arg(hide_short_help = true, long, value_name = "LIST", value_delimiter = ',', conflicts_with = "wide")]
     pub columns: Vec<String>,
-    /// All columns of the operations table, even if your terminal is too narrow
+    /// All columns, even if your terminal is too narrow
     #[arg(hide_short_help = true, long)]
     pub wide: bool,
     #[command(flatten)]
@@ -319,43 +327,73 @@ pub struct Output {
 #[derive(Args, Clone, Debug)]
 pub struct RowsArgs {
     /// What a row is
-    #[arg(long, value_parser = choice_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
-    by: By,
-    /// Order of the rows: bytes, count, latency (the median) or bytes/op; the workload is always first
+    #[arg(long, value_parser = choice_parser(ROW_GRAINS), value_name = "WHAT", default_value = "auto")]
+    by: RowGrain,
+    /// A row for each way of sending a statement: simple, prepared, …
+    #[arg(long)]
+    via: bool,
+    /// Explain the columns
+    #[arg(long)]
+    legend: bool,
+    /// Order of rows: bytes, count, latency or bytes/op
     #[arg(hide_short_help = true, long, value_name = "KEY", default_value = "bytes", value_parser = sort_key)]
     sort: SortKey,
     /// Number of rows; the rest is added up in one more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     top: Option<u64>,
-    /// What you pay for bytes, as 0.02/GB (or GiB, TB, …): adds the cost of a million operations and of a day
+    /// Price of bytes, as 0.02/GB: adds costs of 10^6 operations and a day
     #[arg(long, value_name = "PRICE", value_parser = overhead_report::price)]
     price: Option<Price>,
 }
 
 impl RowsArgs {
-    /// Returns the grain of the rows.
+    /// Returns the grain of the record's rows.
     pub fn by(&self) -> By {
-        self.by
+        self.by.or(By::Name)
     }
 
-    /// Returns the view; `None` for the default.
-    pub fn view(&self) -> Option<ViewOptions> {
-        let options = ViewOptions { by: self.by(), sort: self.sort, top: self.top, price: self.price.clone() };
+    /// Returns whether the user left all of them out.
+    pub fn is_default(&self) -> bool {
+        self.view(false, false).is_none() && self.by.0.is_none() && !self.via
+    }
+
+    /// Returns the view for people or for programs; `None` for the default. On a screen, further statements are one row.
+    fn view(&self, for_people: bool, on_screen: bool) -> Option<ViewOptions> {
+        let by = self.by.or(if for_people { By::Statement } else { By::Name });
+        let is_compact = for_people && by == By::Statement;
+        let most = (is_compact && on_screen && self.by.0.is_none()).then_some(STATEMENTS);
+        let (sort, top, price) = (self.sort, self.top.or(most), self.price.clone());
+        let options = ViewOptions { by, sort, top, price, is_compact, by_way: is_compact && self.via };
         (options != ViewOptions::default()).then_some(options)
     }
 }
 
+/// Statements on a screen, so that a usual result fits.
+const STATEMENTS: u64 = 6;
+
+/// The grain of rows; `None` to choose a suitable one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowGrain(Option<By>);
+
+impl RowGrain {
+    /// Returns the grain that was chosen, or else this one.
+    pub fn or(self, by: By) -> By {
+        self.0.unwrap_or(by)
+    }
+}
+
 /// What rows can be of, as help describes it.
-pub const ROW_GRAINS: &[Choice<By>] = &[
-    ("name", By::Name, "Operations of a name"),
+pub const ROW_GRAINS: &[Choice<RowGrain>] = &[
+    ("auto", RowGrain(None), "Statements in tables and Markdown, names in JSON and CSV"),
+    ("name", RowGrain(Some(By::Name)), "Operations of a name"),
     (
         "statement",
-        By::Statement,
+        RowGrain(Some(By::Statement)),
         "Operations of a name and statement: their text without literals, the pattern of their keys",
     ),
-    ("connection", By::Connection, "A connection"),
-    ("client", By::Client, "The address of a client"),
-    ("server", By::Server, "The address and port of a server"),
+    ("connection", RowGrain(Some(By::Connection)), "A connection"),
+    ("client", RowGrain(Some(By::Client)), "The address of a client"),
+    ("server", RowGrain(Some(By::Server)), "The address and port of a server"),
 ];
 
 /// A value of an option: name, meaning and help.
@@ -410,8 +448,14 @@ pub enum Color {
 impl Output {
     /// Returns the style of tables for this output.
     pub fn style(&self) -> Style {
-        let style = print::style(self.color.wanted());
+        let style = Style { legend: self.rows.legend, ..print::style(self.color.wanted()) };
         if self.wide { Style { width: None, ..style } } else { style }
+    }
+
+    /// Returns the view of the rows; `None` for the default.
+    pub fn view(&self) -> Option<ViewOptions> {
+        let for_people = matches!(self.format, Format::Table | Format::Markdown);
+        self.rows.view(for_people, self.format == Format::Table && !self.wide && self.columns.is_empty())
     }
 
     /// Returns the columns that the user asked for.

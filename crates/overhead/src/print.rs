@@ -17,8 +17,9 @@ const PAGE: usize = 80;
 /// Minimum characters per line; smaller widths are not credible.
 const NARROWEST: usize = 40;
 
-pub fn result(named: &NamedRun, output: &Output) -> Result<()> {
-    let viewed = output.rows.view().map(|options| {
+/// Prints the result; `again` is the words that read its packets again, for suggestions.
+pub fn result(named: &NamedRun, output: &Output, again: Option<&str>) -> Result<()> {
+    let viewed = output.view().map(|options| {
         let mut run = named.run.clone();
         run.view = Some(view(&run, &options));
         NamedRun::new(named.name.clone(), run)
@@ -28,16 +29,23 @@ pub fn result(named: &NamedRun, output: &Output) -> Result<()> {
         Format::Json => text::json(&named.run)?,
         Format::Csv => text::csv(std::slice::from_ref(named)),
         Format::Markdown => text::markdown(named, &output.chosen()?),
-        Format::Table => text::table(named, &output.chosen()?, output.style()),
+        Format::Table => text::table(named, &output.chosen()?, output.style()) + &next(&named.run, again),
     };
     verbatim(&text)
+}
+
+/// Suggests the next commands below a table with numbers.
+fn next(run: &Run, again: Option<&str>) -> String {
+    let is_numbered = run.view.iter().flat_map(|view| &view.rows).any(|row| row.number.is_some());
+    let next = again.filter(|_| is_numbered);
+    next.map_or_else(String::new, |words| format!("next: overhead explain {words} '#1'; overhead advise {words}\n"))
 }
 
 /// Returns the table style: as wide as the terminal, or 80 characters without one. Prose wraps for a terminal and stays on one
 /// line for programs.
 pub fn style(color: bool) -> Style {
     let width = terminal_width();
-    Style { color, width: Some(width.unwrap_or(PAGE)), prose: width }
+    Style { color, width: Some(width.unwrap_or(PAGE)), prose: width, legend: false }
 }
 
 /// Opens the output for packets, standard output for `-`, and returns its name for messages with it.

@@ -86,21 +86,26 @@ fn table(name: &str, columns: Option<&str>, more: &[&str]) -> String {
 #[test]
 fn tables_fit_80_columns_unless_asked_otherwise() {
     let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
-    let narrow = table("redis-get-set", Some("80"), &[]);
-    // The first lines are the name of the run and its path, which are to be copied.
-    assert!(narrow.lines().skip(3).all(|line| line.chars().count() <= 80), "{narrow}");
+    let narrow = table("redis-get-set", Some("80"), &["--legend"]);
+    // The first lines are the name of the run and its path, and the last are commands: all are to be copied.
+    let lines = narrow.lines().skip(3).filter(|line| !line.starts_with("next: "));
+    assert!(lines.clone().all(|line| line.chars().count() <= 80), "{narrow}");
     assert!(
         narrow.contains("latency: from the frame with the first byte") && narrow.contains("not shown: "),
         "{narrow}"
     );
     let piped = table("redis-get-set", None, &[]);
+    assert!(piped.lines().count() <= 25 && !piped.contains("latency: "), "{piped}");
+    assert!(piped.lines().last().unwrap().starts_with("next: overhead explain "), "{piped}");
     let tables = piped.lines().filter(|line| line.contains('─'));
     assert!(tables.clone().count() >= 1 && tables.clone().all(|line| line.chars().count() <= 80), "{piped}");
     let wide = table("redis-get-set", Some("80"), &["--wide"]);
     assert!(longest(&wide) > 120 && wide.contains("retrans") && !wide.contains("not shown"), "{wide}");
     let chosen = table("redis-get-set", Some("80"), &["--columns", "operation,total,p999"]);
-    let header = chosen.lines().find(|line| line.starts_with("operation")).unwrap();
-    assert_eq!(header.split_whitespace().collect::<Vec<_>>(), ["operation", "B/op", "µs"], "{chosen}");
+    let header = chosen.lines().find(|line| line.starts_with("statement")).unwrap();
+    assert_eq!(header.split_whitespace().collect::<Vec<_>>(), ["statement", "B/op", "µs"], "{chosen}");
+    let names = table("redis-get-set", Some("80"), &["--by", "name"]);
+    assert!(names.contains("\nOperations\n") && names.contains("\nsetup:\n"), "{names}");
     refuses(&["analyze", "x.pcap", "--columns", "colour"], 2, &["--columns colour", "p999", "schema"]);
     refuses(&["analyze", "x.pcap", "--columns", "total", "--format", "csv"], 2, &["--columns is for"]);
 }

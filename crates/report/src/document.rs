@@ -93,9 +93,11 @@ impl Document {
         self.table(Grid::new(keys, figures, rows));
     }
 
-    /// Adds a section under a heading of this level.
+    /// Adds a section under a heading of this level, if it has a title.
     pub(crate) fn section(&mut self, level: usize, section: Section) {
-        self.heading(level, section.title);
+        if !section.title.is_empty() {
+            self.heading(level, section.title);
+        }
         self.table(section.table);
         self.notes(section.notes);
     }

@@ -49,4 +49,4 @@ pub use sample::{Clusters, WindowTotals};
 pub use series::RunSeries;
 pub use summary::workload_count as workload_operations;
 pub use text::{Columns, OperationColumn, Style};
-pub use view::{ViewOptions, price, view};
+pub use view::{ViewOptions, numbered, price, view};

@@ -6,6 +6,8 @@ use overhead_model::record::{
 };
 use overhead_model::{Class, OTHER, Run};
 use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 const DAY_NS: f64 = 86_400e9;
 
@@ -29,6 +31,10 @@ pub struct ViewOptions {
     pub top: Option<u64>,
     /// Price of a byte.
     pub price: Option<Price>,
+    /// For people: statements have numbers, and each class besides the workload is one row.
+    pub is_compact: bool,
+    /// Keeps compact rows apart by the way they were sent.
+    pub by_way: bool,
 }
 
 /// Parses a price such as `0.02/GB`: an amount in any currency per number of bytes (GB is 10^9, GiB 2^30).
@@ -48,12 +54,19 @@ pub fn price(text: &str) -> Result<Price, String> {
 
 /// Returns the rows of a run with these options.
 pub fn view(run: &Run, options: &ViewOptions) -> View {
-    let ViewOptions { by, sort, top, ref price } = *options;
+    let ViewOptions { by, sort, top, ref price, is_compact, by_way } = *options;
     let mut rows = rows_by(run, by);
+    if is_compact {
+        rows = compact(rows, by_way);
+        number(&mut rows, &numbered(run));
+    }
     // Stable sort: equal rows keep the order of the record.
     rows.sort_by(|a, b| class_of(a).cmp(&class_of(b)).then_with(|| order(a, b, sort)));
     if let Some(top) = top {
+        let workload = rows.partition_point(|row| row.class == Some(Class::Workload));
+        let beside = rows.split_off(if is_compact { workload } else { rows.len() });
         cut(&mut rows, usize::try_from(top).unwrap_or(usize::MAX));
+        rows.extend(beside);
     }
     if let Some(price) = price {
         let window_ns = window_ns(run);
@@ -62,6 +75,43 @@ pub fn view(run: &Run, options: &ViewOptions) -> View {
         }
     }
     View { by, sort, top, price: price.clone(), rows }
+}
+
+/// Returns the statements of a run's workload, however sent, the largest first. Number 1 is the first.
+pub fn numbered(run: &Run) -> Vec<ViewRow> {
+    let mut rows = compact(rows_by(run, By::Statement), false);
+    rows.retain(|row| row.class == Some(Class::Workload));
+    rows.sort_by_key(|row| Reverse(row.amounts().total()));
+    rows
+}
+
+fn number(rows: &mut [ViewRow], numbered: &[ViewRow]) {
+    let key = |row: &ViewRow| (row.protocol.clone(), row.name.clone(), row.statement.clone());
+    let numbers: HashMap<_, u64> = numbered.iter().map(key).zip(1..).collect();
+    for row in rows.iter_mut().filter(|row| row.class == Some(Class::Workload)) {
+        row.number = numbers.get(&key(row)).copied();
+    }
+}
+
+/// Merges the ways of sending, unless `by_way`, and the rows of each class besides the workload.
+fn compact(rows: Vec<ViewRow>, by_way: bool) -> Vec<ViewRow> {
+    let mut merged: Vec<ViewRow> = Vec::new();
+    let mut places: HashMap<_, usize> = HashMap::new();
+    for mut row in rows {
+        if row.class != Some(Class::Workload) {
+            let name = row.class.map_or("", |class| class.name()).to_owned();
+            row = ViewRow { protocol: String::new(), name, via: String::new(), statement: None, ..row };
+        }
+        let way = by_way.then(|| row.via.clone());
+        match places.entry((row.class, row.protocol.clone(), row.name.clone(), row.statement.clone(), way)) {
+            Entry::Occupied(at) => merged[*at.get()].merge(&ViewRow { rows: 0, ..row }),
+            Entry::Vacant(free) => {
+                free.insert(merged.len());
+                merged.push(row);
+            }
+        }
+    }
+    merged
 }
 
 /// Returns the rows of a run in the default order: the workload first, then by bytes.
@@ -203,7 +253,7 @@ fn cut(rows: &mut Vec<ViewRow>, top: usize) {
     }
     if other.rows > 1 {
         OTHER.clone_into(&mut other.name);
-        (other.statement, other.client, other.server) = (None, None, None);
+        (other.number, other.statement, other.client, other.server) = (None, None, None, None);
     }
     rows.push(other);
 }

@@ -112,6 +112,9 @@ pub struct ViewRow {
     /// The server's address and port; absent if rows are not servers or connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// Rank of a statement among those of the workload, from 1; only in tables.
+    #[serde(skip)]
+    pub number: Option<u64>,
     /// Number of rows merged in this one.
     pub rows: u64,
     /// Totals of these operations.

@@ -53,6 +53,7 @@ use crate::sweep::SweepArgs;
 use anyhow::{Result, bail};
 use overhead_model::{exit, say};
 use overhead_report::NamedRun;
+use overhead_report::text::quoted;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -91,10 +92,12 @@ impl CapturePlan {
     fn publish(&self, captured: FinishedCapture) -> Result<u8> {
         let FinishedCapture { folder, run, end } = captured;
         let named = NamedRun::new(folder.as_ref().map_or_else(|| self.live.in_words(), |folder| folder.name()), run);
+        let kept = folder.as_ref().filter(|_| !self.no_packets);
+        let again = kept.map(|folder| quoted(&folder.path().display().to_string()));
         let written = folder.map(|folder| folder.write(&named.run)).transpose();
         print::warnings(&named, &self.output);
         if self.write.as_deref() != Some(Path::new("-")) {
-            print::result(&named, &self.output)?;
+            print::result(&named, &self.output, again.as_deref())?;
         }
         let mut status = named.run.exit;
         if let Some(WrittenRun { files, without_figures }) = written? {

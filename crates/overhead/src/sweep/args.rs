@@ -50,7 +50,7 @@ impl SweepArgs {
         if args.list_interfaces || args.write.is_some() {
             bail_usage!("-D and -w are for a single capture: of several runs, each has a run folder");
         }
-        if !args.output.columns.is_empty() || args.output.rows.view().is_some() {
+        if !args.output.columns.is_empty() || !args.output.rows.is_default() {
             bail_usage!(
                 "columns, order and price of rows are for the table of one run: see those of one of several with \
                  `overhead analyze`; csv and json have every figure of all"

@@ -9,7 +9,7 @@ mod screen;
 mod terminal;
 mod view;
 
-use crate::cli::{Choice, DecodeArgs, ROW_GRAINS, choice_parser};
+use crate::cli::{Choice, DecodeArgs, ROW_GRAINS, RowGrain, choice_parser};
 use crate::exit::bail_usage;
 use crate::inputs::InputPlan;
 use crate::print;
@@ -37,7 +37,7 @@ pub struct TopArgs {
     decode: DecodeArgs,
     /// What a row is; `g` changes it
     #[arg(long, value_parser = choice_parser(ROW_GRAINS), value_name = "WHAT", default_value = "name")]
-    by: By,
+    by: RowGrain,
     /// Order of the rows; b, r, c and l change it
     #[arg(long, value_parser = choice_parser(ORDERS), value_name = "KEY", default_value = "bytes")]
     sort: SortBy,
@@ -71,7 +71,7 @@ impl TopArgs {
         if !self.once && !std::io::stdout().is_terminal() {
             bail_usage!("standard output is no terminal: --once prints one screen as text");
         }
-        let mut screen = Screen::new(self.by, self.sort, self.find.clone(), self.interval);
+        let mut screen = Screen::new(self.by.or(By::Statement), self.sort, self.find.clone(), self.interval);
         if !self.once {
             terminal::hold_resize_signal()?;
         }

@@ -43,36 +43,45 @@ const TIMES: &str = "latency: from the frame with the first byte of the request 
 response, at the capture point, not the client's";
 
 /// All columns except the single accounts, in table order.
-static NAMED: [NamedColumn; 27] = [
-    key("class", 19, |row, _| row.class.map_or(DASH, |class| class.name()).to_owned()),
+static NAMED: [NamedColumn; 30] = [
+    NamedColumn {
+        header: "#",
+        ..key("number", 0, |row, _| row.number.map_or_else(String::new, |number| format!("#{number}")))
+    }
+    .means("#1: the number of a statement, for explain, advise and --statement"),
+    key("class", 18, |row, _| row.class.map_or(DASH, |class| class.name()).to_owned()),
     key("operation", 0, |row, table| table.name_cell(row)),
-    key("via", 8, |row, _| row.via.clone())
+    key("via", 9, |row, _| row.via.clone())
         .means("via: how the operation was sent (array or inline; simple, prepared, batch, …)"),
+    figure("of-wire", "of\nwire", 2, |row, table| percent(row.amounts().total(), table.run.source.wire_bytes))
+        .means("of wire: share of all bytes on the wire"),
     figure("count", "count", 2, |row, _| grouped(row.samples())),
     figure("errors", "errors", 16, |row, _| grouped(row.errors)),
     figure("unanswered", "un-\nanswered", 17, |row, _| grouped(row.unanswered))
         .means("unanswered: no complete answer in the capture, though one was due"),
     figure("frames", "frames\n/op", 0, |row, table| wire(row.request.frames + row.response.frames, row, table))
         .on_request(),
-    figure("wire", "wire\nbytes", 15, |row, table| table.bounds.wire(grouped(row.amounts().total()))),
-    figure("request", "request\nB/op", 5, |row, table| wire(row.request.accounts.total(), row, table)).means(BYTES),
-    figure("response", "response\nB/op", 6, response).means(BYTES),
+    figure("wire", "wire\nbytes", 6, |row, table| table.bounds.wire(grouped(row.amounts().total()))),
+    figure("request", "request\nB/op", 7, |row, table| wire(row.request.accounts.total(), row, table)).means(BYTES),
+    figure("response", "response\nB/op", 8, response).means(BYTES),
     figure("total", "total\nB/op", 1, |row, table| wire(row.amounts().total(), row, table)).means(BYTES),
-    figure("frame", "frame\nB/op", 11, |row, table| wire(families(row).frame, row, table))
+    figure("headers", "head-\ners\nB/op", 4, |row, table| wire(families(row).frame + families(row).waste, row, table))
+        .means("headers: link, IP and TCP headers, acknowledgments, and payload sent again"),
+    figure("frame", "frame\nB/op", 12, |row, table| wire(families(row).frame, row, table))
         .means("frame: link, IP and TCP headers of frames with payload"),
-    figure("waste", "ack +\nretrans\nB/op", 12, |row, table| wire(families(row).waste, row, table))
+    figure("waste", "ack +\nretrans\nB/op", 13, |row, table| wire(families(row).waste, row, table))
         .means("ack + retrans: frames without payload, and payload sent again"),
-    figure("protocol", "protocol\nB/op", 13, |row, table| part(families(row).protocol, row, table))
+    figure("protocol", "proto-\ncol\nB/op", 4, |row, table| part(families(row).protocol, row, table))
         .means("protocol: all decoded payload that is not the user's own data"),
-    figure("data", "data\nB/op", 14, |row, table| part(families(row).data, row, table)).means(USER_DATA),
+    figure("data", "data\nB/op", 4, |row, table| part(families(row).data, row, table)).means(USER_DATA),
     figure("unknown", "unknown\nB/op", RARE, |row, table| wire(families(row).unknown, row, table))
         .means("unknown: payload that was not decoded"),
-    figure("share", "data /\ntotal", 9, |row, _| percent(families(row).data, row.amounts().total())).means(USER_DATA),
+    figure("share", "data /\ntotal", 10, |row, _| percent(families(row).data, row.amounts().total())).means(USER_DATA),
     figure("min", "min\nµs", 0, |row, _| latency(row, |of| of.min)).means(TIMES).on_request(),
     figure("mean", "mean\nµs", 0, |row, _| latency(row, |of| of.mean.round() as u64)).means(TIMES).on_request(),
-    figure("p50", "p50\nµs", 7, |row, _| latency(row, |of| of.p50)).means(TIMES),
+    figure("p50", "p50\nµs", 5, |row, _| latency(row, |of| of.p50)).means(TIMES),
     figure("p90", "p90\nµs", 0, |row, _| latency(row, |of| of.p90)).means(TIMES).on_request(),
-    figure("p99", "p99\nµs", 10, |row, _| latency(row, |of| of.p99)).means(TIMES),
+    figure("p99", "p99\nµs", 11, |row, _| latency(row, |of| of.p99)).means(TIMES),
     figure("p999", "p999\nµs", 20, |row, _| latency(row, |of| of.p999)).means(TIMES),
     figure("p9999", "p9999\nµs", 21, |row, _| latency(row, |of| of.p9999)).means(TIMES),
     figure("max", "max\nµs", 22, |row, _| latency(row, |of| of.max)).means(TIMES),
@@ -101,7 +110,9 @@ impl NamedColumn {
     fn rank_in(&self, table: &TableRows<'_>) -> Option<u8> {
         let any = |figure: fn(&ViewRow) -> u64| table.rows.iter().any(|row| figure(row) > 0);
         match self.name {
-            "via" if !table.has_via() => None,
+            "number" if !table.is_compact() => None,
+            "via" if table.has_ways() => Some(0),
+            "via" if !table.has_via() || (table.is_compact() && !any(|row| u64::from(!row.via.is_empty()))) => None,
             "unknown" if !table.has_unknown() => None,
             "cost-million" | "cost-day" if table.price.is_none() => None,
             "errors" if any(|row| row.errors) => Some(RARE),

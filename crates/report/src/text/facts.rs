@@ -3,8 +3,11 @@
 use super::number::{counted, duration, grouped, percent, with_digits};
 use crate::document::{COMMAND, Fact};
 use crate::limits::FIGURE_NEGLIGIBLE;
-use crate::summary::{CpuUnit, RoleName, RoleWork, both_sides, counters_only, present, window_ns, work, workload};
-use overhead_model::record::{CycleSource, Interface, Observer, SourceKind, WatchingCost};
+use crate::summary::{
+    CpuUnit, RoleName, RoleWork, both_sides, counters_only, per_operation, present, syscalls_per_operation, window_ns,
+    work, workload,
+};
+use overhead_model::record::{CycleSource, Interface, Observer, Role, SourceKind, WatchingCost};
 use overhead_model::{Measured, Run, Spread};
 
 /// Returns where the bytes of a run come from, and how complete they are.
@@ -19,13 +22,28 @@ pub(crate) fn origin(run: &Run) -> Vec<Fact> {
 
 /// Returns what was not measured, in which unit CPU work was, and what measuring cost.
 pub(crate) fn measuring(run: &Run) -> Vec<Fact> {
-    let absent = |of: RoleWork<'_>| Some(Fact::new(&of.label, format!("{}: {}", of.absence, of.role.err()?)));
+    let in_words = |of: RoleWork<'_>| {
+        let text = match of.role {
+            Ok(_) if counters_only(run) => return None,
+            Ok(role) => work_in_words(role, of.operations),
+            Err(reason) => format!("{}: {reason}", of.absence),
+        };
+        Some(Fact::new(&of.label, text))
+    };
     let mut facts: Vec<Fact> = match present(&run.counters) {
         Err(reason) => vec![Fact::new("work", format!("not measured: {reason}"))],
-        Ok(_) => work(run).into_iter().filter_map(absent).chain([Fact::new("cycles", cycle_label(run))]).collect(),
+        Ok(_) => work(run).into_iter().filter_map(in_words).chain([Fact::new("cycles", cycle_label(run))]).collect(),
     };
     facts.push(Fact::new("observer", observer_line(&run.observer)));
     facts
+}
+
+/// Returns a role's system calls and CPU time per operation.
+fn work_in_words(role: &Role, operations: u64) -> String {
+    let Some(calls) = syscalls_per_operation(role, operations) else { return "no workload operations".to_owned() };
+    let time = CpuUnit::OnCpuNs.of(role).ok().and_then(|[user, kernel]| per_operation(user + kernel, operations));
+    let time = time.map_or_else(String::new, |ns| format!(" and {} on a CPU", duration(ns.round() as u64)));
+    format!("{} system calls{time} per operation", with_digits(calls, 2))
 }
 
 /// Returns the origin and number of the frames.

@@ -40,6 +40,8 @@ pub struct Style {
     pub width: Option<usize>,
     /// Characters in a line of prose; `None` to keep lines searchable for programs.
     pub prose: Option<usize>,
+    /// Explains the columns of operations.
+    pub legend: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use super::number::counted;
 use crate::bounds::LowerBounds;
 use crate::view::ranked_rows;
 use overhead_model::record::{By, OperationRow, Price, ViewRow};
-use overhead_model::{Account, Run};
+use overhead_model::{Account, Protocol, Run};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 pub(crate) struct TableRows<'run> {
     pub run: &'run Run,
@@ -14,6 +15,8 @@ pub(crate) struct TableRows<'run> {
     pub price: Option<&'run Price>,
     pub several_protocols: bool,
     pub bounds: LowerBounds,
+    /// Names a statement by its verb and its first table.
+    pub has_short_names: bool,
     /// The server common to all connections, if rows are connections.
     pub common_server: Option<String>,
 }
@@ -29,7 +32,8 @@ impl<'run> TableRows<'run> {
         let common_server = rows.iter().find_map(|row| row.server.clone()).filter(|server| {
             by == By::Connection && rows.iter().filter_map(|row| row.server.as_ref()).all(|other| other == server)
         });
-        Self { run, rows, by, price, several_protocols, bounds: LowerBounds::of(run), common_server }
+        let (bounds, has_short_names) = (LowerBounds::of(run), false);
+        Self { run, rows, by, price, several_protocols, bounds, has_short_names, common_server }
     }
 
     /// Returns whether any byte was not decoded.
@@ -45,6 +49,17 @@ impl<'run> TableRows<'run> {
             By::Name => "operation",
             by => by.name(),
         }
+    }
+
+    /// Returns whether statements have numbers, and each class besides the workload is one row.
+    pub fn is_compact(&self) -> bool {
+        self.rows.iter().any(|row| row.number.is_some())
+    }
+
+    /// Returns whether ways of sending have rows of their own, and so numbers come again.
+    pub fn has_ways(&self) -> bool {
+        let numbers: Vec<u64> = self.rows.iter().filter_map(|row| row.number).collect();
+        numbers.iter().collect::<BTreeSet<_>>().len() < numbers.len()
     }
 
     /// Returns whether rows can differ by way of sending.
@@ -69,6 +84,7 @@ impl<'run> TableRows<'run> {
             (None, None) => match &row.statement {
                 // A placeholder for several statements or for none.
                 Some(statement) if statement.starts_with('(') => format!("{} {statement}", row.name),
+                Some(statement) if self.has_short_names => short(&row.protocol, &row.name, statement),
                 statement => statement.as_ref().unwrap_or(&row.name).clone(),
             },
             (Some(end), None) | (None, Some(end)) => end.clone(),
@@ -76,5 +92,41 @@ impl<'run> TableRows<'run> {
             (Some(client), Some(server)) => format!("{client} > {server}"),
         };
         if self.several_protocols && !row.protocol.is_empty() { format!("{} {name}", row.protocol) } else { name }
+    }
+}
+
+/// Protocols whose statements are texts with tables.
+const WITH_TABLES: [Protocol; 3] = [Protocol::Cql, Protocol::Pgwire, Protocol::Mysql];
+
+/// Returns a name such as `SELECT customer` or `find orders`, or the statement if it names no table.
+fn short(protocol: &str, name: &str, statement: &str) -> String {
+    if !WITH_TABLES.iter().any(|known| known.name() == protocol) {
+        return statement.split(" {").next().unwrap_or(statement).to_owned();
+    }
+    let words: Vec<&str> = statement.split([' ', '(', ')', ',', ';']).filter(|word| !word.is_empty()).collect();
+    let is_one_of = |word: &str, of: &[&str]| of.iter().any(|known| known.eq_ignore_ascii_case(word));
+    let is_before = |word: &str| is_one_of(word, &["FROM", "INTO", "UPDATE", "TABLE", "ONLY", "EXISTS"]);
+    let is_name = |word: &str| !is_before(word) && !is_one_of(word, &["IF", "NOT", "SELECT"]);
+    let table = words.windows(2).find(|pair| is_before(pair[0]) && is_name(pair[1]));
+    table.map_or_else(|| statement.to_owned(), |pair| format!("{name} {}", pair[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_name_is_a_verb_and_a_table() {
+        for (name, statement, wanted) in [
+            ("SELECT", "SELECT a FROM (SELECT b FROM orders) x", "SELECT orders"),
+            ("CREATE", "CREATE TABLE IF NOT EXISTS k.things(id int)", "CREATE k.things"),
+            ("LOAD", "load data local infile ? INTO TABLE f", "LOAD f"),
+            ("UPDATE", "UPDATE only t SET a = ?", "UPDATE t"),
+            ("SELECT", "SELECT ? / ?", "SELECT ? / ?"),
+        ] {
+            assert_eq!(short("pgwire", name, statement), wanted);
+        }
+        assert_eq!(short("resp", "SET", "SET from b"), "SET from b");
+        assert_eq!(short("mongo", "find", "find orders {a: ?}"), "find orders");
     }
 }

@@ -3,11 +3,11 @@
 use super::columns::{self, OperationColumn, account_cell, used_accounts};
 use super::grid::Grid;
 use super::legend::legend;
-use super::number::{DASH, grouped, money, significant, with_digits};
+use super::number::{DASH, grouped, money, percent, significant, with_digits};
 use super::rows::TableRows;
 use super::{Columns, Style, absolute, clean, distribution, facts, kernel, middle_cut, projection, sampled};
 use crate::bounds::lower_bounds;
-use crate::document::{Document, Section};
+use crate::document::{Document, Fact, Section};
 use crate::run::NamedRun;
 use crate::summary::{
     self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
@@ -19,31 +19,32 @@ use overhead_model::{Class, Run, Side};
 use std::cmp::Reverse;
 
 /// Minimum share of the line for names, as one in this many, before further columns are added.
-const NAMES: usize = 4;
+const NAMES: usize = 5;
 /// Minimum name length in characters.
 const SHORT_NAME: usize = 16;
 
 /// Returns a run for a terminal.
 pub fn table(named: &NamedRun, columns: &Columns, style: Style) -> String {
-    document(named, columns, style.width).terminal(style)
+    document(named, columns, style.width, style.legend).terminal(style)
 }
 
 /// Returns a run as GitHub Markdown. Shows all columns unless some are listed.
 pub fn markdown(named: &NamedRun, columns: &Columns) -> String {
     let columns = if *columns == Columns::Fitting { &Columns::All } else { columns };
-    document(named, columns, None).markdown()
+    document(named, columns, None, true).markdown()
 }
 
-fn document(named: &NamedRun, columns: &Columns, width: Option<usize>) -> Document {
+fn document(named: &NamedRun, columns: &Columns, width: Option<usize>, has_legend: bool) -> Document {
     let run = &named.run;
     let mut document = Document::default();
     document.heading(3, &*named.name);
     document.facts(facts::origin(run).into_iter().chain(facts::command(run)).collect());
     document.warnings(doubts(run));
-    for section in sections(run, columns, width) {
+    for section in sections(run, columns, width, has_legend) {
         document.section(4, section);
     }
-    document.facts(facts::measuring(run));
+    let is_shown = |fact: &Fact| fact.term != "cycles" || *columns == Columns::All;
+    document.facts(facts::measuring(run).into_iter().filter(is_shown).collect());
     document
 }
 
@@ -52,18 +53,24 @@ pub(crate) fn doubts(run: &Run) -> impl Iterator<Item = String> {
     lower_bounds(run).into_iter().chain(run.warnings.iter().cloned())
 }
 
-fn sections(run: &Run, columns: &Columns, width: Option<usize>) -> Vec<Section> {
+fn sections(run: &Run, columns: &Columns, width: Option<usize>, has_legend: bool) -> Vec<Section> {
     if counters_only(run) {
         return absolute::sections(run);
     }
-    let table = TableRows::of(run);
+    let is_whole = *columns == Columns::All;
+    let table = TableRows { has_short_names: *columns == Columns::Fitting, ..TableRows::of(run) };
+    let mut operations = operations_section(&table, columns, width);
+    operations.notes.retain(|_| has_legend);
+    if table.is_compact() && !is_whole {
+        operations.title.clear();
+    }
     let sections = [
-        Some(operations_section(&table, columns, width)),
+        Some(operations),
         sampled::section(run),
         distribution::section(run),
-        accounts(&table).filter(|_| *columns == Columns::All),
+        accounts(&table).filter(|_| is_whole),
         projection::section(run),
-        work(run),
+        work(run).filter(|_| is_whole),
         kernel::section(run),
     ];
     sections.into_iter().flatten().chain(absolute::sections(run)).collect()
@@ -119,7 +126,7 @@ fn grid_of(table: &TableRows<'_>, shown: &[OperationColumn]) -> Grid {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut class = None;
     for row in &*table.rows {
-        if !with_class && class.replace(row.class).is_some_and(|before| before != row.class) {
+        if !with_class && !table.is_compact() && class.replace(row.class).is_some_and(|before| before != row.class) {
             let heading = row.class.map_or("of several classes", |class| class.name());
             rows.push(with_cells(shown, &[(0, format!("{heading}:"))]));
         }
@@ -132,15 +139,17 @@ fn grid_of(table: &TableRows<'_>, shown: &[OperationColumn]) -> Grid {
 
 /// Returns the closing rows: frames without a connection, and the total. They show bytes and costs if the table does.
 fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
-    let [wire, day] = ["wire", "cost-day"].map(|name| place(shown, name).filter(|at| *at > 0));
-    if wire.is_none() && day.is_none() {
+    let places = ["wire", "of-wire", "cost-day"].map(|name| place(shown, name).filter(|at| *at > 0));
+    if places.iter().all(Option::is_none) {
         return Vec::new();
     }
+    let [wire, part, day] = places;
     let (run, bounds) = (table.run, table.bounds);
     let sum = |name: &str, bytes: u64| {
         let cost = table.price.and_then(|price| per_day(bytes, price, window_ns(run)));
         let cost = cost.map_or_else(|| DASH.to_owned(), money);
-        let mut cells = vec![(0, name.to_owned())];
+        let mut cells = vec![(place(shown, "operation").unwrap_or(0), name.to_owned())];
+        cells.extend(part.map(|at| (at, percent(bytes, run.source.wire_bytes))));
         cells.extend(wire.map(|at| (at, bounds.wire(grouped(bytes)))));
         cells.extend(day.map(|at| (at, bounds.wire(cost))));
         with_cells(shown, &cells)

@@ -3,11 +3,11 @@
 use super::*;
 use crate::fixture;
 use crate::run::NamedRun;
-use overhead_model::record::{Counters, ProtocolCounters, Role};
+use overhead_model::record::{Counters, ProtocolCounters, Role, StatementRow};
 use overhead_model::{Account, Measured};
 
-const PLAIN: Style = Style { color: false, width: None, prose: None };
-const NARROW: Style = Style { color: false, width: Some(80), prose: Some(80) };
+const PLAIN: Style = Style { color: false, width: None, prose: None, legend: true };
+const NARROW: Style = Style { color: false, width: Some(80), prose: Some(80), legend: true };
 
 fn whole(named: &NamedRun) -> String {
     table(named, &Columns::All, PLAIN)
@@ -122,6 +122,40 @@ fn table_with_every_warning_on_a_narrow_terminal() {
     insta::assert_snapshot!(table(&fixture::warned(), &Columns::Fitting, NARROW));
 }
 
+/// Returns a live run with statements of two ways of sending, as a table shows it.
+fn with_statements(by_way: bool) -> NamedRun {
+    let mut named = fixture::redis_live();
+    let totals = named.run.operations.iter().find(|row| row.name == "GET").unwrap().totals();
+    let statement =
+        |text: &str| StatementRow { text: text.to_owned(), totals: totals.clone(), ..StatementRow::default() };
+    named.run.operations.iter_mut().for_each(|row| "pgwire".clone_into(&mut row.protocol));
+    let row = named.run.operations.iter_mut().find(|row| row.name == "GET").unwrap();
+    "SELECT".clone_into(&mut row.name);
+    let texts = ["SELECT a, b FROM customer WHERE id = ?", "SELECT count(*) FROM \"order\"", "(other)"];
+    row.statements = texts.map(statement).into();
+    let mut other = row.clone();
+    "simple".clone_into(&mut other.via);
+    other.statements.truncate(1);
+    named.run.operations.push(other);
+    let by = overhead_model::record::By::Statement;
+    let options = crate::ViewOptions { by, is_compact: true, by_way, ..crate::ViewOptions::default() };
+    named.run.view = Some(crate::view(&named.run, &options));
+    named
+}
+
+#[test]
+fn the_first_screen_is_a_line_for_each_statement() {
+    let text = table(&with_statements(false), &Columns::Fitting, Style { legend: false, ..NARROW });
+    assert!(text.lines().count() < 25 && longest(&text) <= 80, "{text}");
+    let line = |number: &str| text.lines().find(|line| line.starts_with(number)).unwrap_or_else(|| panic!("{text}"));
+    assert!(line("#1").contains("SELECT customer") && line("#1").contains("2,000"), "{text}");
+    assert!(text.contains("SELECT \"order\"") && text.contains("SELECT (other)"), "{text}");
+    assert!(text.contains("    setup  ") && text.contains("100.0%") && !text.contains("CONNECT"), "{text}");
+    let split = table(&with_statements(true), &Columns::Fitting, NARROW);
+    assert_eq!(split.lines().filter(|line| line.starts_with("#1 ")).count(), 2, "{split}");
+    insta::assert_snapshot!(text);
+}
+
 /// Returns the longest line's length, ignoring the command and run name, which users copy.
 fn longest(text: &str) -> usize {
     let lines = text.lines().skip(1).filter(|line| !line.starts_with("command: "));
@@ -132,10 +166,9 @@ fn longest(text: &str) -> usize {
 fn a_table_fits_the_terminal_and_grows_with_it() {
     let runs = [fixture::redis_live(), fixture::warned(), fixture::databases(true).remove(1), offline()];
     for named in runs {
-        let text =
-            |width| table(&named, &Columns::Fitting, Style { color: false, width: Some(width), prose: Some(width) });
+        let text = |width| table(&named, &Columns::Fitting, Style { width: Some(width), prose: Some(width), ..PLAIN });
         let mut before = 0;
-        for width in [80, 100, 120, 250] {
+        for width in [80, 100, 120, 300] {
             let text = text(width);
             assert!(longest(&text) <= width, "{width}:\n{text}");
             let (header, _) = text.split_once('─').unwrap();
@@ -143,7 +176,7 @@ fn a_table_fits_the_terminal_and_grows_with_it() {
             assert!(columns >= before, "{width}:\n{text}");
             before = columns;
         }
-        assert!(!text(250).contains("not shown:"), "{}", text(250));
+        assert!(!text(300).contains("not shown:"), "{}", text(300));
         let (_, narrow) = text(80).split_once("\nOperations\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
         assert!(narrow.contains("not shown: ") && narrow.contains("p50"), "{narrow}");
     }
@@ -165,7 +198,7 @@ fn columns_are_those_that_were_listed() {
 fn a_legend_says_what_the_columns_mean_and_only_those() {
     let text = table(&fixture::redis_live(), &Columns::Fitting, NARROW).replace("\n  ", " ");
     for wanted in [
-        "via: how the operation was sent",
+        "headers: link, IP and TCP headers, acknowledgments",
         "latency: from the frame with the first byte of the request to the frame with the last byte of the response, at the \
          capture point, not the client's",
     ] {
