@@ -28,6 +28,7 @@ mod hand_over;
 mod inputs;
 mod keys;
 mod ledger;
+mod numbers;
 mod print;
 mod privileges;
 mod project;

@@ -304,3 +304,25 @@ fn conversations_made_for_the_documents_are_understood() {
         assert_eq!(all.iter().map(|(_, explained)| unknown(explained)).sum::<u64>(), 0, "{protocol}");
     }
 }
+
+#[test]
+fn a_number_stands_for_the_statement_that_the_table_gives_it_to() {
+    let folder = root().join("fixtures/redis-session");
+    let overhead = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_overhead")).current_dir(&folder).args(words).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let file = ["capture.pcap", "--db", "redis", "--port", "7379"];
+    let with = |verb: &'static str, more: &[&'static str]| overhead(&[&[verb], &file[..], more].concat());
+    let (_, table) = with("analyze", &["--sort", "count", "--wide"]);
+    assert!(table.lines().any(|line| line.starts_with("#4 ") && line.contains("SET key:#")), "{table}");
+    let (status, explained) = with("explain", &["#4"]);
+    assert!(status == Some(0) && explained.contains(": SET (array)"), "{explained}");
+    assert_eq!(with("explain", &["--statement", "#4"]).1, explained);
+    assert_eq!(with("explain", &["--name", "SET", "--statement", "SET key:#"]).1, explained);
+    assert_eq!(with("advise", &["#4"]).0, Some(0));
+    for wrong in ["#0", "#11", "4"] {
+        let (status, said) = with("explain", &[wrong]);
+        assert!(status == Some(2) && said.contains(wrong), "{said}");
+    }
+}

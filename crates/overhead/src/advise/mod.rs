@@ -7,15 +7,18 @@ pub use text::{certainty, facts, known_by, label};
 use crate::cli::{Color, DecodeArgs};
 use crate::exit::bail_usage;
 use crate::inputs::InputPlan;
+use crate::numbers;
 use crate::print;
 use crate::warnings::Warnings;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use overhead_advise::{
-    Advice, AdviceFinding, AdviceObserver, Certainty, Compressor, SeenTraffic, WhatIf, WhatIfOptions, all,
+    Advice, AdviceFinding, AdviceObserver, Certainty, Compressor, FindingSubject, SeenTraffic, WhatIf, WhatIfOptions,
+    all,
 };
 use overhead_dissect::explain::CaptureReading;
 use overhead_model::outside::to_json;
+use overhead_model::record::ViewRow;
 use overhead_model::{Class, ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally};
 use overhead_report::RunSeries;
 use std::collections::BTreeSet;
@@ -31,6 +34,7 @@ below its threshold: see docs/advise.md. Look at the example with `explain --op 
 
 Examples:
   overhead advise trace.pcap
+  overhead advise trace.pcap '#3'
   overhead advise runs/get --format markdown
   overhead advise trace.pcap --what-if column-metadata
   overhead advise trace.pcap --what-if pipelining=16 --format json";
@@ -39,7 +43,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = RULES)]
 pub struct AdviseArgs {
-    /// A run folder, its record, or pcap or pcapng files, plain or compressed
+    /// A run folder, its record, or pcap or pcapng files, plain or compressed; then '#3' for a statement's operations alone
     #[arg(required = true, value_name = "RUN|FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -99,13 +103,19 @@ impl FromStr for Hypothesis {
 
 impl AdviseArgs {
     /// Reads the files once and prints what was found.
-    pub fn run(self) -> Result<u8> {
+    pub fn run(mut self) -> Result<u8> {
         let mut warnings = Warnings::default();
+        let is_number = |file: &mut PathBuf| file.to_str().and_then(numbers::number).is_some();
+        let number = if self.files.len() > 1 { self.files.pop_if(is_number) } else { None };
+        let number = number.map(|number| number.display().to_string());
         let input = InputPlan::open(self.files, &self.decode)?;
+        let only = number.map(|number| numbers::statement(&input, &number)).transpose()?;
         let suppositions = self.what_if.map(|hypothesis| hypothesis.suppositions).unwrap_or_default();
         let mut observer = AdviceObserver::new(all(suppositions));
         let totals = input.explore(&mut observer, &input.read_keys(&mut warnings)?, &mut warnings)?;
-        let (advice, seen) = observer.into_advice();
+        let (mut advice, seen) = observer.into_advice();
+        let is_of = |row: &ViewRow, of: &FindingSubject| (&*row.protocol, &*row.name) == (of.protocol, &*of.name);
+        advice.findings.retain(|finding| only.as_ref().is_none_or(|row| is_of(row, &finding.subject)));
         warnings.of_totals(&totals);
         if seen.wire() + totals.other != totals.wire_bytes && advice.unlisted_operations == 0 {
             warnings.partial("what is shown differs from the ledger: this is a defect");

@@ -8,6 +8,7 @@ use crate::cli::{Choice, Color, DecodeArgs, choice_parser};
 use crate::exit::bail_usage;
 use crate::inputs::{InputPlan, can_be_read_again};
 use crate::keys::KeyReader;
+use crate::numbers;
 use crate::print;
 use crate::warnings::Warnings;
 use anyhow::{Error, Result, anyhow};
@@ -28,6 +29,7 @@ Without --op, --name, --statement and --first, you get the first operation of th
 
 Examples:
   overhead explain trace.pcap
+  overhead explain trace.pcap '#3'
   overhead explain trace.pcap --op 12
   overhead explain trace.pcap --name GET --nth 3
   overhead explain trace.pcap --statement 'GET key:…'
@@ -40,13 +42,16 @@ pub struct ExplainArgs {
     /// A pcap or pcapng file, plain or compressed, or a run folder; it is read three times
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// The first operation of the statement with this number in the table of `analyze`: '#3'
+    #[arg(value_name = "#N", conflicts_with_all = ["op", "name", "statement"])]
+    row: Option<String>,
     /// The operation with this number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["name", "statement", "first", "nth"])]
     op: Option<u64>,
     /// The first operation of this name, in any letter case
     #[arg(long, value_name = "GET")]
     name: Option<String>,
-    /// The first operation of this statement, as a table by statement has it; … stands for what was cut out
+    /// The first operation of this statement, as a table by statement has it; … stands for what was cut out. Or its number: '#3'
     #[arg(long, value_name = "TEXT")]
     statement: Option<String>,
     /// The first operation of this kind; with --name, of both
@@ -96,12 +101,13 @@ struct Explanation {
 
 impl ExplainArgs {
     /// Finds the operation, reads it and prints it.
-    pub fn run(self) -> Result<u8> {
+    pub fn run(mut self) -> Result<u8> {
         let file = self.file.display();
         if !can_be_read_again(&self.file) {
             bail_usage!("{file}: explain reads its file three times: save a pipe to a file first");
         }
         let input = InputPlan::open(vec![self.file.clone()], &self.decode)?;
+        self.find_row(&input)?;
         let mut warnings = Warnings::default();
         let keys = input.read_keys(&mut warnings)?;
         let mut finder = Finder::new(self.wanted());
@@ -116,6 +122,19 @@ impl ExplainArgs {
         };
         print::verbatim(&text)?;
         Ok(status(&explanation.explained, warnings))
+    }
+
+    /// Replaces the number of a statement by its name and text.
+    fn find_row(&mut self, input: &InputPlan) -> Result<()> {
+        let numbered = self.statement.take_if(|text| numbers::number(text).is_some());
+        if let Some(number) = self.row.take().or(numbered) {
+            let row = numbers::statement(input, &number)?;
+            // A placeholder stands for several statements, or for none.
+            self.statement = row.statement.filter(|text| !text.starts_with('('));
+            self.name = Some(row.name);
+            self.first.get_or_insert(QueryKind::Class(Class::Workload));
+        }
+        Ok(())
     }
 
     fn wanted(&self) -> OperationQuery {
