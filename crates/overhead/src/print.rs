@@ -1,10 +1,9 @@
 //! Prints results to standard output and warnings to standard error.
 
-use crate::cli::{Format, Output};
+use crate::cli::{Format, Output, Which};
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
 use overhead_files::{FileOwner, open_named};
-use overhead_model::record::Selected;
 use overhead_model::{Measured, Run, exit, say};
 use overhead_report::gate::{self, Finding, FindingForm};
 use overhead_report::text::{counted, grouped};
@@ -87,9 +86,7 @@ fn details(run: &Run) -> Vec<String> {
     let files = source.inputs.iter().map(|input| {
         format!("{}: {}, {}", input.path, counted(input.frames, "frame"), counted(input.wire_bytes, "byte"))
     });
-    let Selected { db, ports } = &source.selection;
-    let chosen = db.iter().map(|db| format!("--db {db}")).chain(ports.iter().map(|port| format!("--port {port}")));
-    let chosen = chosen.collect::<Vec<_>>().join(" ");
+    let chosen = Which::of(&source.selection).words().join(" ");
     let chosen = if chosen.is_empty() { "by port, then by content".to_owned() } else { chosen };
     let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref());
     let took = match (&observer.cpu_ns, &observer.frames_per_second) {

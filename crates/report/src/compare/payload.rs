@@ -1,7 +1,7 @@
 //! Compares subjects by payload if only one has frames.
 
 use crate::group::RunGroup;
-use overhead_model::record::{SideRow, SideSums};
+use overhead_model::record::SideSums;
 use overhead_model::{Account, Amounts, Transport};
 
 /// Returns whether exactly one of the two subjects has connections in frames.
@@ -15,25 +15,19 @@ pub(super) fn differ(groups: [&RunGroup; 2]) -> bool {
 pub(super) fn alone(group: &RunGroup) -> RunGroup {
     let mut group = group.clone();
     for row in group.runs.iter_mut().flat_map(|named| &mut named.run.operations) {
-        [&mut row.request, &mut row.response].into_iter().for_each(of_row);
-        for statement in &mut row.statements {
-            [&mut statement.totals.request, &mut statement.totals.response].into_iter().for_each(of_statement);
+        for side in [&mut row.request, &mut row.response] {
+            side.accounts = payload(side.accounts);
+            side.wire_bytes = side.payload_bytes;
+        }
+        let totals = row.statements.iter_mut().map(|statement| &mut statement.totals);
+        for side in totals.flat_map(|totals| [&mut totals.request, &mut totals.response]) {
+            *side = SideSums { unseen: side.unseen.take(), ..SideSums::new(side.frames, payload(side.accounts)) };
         }
     }
     group
 }
 
-fn of_row(side: &mut SideRow) {
-    side.accounts = of_amounts(side.accounts);
-    side.wire_bytes = side.payload_bytes;
-}
-
-fn of_statement(side: &mut SideSums) {
-    side.accounts = of_amounts(side.accounts);
-    side.wire_bytes = side.payload_bytes;
-}
-
-fn of_amounts(mut amounts: Amounts) -> Amounts {
+fn payload(mut amounts: Amounts) -> Amounts {
     for account in Account::ALL.into_iter().filter(|account| !account.is_payload()) {
         amounts[account] = 0;
     }
