@@ -5,7 +5,7 @@ use crate::cycles::CycleEvents;
 use crate::discover::check_pid_namespace;
 use crate::entry;
 use crate::error::Error;
-use crate::object::has_tracepoint;
+use crate::object::{has_tracepoint, kernel_types};
 use crate::options::{CounterOptions, ProcessSelection, SocketKinds};
 use crate::skeleton::{OpenOverheadSkel, OverheadSkel, OverheadSkelBuilder, types};
 use crate::timing::OwnCostTimer;
@@ -78,7 +78,7 @@ impl CounterPrograms {
         // Stops libbpf from printing to standard error; its errors say what matters.
         libbpf_rs::set_print(None);
         check_pid_namespace()?;
-        let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
+        let btf = kernel_types()?;
         let cycles = CycleEvents::open(options.cycles);
         let mut missing = BTreeMap::new();
         match Self::attempt(options, &btf, cycles, &mut missing, None) {

@@ -3,8 +3,9 @@
 use crate::bpf::CounterPrograms;
 use crate::clock::tick_ns;
 use crate::skeleton::types;
-use crate::snapshot::{SlotSums, add_call};
+use crate::snapshot::SlotSums;
 use crate::split::SplitEvidence;
+use crate::sums::CounterSum;
 use overhead_model::record::{ContextSwitches, CycleSource, Cycles, Measured, OnCpu, Role, Socket, Syscall};
 use std::collections::BTreeMap;
 use syscalls::Sysno;
@@ -148,7 +149,7 @@ fn syscalls(sums: &SlotSums) -> BTreeMap<String, Syscall> {
     let compat = sums.compat.iter().map(|(number, call)| (compat_name(*number), call));
     let mut named: BTreeMap<String, types::call> = BTreeMap::new();
     for (name, call) in native.chain(compat).filter(|(_, call)| call.count > 0) {
-        add_call(named.entry(name).or_default(), call);
+        named.entry(name).or_default().add(call);
     }
     named.into_iter().map(|(name, call)| (name, record(&call))).collect()
 }

@@ -5,7 +5,7 @@ use crate::options::ProcessSelection;
 use overhead_model::privilege::{DAC_READ_SEARCH, Privilege, SYS_PTRACE};
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process, all_processes};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -114,18 +114,40 @@ pub(crate) fn owners(ports: &[u16]) -> Result<PortOwners, Error> {
 
 /// Returns the sockets on `ports` of all network namespaces, by inode.
 fn ends(processes: &[Process], ports: &[u16]) -> HashMap<u64, SocketEnd> {
-    let mut seen = HashSet::new();
-    let mut ends = HashMap::new();
+    let entries = by_namespace(processes, tcp_table).into_values().flatten();
+    entries.filter_map(|entry| Some((entry.inode, end(&entry, ports)?))).collect()
+}
+
+/// Returns a table of each network namespace, as one of its processes shows it.
+pub(crate) fn by_namespace<T>(processes: &[Process], table: impl Fn(&Process) -> Option<T>) -> BTreeMap<u32, T> {
+    let mut tables = BTreeMap::new();
     for process in processes {
-        let Ok(namespace) = fs::metadata(format!("/proc/{}/ns/net", process.pid)) else { continue };
-        if seen.contains(&namespace.ino()) {
-            continue;
+        let namespace = network_namespace(process.pid as u32);
+        if namespace > 0
+            && !tables.contains_key(&namespace)
+            && let Some(table) = table(process)
+        {
+            tables.insert(namespace, table);
         }
-        let (Ok(v4), v6) = (process.tcp(), process.tcp6().unwrap_or_default()) else { continue };
-        seen.insert(namespace.ino());
-        ends.extend(v4.iter().chain(&v6).filter_map(|entry| Some((entry.inode, end(entry, ports)?))));
     }
-    ends
+    tables
+}
+
+/// Returns the sockets in a process's network namespace; `None` if unreadable.
+pub(crate) fn tcp_table(process: &Process) -> Option<impl Iterator<Item = TcpNetEntry> + use<>> {
+    let (v4, v6) = (process.tcp().ok()?, process.tcp6().unwrap_or_default());
+    Some(v4.into_iter().chain(v6))
+}
+
+/// Returns the processes, except this one, that have each of these sockets open.
+pub(crate) fn holders<T>(processes: &[Process], wanted: &HashMap<u64, T>) -> BTreeMap<u64, BTreeSet<u32>> {
+    let mut holders = BTreeMap::<u64, BTreeSet<u32>>::new();
+    for process in processes.iter().filter(|process| process.pid as u32 != std::process::id()) {
+        for inode in sockets(process).filter(|inode| wanted.contains_key(inode)) {
+            holders.entry(inode).or_default().insert(process.pid as u32);
+        }
+    }
+    holders
 }
 
 fn end(entry: &TcpNetEntry, ports: &[u16]) -> Option<SocketEnd> {
@@ -139,7 +161,7 @@ fn end(entry: &TcpNetEntry, ports: &[u16]) -> Option<SocketEnd> {
     ports.contains(&entry.remote_address.port()).then_some(SocketEnd::Client)
 }
 
-pub(crate) fn sockets(process: &Process) -> impl Iterator<Item = u64> + use<> {
+fn sockets(process: &Process) -> impl Iterator<Item = u64> + use<> {
     process.fd().into_iter().flatten().flatten().filter_map(|fd| match fd.target {
         FDTarget::Socket(inode) => Some(inode),
         _ => None,

@@ -40,6 +40,7 @@ mod sampling;
 mod snapshot;
 mod split;
 mod streams;
+mod sums;
 mod timing;
 mod tls;
 mod unix;

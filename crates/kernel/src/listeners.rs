@@ -1,10 +1,11 @@
 //! TCP listeners and connections, from the socket tables of all network namespaces.
 
-use crate::discover::{comm, network_namespace, sockets};
+use crate::discover::{by_namespace, comm, holders, tcp_table};
 use crate::error::Error;
+use crate::ownership::canonical;
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{Process, all_processes};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 /// A family of processes that listens on TCP ports.
@@ -24,16 +25,10 @@ pub struct TcpServer {
 pub fn tcp_servers() -> Result<Vec<TcpServer>, Error> {
     let processes: Vec<Process> = all_processes()?.flatten().collect();
     let listening = listening(&processes);
-    let mut owners = BTreeMap::<u64, BTreeSet<u32>>::new();
-    for process in processes.iter().filter(|process| process.pid as u32 != std::process::id()) {
-        for inode in sockets(process).filter(|inode| listening.contains_key(inode)) {
-            owners.entry(inode).or_default().insert(process.pid as u32);
-        }
-    }
     let parents: HashMap<u32, u32> =
         processes.iter().filter_map(|it| Some((it.pid as u32, it.stat().ok()?.ppid as u32))).collect();
     let mut servers = BTreeMap::<(u32, u32), (BTreeSet<u32>, BTreeSet<SocketAddr>)>::new();
-    for (inode, mut pids) in owners {
+    for (inode, mut pids) in holders(&processes, &listening) {
         // systemd may hold a socket for a service that it activates.
         if pids.len() > 1 {
             pids.remove(&1);
@@ -69,29 +64,12 @@ fn descends(pid: u32, top: u32, parents: &HashMap<u32, u32>) -> bool {
 
 /// Returns the listening sockets of all network namespaces by inode, with their namespace.
 fn listening(processes: &[Process]) -> HashMap<u64, (u32, SocketAddr)> {
-    let (mut seen, mut found) = (HashSet::new(), HashMap::new());
-    for process in processes {
-        let namespace = network_namespace(process.pid as u32);
-        if namespace == 0 || seen.contains(&namespace) {
-            continue;
-        }
-        let Some(table) = table(process) else { continue };
-        seen.insert(namespace);
+    let mut found = HashMap::new();
+    for (namespace, table) in by_namespace(processes, tcp_table) {
         let listeners = table.filter(|entry| entry.state == TcpState::Listen && entry.inode != 0);
         found.extend(listeners.map(|entry| (entry.inode, (namespace, canonical(entry.local_address)))));
     }
     found
-}
-
-/// Returns the sockets in a process's network namespace; `None` if unreadable.
-fn table(process: &Process) -> Option<impl Iterator<Item = TcpNetEntry> + use<>> {
-    let (v4, v6) = (process.tcp().ok()?, process.tcp6().unwrap_or_default());
-    Some(v4.into_iter().chain(v6))
-}
-
-/// Maps IPv4-mapped addresses to IPv4. `[::]` remains.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 /// A connection as one network namespace shows it.
@@ -109,7 +87,7 @@ pub struct TcpConnection {
 /// [`Error::NoSuchProcess`], also if its sockets cannot be inspected.
 pub fn tcp_connections(pid: u32, ports: &[u16]) -> Result<Vec<TcpConnection>, Error> {
     let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
-    let table = process.as_ref().and_then(table).ok_or(Error::NoSuchProcess(pid))?;
+    let table = process.as_ref().and_then(tcp_table).ok_or(Error::NoSuchProcess(pid))?;
     let is_on = |address: SocketAddr| ports.contains(&address.port());
     let connected = table.filter(|entry| {
         entry.state == TcpState::Established && (is_on(entry.local_address) || is_on(entry.remote_address))

@@ -3,10 +3,42 @@
 use crate::error::Error;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, FuncProto, Typedef};
-use libbpf_rs::{MapCore, MapHandle, Object, ReferencesType};
+use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, ReferencesType, RingBuffer, RingBufferBuilder};
 
 /// A ring buffer is at least one page, and some architectures have 64 KiB pages.
 const MIN_RING_BYTES: u32 = 64 << 10;
+
+/// Loads an object without the programs that are unused, and with these numbers of entries in its tables.
+pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&str, u32)]) -> Result<Object, Error> {
+    let failed = |error: libbpf_rs::Error| Error::loading(&error);
+    let mut open = ObjectBuilder::default().open_memory(bytes).map_err(failed)?;
+    for mut program in open.progs_mut() {
+        if is_unused(&program.name().to_string_lossy()) {
+            program.set_autoload(false);
+        }
+    }
+    for mut map in open.maps_mut() {
+        if let Some((_, entries)) = sizes.iter().find(|(name, _)| map.name() == *name) {
+            map.set_max_entries(*entries).map_err(failed)?;
+        }
+    }
+    open.load().map_err(failed)
+}
+
+/// Returns a ring buffer whose records go to `take`.
+pub(crate) fn ring(map: &MapHandle, mut take: impl FnMut(&[u8]) + 'static) -> libbpf_rs::Result<RingBuffer<'static>> {
+    let mut builder = RingBufferBuilder::new();
+    builder.add(map, move |record| {
+        take(record);
+        0
+    })?;
+    builder.build()
+}
+
+/// Returns the types of the running kernel.
+pub(crate) fn kernel_types() -> Result<Btf<'static>, Error> {
+    Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))
+}
 
 pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     let map = object.maps().find(|map| map.name() == name);

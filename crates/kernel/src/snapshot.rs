@@ -5,6 +5,7 @@ use crate::clock::ClockStamp;
 use crate::cycles::CycleEvents;
 use crate::error::Error;
 use crate::skeleton::types;
+use crate::sums::{CounterSum, counter_sums};
 use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle};
 use overhead_model::record::Softirq;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,7 +89,7 @@ impl CounterSnapshot {
             slots.iter().copied().chain(processes.iter().map(|(_, process)| process.slot)).collect();
         let (mut slots, threads) = read_slots(programs, &slots)?;
         for reading in &threads {
-            add_usage(&mut slots.entry(reading.slot).or_default().used, &reading.used);
+            slots.entry(reading.slot).or_default().used.add(&reading.used);
         }
         let cpus: Vec<types::cpu> = per_cpu(&programs.cpus, 0)?;
         if let Ok(events) = &programs.cycles {
@@ -101,20 +102,9 @@ impl CounterSnapshot {
         let (mut sums, none) = (SlotSums::default(), SlotSums::default());
         for slot in slots {
             let (now, then) = (self.slots.get(slot), start.slots.get(slot));
-            sums.merge(&now.unwrap_or(&none).since(then.unwrap_or(&none)));
+            sums.add(&now.unwrap_or(&none).since(then.unwrap_or(&none)));
         }
         sums
-    }
-
-    /// Returns the machine's network softirqs since an earlier snapshot.
-    pub(crate) fn softirq_since(&self, start: &Self) -> Softirq {
-        let (now, then) = (&self.softirq, &start.softirq);
-        Softirq {
-            rx_count: now.rx_count.saturating_sub(then.rx_count),
-            rx_ns: now.rx_ns.saturating_sub(then.rx_ns),
-            tx_count: now.tx_count.saturating_sub(then.tx_count),
-            tx_ns: now.tx_ns.saturating_sub(then.tx_ns),
-        }
     }
 }
 
@@ -137,7 +127,7 @@ fn read_slots(programs: &CounterPrograms, slots: &BTreeSet<u32>) -> Result<(Slot
     }
     for (key, call) in compat_calls(programs)? {
         if let Some(sums) = before.get_mut(&key.slot) {
-            add_call(sums.compat.entry(key.number).or_default(), &call);
+            sums.compat.entry(key.number).or_default().add(&call);
         }
     }
     Ok((before, threads))
@@ -146,7 +136,7 @@ fn read_slots(programs: &CounterPrograms, slots: &BTreeSet<u32>) -> Result<(Slot
 fn read_slot(programs: &CounterPrograms, slot: u32) -> Result<SlotSums, Error> {
     let mut sums = SlotSums::default();
     for cpu in per_cpu::<types::totals>(&programs.totals, slot)? {
-        sums.add(&cpu);
+        sums.add_totals(&cpu);
     }
     Ok(sums)
 }
@@ -213,54 +203,20 @@ pub(crate) fn forget(programs: &CounterPrograms, pid: u32) {
 }
 
 impl SlotSums {
-    fn add(&mut self, cpu: &types::totals) {
-        self.add_calls(&cpu.calls);
-        add_usage(&mut self.used, &cpu.ended);
-        self.wakeups += cpu.wakeups;
-        add_socket(&mut self.socket, &cpu.socket);
-        self.elsewhere_bytes += cpu.elsewhere_bytes;
-        self.retransmissions += cpu.retransmissions;
-        add_cycles(&mut self.cycles, &cpu.cycles);
-        self.nameless += cpu.nameless;
-        self.settlements += cpu.settlements;
-    }
-
-    fn add_calls(&mut self, calls: &[types::call]) {
-        self.calls.resize(calls.len().max(self.calls.len()), types::call::default());
-        self.calls.iter_mut().zip(calls).for_each(|(sum, call)| add_call(sum, call));
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.add_calls(&other.calls);
-        for (number, call) in &other.compat {
-            add_call(self.compat.entry(*number).or_default(), call);
-        }
-        add_usage(&mut self.used, &other.used);
-        self.wakeups += other.wakeups;
-        add_socket(&mut self.socket, &other.socket);
-        self.elsewhere_bytes += other.elsewhere_bytes;
-        self.retransmissions += other.retransmissions;
-        add_cycles(&mut self.cycles, &other.cycles);
-        self.nameless += other.nameless;
-    }
-
-    fn since(&self, start: &Self) -> Self {
-        let none = types::call::default();
-        let then = start.calls.iter().chain(std::iter::repeat(&none));
-        let calls = self.calls.iter().zip(then).map(|(now, then)| call_since(now, then)).collect();
-        let compat = self.compat.iter();
-        Self {
-            calls,
-            compat: compat.map(|(n, now)| (*n, call_since(now, start.compat.get(n).unwrap_or(&none)))).collect(),
-            used: usage_since(&self.used, &start.used),
-            wakeups: self.wakeups.saturating_sub(start.wakeups),
-            socket: socket_since(&self.socket, &start.socket),
-            elsewhere_bytes: self.elsewhere_bytes.saturating_sub(start.elsewhere_bytes),
-            retransmissions: self.retransmissions.saturating_sub(start.retransmissions),
-            cycles: cycles_since(&self.cycles, &start.cycles),
-            nameless: self.nameless.saturating_sub(start.nameless),
-            settlements: self.settlements.saturating_sub(start.settlements),
-        }
+    /// Adds one CPU's sums.
+    fn add_totals(&mut self, cpu: &types::totals) {
+        self.add(&Self {
+            calls: cpu.calls.to_vec(),
+            compat: BTreeMap::new(),
+            used: cpu.ended,
+            wakeups: cpu.wakeups,
+            socket: cpu.socket,
+            elsewhere_bytes: cpu.elsewhere_bytes,
+            retransmissions: cpu.retransmissions,
+            cycles: cpu.cycles,
+            nameless: cpu.nameless,
+            settlements: cpu.settlements,
+        });
     }
 
     /// Iterates over native and 32-bit calls.
@@ -273,75 +229,9 @@ impl SlotSums {
     }
 }
 
-pub(crate) fn add_call(sum: &mut types::call, call: &types::call) {
-    sum.count += call.count;
-    sum.errors += call.errors;
-    sum.timed += call.timed;
-    sum.timed_ns += call.timed_ns;
-}
-
-fn add_socket(sum: &mut types::socket_use, more: &types::socket_use) {
-    sum.send_calls += more.send_calls;
-    sum.send_bytes += more.send_bytes;
-    sum.recv_calls += more.recv_calls;
-    sum.recv_bytes += more.recv_bytes;
-}
-
-fn socket_since(now: &types::socket_use, then: &types::socket_use) -> types::socket_use {
-    types::socket_use {
-        send_calls: now.send_calls.saturating_sub(then.send_calls),
-        send_bytes: now.send_bytes.saturating_sub(then.send_bytes),
-        recv_calls: now.recv_calls.saturating_sub(then.recv_calls),
-        recv_bytes: now.recv_bytes.saturating_sub(then.recv_bytes),
-    }
-}
-
-fn call_since(now: &types::call, then: &types::call) -> types::call {
-    types::call {
-        count: now.count.saturating_sub(then.count),
-        errors: now.errors.saturating_sub(then.errors),
-        timed: now.timed.saturating_sub(then.timed),
-        timed_ns: now.timed_ns.saturating_sub(then.timed_ns),
-    }
-}
-
-fn add_usage(sum: &mut types::usage, more: &types::usage) {
-    sum.cpu_ns += more.cpu_ns;
-    sum.user_ns += more.user_ns;
-    sum.system_ns += more.system_ns;
-    sum.voluntary += more.voluntary;
-    sum.involuntary += more.involuntary;
-    sum.migrations += more.migrations;
-    sum.faults += more.faults;
-}
-
-fn usage_since(now: &types::usage, then: &types::usage) -> types::usage {
-    types::usage {
-        cpu_ns: now.cpu_ns.saturating_sub(then.cpu_ns),
-        user_ns: now.user_ns.saturating_sub(then.user_ns),
-        system_ns: now.system_ns.saturating_sub(then.system_ns),
-        voluntary: now.voluntary.saturating_sub(then.voluntary),
-        involuntary: now.involuntary.saturating_sub(then.involuntary),
-        migrations: now.migrations.saturating_sub(then.migrations),
-        faults: now.faults.saturating_sub(then.faults),
-    }
-}
-
-fn add_cycles(sum: &mut types::cycle_use, more: &types::cycle_use) {
-    sum.user += more.user;
-    sum.kernel += more.kernel;
-    sum.enabled_ns += more.enabled_ns;
-    sum.running_ns += more.running_ns;
-    sum.missed += more.missed;
-}
-
-fn cycles_since(now: &types::cycle_use, then: &types::cycle_use) -> types::cycle_use {
-    types::cycle_use {
-        user: now.user.saturating_sub(then.user),
-        kernel: now.kernel.saturating_sub(then.kernel),
-        enabled_ns: now.enabled_ns.saturating_sub(then.enabled_ns),
-        running_ns: now.running_ns.saturating_sub(then.running_ns),
-        missed: now.missed.saturating_sub(then.missed),
+counter_sums! {
+    SlotSums {
+        calls, compat, used, wakeups, socket, elsewhere_bytes, retransmissions, cycles, nameless, settlements,
     }
 }
 
@@ -350,18 +240,16 @@ fn add_running_cycles(slots: &mut SlotTable, cpus: &[types::cpu], events: &Cycle
     for (number, cpu) in cpus.iter().enumerate() {
         if cpu.cycles_tid != 0 && cpu.cycles_slot != 0 {
             let now = events.read(number as u32)?;
-            let sums = slots.entry(cpu.cycles_slot).or_default();
-            add_cycles(&mut sums.cycles, &cycles_since(&now, &cpu.cycles_from));
+            slots.entry(cpu.cycles_slot).or_default().cycles.add(&now.since(&cpu.cycles_from));
         }
     }
     Ok(())
 }
 
 fn softirq(cpus: &[types::cpu]) -> Softirq {
-    cpus.iter().fold(Softirq::default(), |sum, cpu| Softirq {
-        rx_count: sum.rx_count + cpu.rx_count,
-        rx_ns: sum.rx_ns + cpu.rx_ns,
-        tx_count: sum.tx_count + cpu.tx_count,
-        tx_ns: sum.tx_ns + cpu.tx_ns,
-    })
+    let mut sum = Softirq::default();
+    for &types::cpu { rx_count, rx_ns, tx_count, tx_ns, .. } in cpus {
+        sum.add(&Softirq { rx_count, rx_ns, tx_count, tx_ns });
+    }
+    sum
 }

@@ -8,11 +8,10 @@ mod order;
 use crate::clock::ClockStamp;
 use crate::discover::check_pid_namespace;
 use crate::error::Error;
-use crate::object::{has_tracepoint, map, ring_size};
+use crate::object::{self, has_tracepoint, kernel_types, map, ring_size};
 use crate::skeleton::stream_types as types;
 use crate::snapshot::{plain, plain_types};
-use libbpf_rs::btf::Btf;
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer};
 use order::{OrderedPiece, StreamOrder};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -145,7 +144,10 @@ impl UnixStreams {
         write_settings(&object, limit, false)?;
         let clock = ClockStamp::now();
         let taken = Arc::<Mutex<Vec<StreamBytes>>>::default();
-        let ring = ring(&map(&object, "ring")?, Arc::clone(&taken), clock)?;
+        let waiting = Arc::clone(&taken);
+        let ring = object::ring(&map(&object, "ring")?, move |record| {
+            waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes_of(record, &clock));
+        })?;
         let (mut links, mut connections) = (Vec::new(), None);
         for program in object.progs_mut().filter(|program| program.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
@@ -260,7 +262,7 @@ impl UnixStreams {
 
 /// Kernels before 6.3 have no tracepoints that say who writes to a socket.
 fn check_tracepoints() -> Result<(), Error> {
-    let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
+    let btf = kernel_types()?;
     for tracepoint in ["sock_send_length", "sock_recv_length"] {
         if !has_tracepoint(&btf, tracepoint) {
             let reason = "this kernel has no such tracepoint: UNIX sockets need Linux 6.3 or later".to_owned();
@@ -276,29 +278,11 @@ fn write_settings(object: &Object, limit: u64, marked: bool) -> Result<(), Error
 }
 
 fn load(options: &StreamOptions) -> Result<Object, Error> {
-    let failed = |error: libbpf_rs::Error| Error::loading(&error);
-    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
-    let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
-    for mut program in open.progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        // A kernel without io_uring has no such writes.
-        if name.starts_with("io_uring") && !has_tracepoint(&btf, &name) {
-            program.set_autoload(false);
-        }
-    }
-    for mut map in open.maps_mut() {
-        resize_map(&mut map, options).map_err(failed)?;
-    }
-    open.load().map_err(failed)
-}
-
-fn resize_map(map: &mut OpenMapMut<'_>, options: &StreamOptions) -> libbpf_rs::Result<()> {
-    let name = map.name().to_string_lossy().into_owned();
-    match name.as_str() {
-        "ring" => map.set_max_entries(ring_size(options.ring_bytes)),
-        "scratches" => map.set_max_entries(libbpf_rs::num_possible_cpus()?.max(1) as u32),
-        _ => Ok(()),
-    }
+    let btf = kernel_types()?;
+    // A kernel without io_uring has no such writes.
+    let is_unused = |name: &str| name.starts_with("io_uring") && !has_tracepoint(&btf, name);
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Error::loading(&error))?.max(1) as u32;
+    object::load(OBJECT, is_unused, &[("ring", ring_size(options.ring_bytes)), ("scratches", cpus)])
 }
 
 /// Registers a socket with the programs, by its name and by the inode of its path.
@@ -326,19 +310,6 @@ fn watch_socket(object: &Object, index: u32, socket: &str) -> Result<(), Error> 
 /// Converts a device number to the kernel's `MKDEV`: 12 bits major, 20 bits minor.
 fn kernel_device(device: u64) -> u64 {
     u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device))
-}
-
-fn ring(
-    ring: &MapHandle,
-    taken: Arc<Mutex<Vec<StreamBytes>>>,
-    clock: ClockStamp,
-) -> Result<RingBuffer<'static>, Error> {
-    let mut builder = RingBufferBuilder::new();
-    builder.add(ring, move |record| {
-        taken.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes_of(record, &clock));
-        0
-    })?;
-    Ok(builder.build()?)
 }
 
 fn bytes_of(record: &[u8], clock: &ClockStamp) -> Option<StreamBytes> {

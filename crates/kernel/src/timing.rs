@@ -6,6 +6,7 @@
 use crate::background::BackgroundThread;
 use crate::options::OwnCost;
 use crate::privilege::{self, raised};
+use crate::sums::{CounterSum, counter_sums};
 use libbpf_rs::libbpf_sys::{self, bpf_prog_info};
 use overhead_model::privilege::{SYS_ADMIN, remedy};
 use std::io;
@@ -57,26 +58,12 @@ pub(crate) struct ProgramRuns {
     pub(crate) ns: u64,
 }
 
-impl ProgramRuns {
-    fn since(self, before: Self) -> Self {
-        Self { count: self.count.saturating_sub(before.count), ns: self.ns.saturating_sub(before.ns) }
-    }
-
-    fn add(&mut self, more: Self) {
-        self.count += more.count;
-        self.ns += more.ns;
-    }
+counter_sums! {
+    ProgramRuns { count, ns }
+    TimedRuns { programs, empty, looked_ns }
 }
 
 impl TimedRuns {
-    pub(crate) fn since(&self, before: &Self) -> Self {
-        Self {
-            programs: self.programs.since(before.programs),
-            empty: self.empty.since(before.empty),
-            looked_ns: self.looked_ns.saturating_sub(before.looked_ns),
-        }
-    }
-
     /// Subtracts the meter's two clock readings, as measured on the empty program.
     pub(crate) fn net_ns(&self) -> u64 {
         let meter = u128::from(self.empty.ns) * u128::from(self.programs.count);
@@ -128,7 +115,7 @@ impl OwnCostTimer {
             OwnCostMethod::Always { since, .. } => {
                 let empty = self.programs.run_empty()?;
                 let mut timed = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
-                timed.empty.add(empty);
+                timed.empty.add(&empty);
                 let looked_ns = since.elapsed().as_nanos() as u64;
                 Ok(TimedRuns { programs: self.programs.runs()?, empty: timed.empty, looked_ns })
             }
@@ -147,16 +134,13 @@ fn sample(programs: &TimedPrograms, timed: &Mutex<TimedRuns>, wait: &dyn Fn(Dura
         let statistics = enable_statistics()?;
         let (since, before) = (Instant::now(), programs.runs()?);
         let goes_on = wait(MOMENT);
-        let (looked_ns, runs) = (since.elapsed().as_nanos() as u64, programs.runs()?.since(before));
+        let (looked_ns, runs) = (since.elapsed().as_nanos() as u64, programs.runs()?.since(&before));
         let empty = programs.run_empty()?;
         drop(statistics);
         Ok((TimedRuns { programs: runs, empty, looked_ns }, goes_on))
     };
     let Ok((moment, goes_on)) = moment() else { return false };
-    let mut timed = timed.lock().unwrap_or_else(PoisonError::into_inner);
-    timed.programs.add(moment.programs);
-    timed.empty.add(moment.empty);
-    timed.looked_ns += moment.looked_ns;
+    timed.lock().unwrap_or_else(PoisonError::into_inner).add(&moment);
     goes_on
 }
 
@@ -170,7 +154,7 @@ impl TimedPrograms {
     fn runs(&self) -> io::Result<ProgramRuns> {
         let mut sum = ProgramRuns::default();
         for program in &self.counting {
-            sum.add(runs(program)?);
+            sum.add(&runs(program)?);
         }
         Ok(sum)
     }
@@ -184,7 +168,7 @@ impl TimedPrograms {
             for _ in 0..EMPTY_RUNS {
                 run(program)?;
             }
-            *round = runs(program)?.since(before);
+            *round = runs(program)?.since(&before);
         }
         rounds.sort_unstable_by_key(|round| round.ns);
         Ok(rounds[EMPTY_ROUNDS / 2])

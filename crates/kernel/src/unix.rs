@@ -1,11 +1,10 @@
 //! Listeners on UNIX stream sockets, from the socket tables of all network namespaces.
 
-use crate::discover::{comm, sockets};
+use crate::discover::{by_namespace, comm, holders};
 use crate::error::Error;
 use procfs::process::{Process, all_processes};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 
 /// `__SO_ACCEPTCON` in the flags column: the socket listens.
 const LISTENS: u64 = 0x10000;
@@ -27,44 +26,26 @@ pub struct UnixServer {
 pub fn unix_servers() -> Result<Vec<UnixServer>, Error> {
     let processes: Vec<Process> = all_processes()?.flatten().collect();
     let names = listeners(&processes);
-    let mut servers = BTreeMap::<&str, Vec<u32>>::new();
-    for process in &processes {
-        let pid = process.pid as u32;
-        if pid == std::process::id() {
-            continue;
-        }
-        for name in sockets(process).filter_map(|inode| names.get(&inode)) {
-            let pids = servers.entry(name).or_default();
-            if !pids.contains(&pid) {
-                pids.push(pid);
-            }
-        }
+    let mut servers = BTreeMap::<&str, BTreeSet<u32>>::new();
+    for (inode, pids) in holders(&processes, &names) {
+        servers.entry(&names[&inode]).or_default().extend(pids);
     }
-    let server = |(socket, mut pids): (&str, Vec<u32>)| {
+    let server = |(socket, mut pids): (&str, BTreeSet<u32>)| {
         // systemd may hold a socket for a service that it activates.
         if pids.len() > 1 {
-            pids.retain(|pid| *pid != 1);
+            pids.remove(&1);
         }
-        pids.sort_unstable();
         let comm = pids.first().and_then(|pid| comm(*pid)).unwrap_or_default();
-        UnixServer { socket: socket.to_owned(), pids, comm }
+        UnixServer { socket: socket.to_owned(), pids: pids.into_iter().collect(), comm }
     };
     Ok(servers.into_iter().map(server).collect())
 }
 
 /// Returns the named listening stream sockets of all network namespaces, by inode.
 fn listeners(processes: &[Process]) -> HashMap<u64, String> {
-    let mut seen = HashSet::new();
-    let mut found = HashMap::new();
-    for process in processes {
-        let Ok(namespace) = fs::metadata(format!("/proc/{}/ns/net", process.pid)) else { continue };
-        if !seen.insert(namespace.ino()) {
-            continue;
-        }
-        let Ok(table) = fs::read(format!("/proc/{}/net/unix", process.pid)) else { continue };
-        found.extend(String::from_utf8_lossy(&table).lines().filter_map(listener));
-    }
-    found
+    let table = |process: &Process| fs::read(format!("/proc/{}/net/unix", process.pid)).ok();
+    let lines = |table: Vec<u8>| String::from_utf8_lossy(&table).lines().filter_map(listener).collect::<Vec<_>>();
+    by_namespace(processes, table).into_values().flat_map(lines).collect()
 }
 
 /// Parses a line of `/proc/net/unix`: `Num RefCount Protocol Flags Type St Inode Path`. `None` unless it listens.

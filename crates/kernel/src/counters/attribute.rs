@@ -7,6 +7,7 @@ use crate::options::{ProcessRole, ProcessSelection};
 use crate::ownership::{CapturedConnection, Ownership};
 use crate::skeleton::types;
 use crate::snapshot::{self, CounterSnapshot, SlotSums};
+use crate::sums::CounterSum;
 use libbpf_rs::MapCore;
 use overhead_model::record::{self, ProtocolCounters};
 use overhead_model::{Measured, Protocol};
@@ -99,7 +100,7 @@ impl MeasuredWindow<'_> {
             window_ns: self.last.at.since(&self.start.at).length_ns,
             server: role(self, ProcessRole::Server),
             client: role(self, ProcessRole::Client),
-            softirq: self.context.measured(&SOFTIRQ, self.last.softirq_since(self.start)),
+            softirq: self.context.measured(&SOFTIRQ, self.last.softirq.since(&self.start.softirq)),
             protocols: Vec::new(),
             by_operation: Measured::unavailable("not asked for (--sample-kernel)"),
         }

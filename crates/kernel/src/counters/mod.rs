@@ -11,9 +11,10 @@ use crate::entry;
 use crate::error::{Error, ports_in_words};
 use crate::options::{CounterOptions, OwnCost, ProcessRole, ProcessSelection};
 use crate::privilege;
-use crate::sampling::{SliceExchange, SliceSampler, WorkSampling};
+use crate::sampling::{self, SliceExchange, WorkSampling};
 use crate::skeleton::types;
 use crate::snapshot::{self, CounterSnapshot};
+use crate::sums::CounterSum;
 use crate::timing::TimedRuns;
 use libbpf_rs::MapCore;
 use overhead_model::privilege::remedy;
@@ -50,7 +51,7 @@ pub struct KernelCounters {
     own_start: OwnCostStart,
     /// Holds sampled work until its operations are known.
     exchange: Arc<SliceExchange>,
-    sampler: Option<SliceSampler>,
+    sampler: Option<BackgroundThread>,
     /// Times system calls.
     entry: Option<BackgroundThread>,
 }
@@ -190,7 +191,7 @@ impl KernelCounters {
             self.exchange.begin();
             let programs = &self.programs;
             self.sampler =
-                Some(SliceSampler::start(&programs.sampling_windows, &programs.slices, Arc::clone(&self.exchange))?);
+                Some(sampling::start(&programs.sampling_windows, &programs.slices, Arc::clone(&self.exchange))?);
         }
         Ok(window.start_unix_ns)
     }

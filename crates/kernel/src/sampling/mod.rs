@@ -11,7 +11,7 @@ mod sampler;
 
 pub use join::WorkListener;
 pub use record::SampledWork;
-pub(crate) use sampler::SliceSampler;
+pub(crate) use sampler::start;
 
 use crate::options::ProcessRole;
 use crate::ownership;

@@ -1,15 +1,14 @@
 //! The thread that opens and closes sampling windows and empties the ring buffer of slices.
 
 use super::{SamplingWindow, SliceExchange};
+use crate::background::BackgroundThread;
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::error::Error;
-use crate::privilege::drop_capabilities;
+use crate::object::ring;
 use crate::skeleton::types;
 use crate::snapshot::{bytes_of, plain};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
@@ -29,54 +28,23 @@ const MAX_SLICES: i64 = 8_192;
 /// Longest sleep between emptying the ring buffer.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Ends the thread on drop.
-#[derive(Debug)]
-pub(crate) struct SliceSampler {
-    thread: Option<JoinHandle<()>>,
-    end: Arc<AtomicBool>,
+/// Starts the thread, which ends when the result is dropped.
+pub(crate) fn start(
+    windows: &MapHandle,
+    slices: &MapHandle,
+    exchange: Arc<SliceExchange>,
+) -> Result<BackgroundThread, Error> {
+    let (windows, slices) = (MapHandle::try_from(windows)?, MapHandle::try_from(slices)?);
+    Ok(BackgroundThread::start("sampler", move |wait| run(&windows, &slices, &exchange, wait))?)
 }
 
-impl SliceSampler {
-    pub fn start(windows: &MapHandle, slices: &MapHandle, exchange: Arc<SliceExchange>) -> Result<Self, Error> {
-        let (windows, slices) = (MapHandle::try_from(windows)?, MapHandle::try_from(slices)?);
-        let end = Arc::new(AtomicBool::new(false));
-        let ending = Arc::clone(&end);
-        let thread = std::thread::Builder::new()
-            .name("sampler".to_owned())
-            .spawn(move || {
-                drop_capabilities();
-                run(&windows, &slices, &exchange, &ending);
-            })
-            .map_err(|error| Error::Tables(error.to_string()))?;
-        Ok(Self { thread: Some(thread), end })
-    }
-}
-
-impl Drop for SliceSampler {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            // A panic in it has been printed.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn run(windows: &MapHandle, slices: &MapHandle, exchange: &SliceExchange, end: &AtomicBool) {
-    let mut builder = RingBufferBuilder::new();
-    let take = |bytes: &[u8]| {
-        if let Some(slice) = plain::<types::slice>(bytes) {
-            exchange.push(&slice);
-        }
-        0
-    };
-    if builder.add(slices, take).is_err() {
-        return;
-    }
-    let Ok(ring) = builder.build() else { return };
+fn run(windows: &MapHandle, slices: &MapHandle, exchange: &Arc<SliceExchange>, wait: &dyn Fn(Duration) -> bool) {
+    let taken = Arc::clone(exchange);
+    let take = move |bytes: &[u8]| plain(bytes).iter().for_each(|slice| taken.push(slice));
+    let Ok(ring) = ring(slices, take) else { return };
     let mut schedule = SamplingSchedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: FIRST_LENGTH_NS };
     let mut dropped = of(windows).map_or(0, |window| window.dropped);
-    while !end.load(Ordering::Acquire) {
+    loop {
         let (start_ns, end_ns) = schedule.next();
         let to_unix = unix_ns().wrapping_sub(monotonic_ns());
         let number = exchange.number();
@@ -86,12 +54,12 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &SliceExchange, end: &
             end_unix_ns: end_ns.wrapping_add(to_unix),
         };
         exchange.plan(window);
-        if !sleep_until(start_ns.saturating_sub(MS), &ring, end) {
+        if !sleep_until(start_ns.saturating_sub(MS), &ring, wait) {
             break;
         }
         let left = if exchange.is_full() { 0 } else { MAX_SLICES };
         set(windows, &types::sampling_window { armed: 1, number, start_ns, end_ns, left, dropped });
-        let goes_on = sleep_until(end_ns, &ring, end);
+        let goes_on = sleep_until(end_ns, &ring, wait);
         let after = of(windows).unwrap_or_default();
         set(windows, &types::sampling_window { dropped: after.dropped, ..types::sampling_window::default() });
         let _ = ring.consume();
@@ -139,17 +107,13 @@ impl SamplingSchedule {
 }
 
 /// Sleeps and takes slices meanwhile. Returns false if the thread is to end.
-fn sleep_until(until_ns: u64, ring: &RingBuffer<'_>, end: &AtomicBool) -> bool {
+fn sleep_until(until_ns: u64, ring: &RingBuffer<'_>, wait: &dyn Fn(Duration) -> bool) -> bool {
     loop {
         let _ = ring.consume();
-        if end.load(Ordering::Acquire) {
-            return false;
+        let left = Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()));
+        if left.is_zero() || !wait(left.min(NAP)) {
+            return wait(Duration::ZERO);
         }
-        let now = monotonic_ns();
-        if now >= until_ns {
-            return true;
-        }
-        std::thread::sleep(Duration::from_nanos(until_ns - now).min(NAP));
     }
 }
 

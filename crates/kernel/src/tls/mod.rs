@@ -8,15 +8,12 @@ mod libraries;
 use crate::clock::ClockStamp;
 use crate::discover::{self, check_pid_namespace, families, owners};
 use crate::error::Error;
-use crate::object::{arguments_of, has_tracepoint, map, ring_size};
+use crate::object::{self, arguments_of, has_tracepoint, kernel_types, map, ring_size};
 use crate::options::ProcessSelection;
 use crate::ownership::end;
 use crate::skeleton::tls_types;
 use crate::snapshot::{plain, plain_types};
-use libbpf_rs::btf::Btf;
-use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder, UprobeOpts,
-};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramMut, RingBuffer, UprobeOpts};
 use libraries::{FREE, FUNCTIONS, FileId, LibraryFinder, ProcessEncryption, TlsLibrary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -184,7 +181,8 @@ impl TlsCalls {
         let mut object = load(options)?;
         let links = attach_to_kernel(&mut object)?;
         let taken = Arc::<Mutex<Vec<u8>>>::default();
-        let ring = ring(&map(&object, "events")?, Arc::clone(&taken))?;
+        let waiting = Arc::clone(&taken);
+        let ring = object::ring(&map(&object, "events")?, move |event| keep(event, &waiting))?;
         let mut calls = Self {
             object,
             ring,
@@ -362,18 +360,9 @@ fn roots(options: &TlsOptions) -> Result<RootProcesses, Error> {
 }
 
 fn load(options: &TlsOptions) -> Result<Object, Error> {
-    let failed = |error: libbpf_rs::Error| Error::loading(&error);
     let unused = if by_functions(options)? { TRACEPOINTS } else { FUNCTIONS_OF_TCP.map(|(name, _)| name) };
-    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
-    for mut program in open.progs_mut() {
-        if unused.iter().any(|name| program.name() == *name) {
-            program.set_autoload(false);
-        }
-    }
-    for mut map in open.maps_mut().filter(|map| map.name() == "events") {
-        map.set_max_entries(ring_size(options.ring_bytes)).map_err(failed)?;
-    }
-    let object = open.load().map_err(failed)?;
+    let sizes = [("events", ring_size(options.ring_bytes))];
+    let object = object::load(OBJECT, |name| unused.contains(&name), &sizes)?;
     let mut ports = vec![0; size_of::<tls_types::tls_ports>()];
     for port in &options.ports {
         ports[..4].copy_from_slice(&1_u32.to_ne_bytes());
@@ -391,7 +380,7 @@ const FUNCTIONS_OF_TCP: [(&str, RangeInclusive<usize>); 2] = [("tcp_sendmsg", 3.
 
 /// Returns whether to trace TCP functions instead of socket tracepoints, which the kernel may lack.
 fn by_functions(options: &TlsOptions) -> Result<bool, Error> {
-    let btf = Btf::from_vmlinux().map_err(|error| Error::NoBtf(format!("{error:#}")))?;
+    let btf = kernel_types()?;
     let has_tracepoints = has_tracepoint(&btf, "sock_send_length") && has_tracepoint(&btf, "sock_recv_length");
     if has_tracepoints && !options.by_functions {
         return Ok(false);
@@ -424,18 +413,13 @@ fn is_in_kernel(program: &ProgramMut<'_>) -> bool {
     section.starts_with("tp_btf/") || section.starts_with("fexit/")
 }
 
-fn ring(events: &MapHandle, taken: Arc<Mutex<Vec<u8>>>) -> Result<RingBuffer<'static>, Error> {
-    let mut builder = RingBufferBuilder::new();
-    builder.add(events, move |event| {
-        let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
-        // Events have a few fixed sizes and are padded.
-        let len =
-            plain::<tls_types::tls_event>(event).map_or(0, |header| HEADER + header.len as usize).min(event.len());
-        taken.extend_from_slice(&(len as u32).to_ne_bytes());
-        taken.extend_from_slice(event.get(..len).unwrap_or_default());
-        0
-    })?;
-    Ok(builder.build()?)
+/// Appends an event to those that wait.
+fn keep(event: &[u8], taken: &Mutex<Vec<u8>>) {
+    let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+    // Events have a few fixed sizes and are padded.
+    let len = plain::<tls_types::tls_event>(event).map_or(0, |header| HEADER + header.len as usize).min(event.len());
+    taken.extend_from_slice(&(len as u32).to_ne_bytes());
+    taken.extend_from_slice(event.get(..len).unwrap_or_default());
 }
 
 /// Bytes before the payload in an event.
