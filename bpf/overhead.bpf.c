@@ -12,10 +12,12 @@
  * the beginning and then for short windows, or throughout when sampling work by operation.
  */
 #include "kernel.h"
-#include "overhead.h"
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+
+#include "connection.h"
+#include "overhead.h"
 
 /* Triple licence; the kernel must recognise the first one to allow `bpf_perf_event_read_value`. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -828,34 +830,6 @@ static __always_inline bool is_wanted(struct sock *sk)
 	       has_port(__builtin_bswap16(sk->__sk_common.skc_dport));
 }
 
-static __always_inline void copy_address(__u32 *to, struct in6_addr *from)
-{
-	for (int i = 0; i < 4; i++)
-		to[i] = from->in6_u.u6_addr32[i];
-}
-
-static __always_inline void map_address(__u32 *to, __be32 from)
-{
-	to[0] = 0;
-	to[1] = 0;
-	to[2] = __builtin_bswap32(0xffff);
-	to[3] = from;
-}
-
-static __always_inline void read_ends(struct connection_key *key, struct sock *sk)
-{
-	key->netns = sk->__sk_common.skc_net.net->ns.inum;
-	key->local_port = sk->__sk_common.skc_num;
-	key->remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
-	if (sk->__sk_common.skc_family == AF_INET6 && bpf_core_field_exists(sk->__sk_common.skc_v6_daddr)) {
-		copy_address(key->local, &sk->__sk_common.skc_v6_rcv_saddr);
-		copy_address(key->remote, &sk->__sk_common.skc_v6_daddr);
-	} else {
-		map_address(key->local, sk->__sk_common.skc_rcv_saddr);
-		map_address(key->remote, sk->__sk_common.skc_daddr);
-	}
-}
-
 static __always_inline void note_connection(struct sock *sk, __u32 slot, __u32 layered)
 {
 	struct connection connection = {.slot = slot, .layered = layered};
@@ -964,19 +938,17 @@ static __always_inline void touch(struct sock *sk, __u32 kind, int bytes, bool i
 	work->own_in_call_ns += bpf_ktime_get_ns() - start_ns;
 }
 
-SEC("tp_btf/sock_send_length")
-int sock_send_length(__u64 *ctx)
+/* Bytes were sent, received, or peeked at: these will be received again. */
+static __always_inline int moved(struct sock *sk, __u32 kind, int bytes, bool is_peek)
 {
-	struct sock *sk = (struct sock *)ctx[0];
 	struct cpu *cpu = this_cpu();
-	int bytes = (int)ctx[1];
 	struct totals *sum;
 
 	if (!cpu || running_slot(cpu) == SLOT_NONE)
 		return 0;
 	if (cpu->is_observed)
-		touch(sk, SLICE_SEND, bytes, false);
-	if (bytes <= 0)
+		touch(sk, kind, bytes, is_peek);
+	if (bytes <= 0 || is_peek)
 		return 0;
 	sum = totals_of(cpu->slot);
 	if (!sum)
@@ -984,39 +956,26 @@ int sock_send_length(__u64 *ctx)
 	if (!use_socket(sk, cpu->slot)) {
 		if (may_serve(sk))
 			sum->elsewhere_bytes += bytes;
-		return 0;
+	} else if (kind == SLICE_SEND) {
+		sum->socket.send_calls++;
+		sum->socket.send_bytes += bytes;
+	} else {
+		sum->socket.recv_calls++;
+		sum->socket.recv_bytes += bytes;
 	}
-	sum->socket.send_calls++;
-	sum->socket.send_bytes += bytes;
 	return 0;
+}
+
+SEC("tp_btf/sock_send_length")
+int sock_send_length(__u64 *ctx)
+{
+	return moved((struct sock *)ctx[0], SLICE_SEND, (int)ctx[1], false);
 }
 
 SEC("tp_btf/sock_recv_length")
 int sock_recv_length(__u64 *ctx)
 {
-	struct sock *sk = (struct sock *)ctx[0];
-	struct cpu *cpu = this_cpu();
-	int bytes = (int)ctx[1];
-	struct totals *sum;
-
-	if (!cpu || running_slot(cpu) == SLOT_NONE)
-		return 0;
-	/* Bytes that were only peeked at will be received again. */
-	if (cpu->is_observed)
-		touch(sk, SLICE_RECEIVE, bytes, (int)ctx[2] & MSG_PEEK);
-	if (bytes <= 0 || ((int)ctx[2] & MSG_PEEK))
-		return 0;
-	sum = totals_of(cpu->slot);
-	if (!sum)
-		return 0;
-	if (!use_socket(sk, cpu->slot)) {
-		if (may_serve(sk))
-			sum->elsewhere_bytes += bytes;
-		return 0;
-	}
-	sum->socket.recv_calls++;
-	sum->socket.recv_bytes += bytes;
-	return 0;
+	return moved((struct sock *)ctx[0], SLICE_RECEIVE, (int)ctx[1], (int)ctx[2] & MSG_PEEK);
 }
 
 /* Mostly from a timer or the network softirq in any thread: uses the socket's slot, or else the port. */

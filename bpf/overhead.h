@@ -184,15 +184,6 @@ struct compat_key {
 	__u32 number;
 };
 
-/* A connection, seen from the socket at one end. IPv4 addresses are mapped to IPv6. */
-struct connection_key {
-	__u32 netns;
-	__u16 local_port;
-	__u16 remote_port;
-	__u32 local[4];
-	__u32 remote[4];
-};
-
 struct connection {
 	/* Slot of the process that first sent or received through the socket. */
 	__u32 slot;

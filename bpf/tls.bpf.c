@@ -7,10 +7,12 @@
  * Events that find no room are counted, and offsets show the gaps.
  */
 #include "kernel.h"
-#include "tls.h"
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+
+#include "connection.h"
+#include "tls.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -143,34 +145,6 @@ static __always_inline struct tls_object *object_of(__u64 ssl, __u32 tgid)
 	return bpf_map_lookup_elem(&objects, &key);
 }
 
-static __always_inline void copy_address(__u32 *to, struct in6_addr *from)
-{
-	for (int i = 0; i < 4; i++)
-		to[i] = from->in6_u.u6_addr32[i];
-}
-
-static __always_inline void map_address(__u32 *to, __be32 from)
-{
-	to[0] = 0;
-	to[1] = 0;
-	to[2] = __builtin_bswap32(0xffff);
-	to[3] = from;
-}
-
-static __always_inline void name_connection(struct tls_connection *connection, struct sock *sk)
-{
-	connection->netns = sk->__sk_common.skc_net.net->ns.inum;
-	connection->local_port = sk->__sk_common.skc_num;
-	connection->remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
-	if (sk->__sk_common.skc_family == AF_INET6 && bpf_core_field_exists(sk->__sk_common.skc_v6_daddr)) {
-		copy_address(connection->local, &sk->__sk_common.skc_v6_rcv_saddr);
-		copy_address(connection->remote, &sk->__sk_common.skc_v6_daddr);
-	} else {
-		map_address(connection->local, sk->__sk_common.skc_rcv_saddr);
-		map_address(connection->remote, sk->__sk_common.skc_daddr);
-	}
-}
-
 /*
  * Bytes were sent or received within a call. An SSL object on another socket is a new one: both memories may be
  * reused after a connection has ended.
@@ -196,7 +170,7 @@ static __always_inline void moved(struct sock *sk, __s64 bytes, __u32 sent)
 		if (object->socket)
 			object->stream = __sync_fetch_and_add(&streams, 1) + 1;
 		object->socket = (__u64)sk;
-		name_connection(&object->connection, sk);
+		read_ends(&object->connection, sk);
 	}
 	if (bytes <= 0)
 		return;
@@ -287,7 +261,7 @@ static __always_inline __s64 bytes_of(struct tls_call *call, __s64 result)
 	return bytes;
 }
 
-static __always_inline bool is_wanted(struct tls_connection *connection)
+static __always_inline bool is_wanted(struct connection_key *connection)
 {
 	__u16 local = connection->local_port, remote = connection->remote_port;
 	__u32 zero = 0;

@@ -43,15 +43,6 @@ enum tls_flags {
 	TLS_FILE = 8,
 };
 
-/* A connection, seen from the socket at one end. IPv4 addresses are mapped to IPv6. */
-struct tls_connection {
-	__u32 netns;
-	__u16 local_port;
-	__u16 remote_port;
-	__u32 local[4];
-	__u32 remote[4];
-};
-
 /* All or a part of what one call has read or written. */
 struct tls_event {
 	/* CLOCK_MONOTONIC at the return of the call. */
@@ -65,7 +56,7 @@ struct tls_event {
 	__u64 call_before;
 	__u32 tgid;
 	__u32 tid;
-	struct tls_connection connection;
+	struct connection_key connection;
 	/* TCP sequence numbers of the socket: from the end of the previous call that moved bytes to the end of
 	   this one. */
 	__u32 from;
@@ -104,7 +95,7 @@ struct tls_object {
 	__u64 stream;
 	/* Its socket, or 0. */
 	__u64 socket;
-	struct tls_connection connection;
+	struct connection_key connection;
 	struct tls_direction directions[2];
 };
 
