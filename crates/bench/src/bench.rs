@@ -61,6 +61,7 @@ fn with<D: DatabaseDriver>(job: BenchJob) -> Result<u8> {
     if !D::SOCKETS {
         job.target.servers.iter().try_for_each(|server| server.tcp().map(drop))?;
     }
+    job.options.allow_only(D::TITLE, D::OPTIONS)?;
     let driver = D::new(job.target.clone(), job.options.clone())?;
     let runtime = runtime(job.options.threads)?;
     let status = runtime.block_on(Benchmark::new(job, driver).run());
@@ -239,7 +240,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
             settings: LoadSettings {
                 tls: self.job.target.tls.is_some(),
                 threads: self.job.options.threads,
-                ..self.driver.settings()
+                ..self.job.options.settings(D::OPTIONS)
             },
             results: Vec::new(),
             partial: None,

@@ -47,18 +47,17 @@ pub trait DatabaseDriver: Sized + Send + Sync + 'static {
     /// Name of the driver's crate.
     const NAME: &'static str;
     const VERSION: &'static str;
+    /// Its protocol or servers, as messages call them.
+    const TITLE: &'static str;
+    /// Options of the protocol.
+    const OPTIONS: &'static [&'static str] = &[];
     const INSERT_IDS: InsertIds;
     /// Accepts the path of a local socket.
     const SOCKETS: bool = false;
     const OPERATIONS: &'static [BenchOp] = &BenchOp::REFERENCE;
 
-    /// Validates the settings; sends nothing. Fails on settings that the protocol does not have.
+    /// Validates the settings, which are among [`Self::OPTIONS`]; sends nothing.
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self>;
-
-    /// Returns the settings for the record, except TLS and threads.
-    fn settings(&self) -> LoadSettings {
-        LoadSettings::default()
-    }
 
     /// Returns the name and version of each server, in the order of the servers.
     fn versions(&self) -> impl Future<Output = Result<Vec<Option<String>>>> + Send;
@@ -177,6 +176,21 @@ impl DriverOptions {
                 Err(crate::fault::UsageError::new(format!("{name}: {protocol} has no such thing")).into())
             }
             None => Ok(()),
+        }
+    }
+
+    /// Returns the settings for the record of those in `known`, with the drivers' defaults.
+    pub fn settings(&self, known: &[&str]) -> LoadSettings {
+        let is_known = |option| known.contains(&option);
+        let compression = || self.compression.unwrap_or(DriverCompression::None).name().to_owned();
+        LoadSettings {
+            prepared: is_known("--prepared").then_some(self.prepared != Some(false)),
+            skip_metadata: is_known("--skip-metadata").then_some(self.skip_metadata == Some(true)),
+            binary: is_known("--binary").then_some(self.binary != Some(false)),
+            resp: is_known("--resp").then_some(self.resp.unwrap_or(2)),
+            multi_key: is_known("--multi-key").then_some(self.multi_key == Some(true)),
+            compression: is_known("--compression").then(compression),
+            ..LoadSettings::default()
         }
     }
 }

@@ -31,10 +31,10 @@ impl DatabaseDriver for HttpDriver {
     const PROTOCOL: Protocol = Protocol::Http;
     const NAME: &'static str = "reqwest";
     const VERSION: &'static str = env!("DRIVER_REQWEST");
+    const TITLE: &'static str = "HTTP";
     const INSERT_IDS: InsertIds = InsertIds::Ring;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
-        options.allow_only("HTTP", &[])?;
         ensure!(target.servers.len() == 1, UsageError::new("--server: one server of a store over HTTP"));
         ensure!(target.database.is_none(), UsageError::new("--database: a store over HTTP has none"));
         Ok(Self { target, options })

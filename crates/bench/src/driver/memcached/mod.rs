@@ -28,11 +28,11 @@ impl DatabaseDriver for MemcachedDriver {
     const PROTOCOL: Protocol = Protocol::Memcache;
     const NAME: &'static str = "async-memcached";
     const VERSION: &'static str = env!("DRIVER_ASYNC_MEMCACHED");
+    const TITLE: &'static str = "memcached";
     const INSERT_IDS: InsertIds = InsertIds::Ring;
     const SOCKETS: bool = true;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
-        options.allow_only("memcached", &[])?;
         let unknown = [
             ("--server: one server of memcached", target.servers.len() > 1),
             ("--database: memcached has none", target.database.is_some()),

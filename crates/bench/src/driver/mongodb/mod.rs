@@ -22,7 +22,6 @@ use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{ClientOptions, Compressor, Credential, ServerAddress, TlsOptions};
 use mongodb::{Client, Collection, Database};
 use overhead_model::Protocol;
-use overhead_model::load::LoadSettings;
 
 pub struct MongoDriver {
     target: BenchTarget,
@@ -37,22 +36,16 @@ impl DatabaseDriver for MongoDriver {
     const PROTOCOL: Protocol = Protocol::Mongo;
     const NAME: &'static str = "mongodb";
     const VERSION: &'static str = env!("DRIVER_MONGODB");
+    const TITLE: &'static str = "MongoDB";
+    const OPTIONS: &'static [&'static str] = &["--compression"];
     const INSERT_IDS: InsertIds = InsertIds::Fresh;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
-        options.allow_only("MongoDB", &["--compression"])?;
         if options.compression == Some(DriverCompression::Lz4) {
             bail!(UsageError::new("--compression: MongoDB has snappy, zlib and zstd"));
         }
         let database = target.database.clone().unwrap_or_else(|| NAMESPACE.to_owned());
         Ok(Self { target, options, database })
-    }
-
-    fn settings(&self) -> LoadSettings {
-        LoadSettings {
-            compression: Some(self.options.compression.unwrap_or(DriverCompression::None).name().to_owned()),
-            ..LoadSettings::default()
-        }
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {

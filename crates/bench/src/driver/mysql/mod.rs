@@ -26,7 +26,6 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
 use objects::MysqlTables;
 use overhead_model::Protocol;
-use overhead_model::load::LoadSettings;
 use statement::MysqlStatements;
 
 /// Default user.
@@ -46,11 +45,12 @@ impl DatabaseDriver for MysqlDriver {
     const PROTOCOL: Protocol = Protocol::Mysql;
     const NAME: &'static str = "mysql_async";
     const VERSION: &'static str = env!("DRIVER_MYSQL_ASYNC");
+    const TITLE: &'static str = "MySQL";
+    const OPTIONS: &'static [&'static str] = &["--prepared", "--compression"];
     const INSERT_IDS: InsertIds = InsertIds::Fresh;
     const OPERATIONS: &'static [BenchOp] = &BenchOp::ALL;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
-        options.allow_only("MySQL", &["--prepared", "--compression"])?;
         if !matches!(options.compression, None | Some(DriverCompression::None | DriverCompression::Zlib)) {
             bail!(UsageError::new("--compression: this driver of MySQL has zlib"));
         }
@@ -72,14 +72,6 @@ impl DatabaseDriver for MysqlDriver {
             opts = opts.ssl_opts(ssl(tls)?);
         }
         Ok(Self { options, database, server: opts })
-    }
-
-    fn settings(&self) -> LoadSettings {
-        LoadSettings {
-            prepared: Some(self.options.prepared != Some(false)),
-            compression: Some(self.options.compression.unwrap_or(DriverCompression::None).name().to_owned()),
-            ..LoadSettings::default()
-        }
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {

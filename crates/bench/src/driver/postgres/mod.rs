@@ -25,7 +25,6 @@ use anyhow::{Result, bail};
 use futures_util::future::join_all;
 use objects::PostgresTables;
 use overhead_model::Protocol;
-use overhead_model::load::LoadSettings;
 use statement::PostgresStatements;
 use tls::MakeRustlsConnect;
 use tokio::task::JoinHandle;
@@ -48,11 +47,12 @@ impl DatabaseDriver for PostgresDriver {
     const PROTOCOL: Protocol = Protocol::Pgwire;
     const NAME: &'static str = "tokio-postgres";
     const VERSION: &'static str = env!("DRIVER_TOKIO_POSTGRES");
+    const TITLE: &'static str = "PostgreSQL";
+    const OPTIONS: &'static [&'static str] = &["--prepared", "--binary"];
     const INSERT_IDS: InsertIds = InsertIds::Fresh;
     const OPERATIONS: &'static [BenchOp] = &BenchOp::ALL;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
-        options.allow_only("PostgreSQL", &["--prepared", "--binary"])?;
         let [server] = target.servers.as_slice() else {
             bail!(UsageError::new("--server: one is enough for PostgreSQL"));
         };
@@ -67,14 +67,6 @@ impl DatabaseDriver for PostgresDriver {
         config.ssl_mode(if target.tls.is_some() { SslMode::Require } else { SslMode::Disable });
         let connector = MakeRustlsConnect::new(target.tls.as_ref())?;
         Ok(Self { options, config, connector })
-    }
-
-    fn settings(&self) -> LoadSettings {
-        LoadSettings {
-            prepared: Some(self.options.prepared != Some(false)),
-            binary: Some(self.options.binary != Some(false)),
-            ..LoadSettings::default()
-        }
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {

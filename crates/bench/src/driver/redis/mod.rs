@@ -16,7 +16,6 @@ use crate::stats::Faults;
 use crate::target::{BenchTarget, ServerEndpoint};
 use anyhow::{Context, Result, bail};
 use overhead_model::Protocol;
-use overhead_model::load::LoadSettings;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
@@ -37,11 +36,12 @@ impl DatabaseDriver for RedisDriver {
     const PROTOCOL: Protocol = Protocol::Resp;
     const NAME: &'static str = "redis";
     const VERSION: &'static str = env!("DRIVER_REDIS");
+    const TITLE: &'static str = "Redis";
+    const OPTIONS: &'static [&'static str] = &["--resp", "--multi-key"];
     const INSERT_IDS: InsertIds = InsertIds::Ring;
     const SOCKETS: bool = true;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
-        options.allow_only("Redis", &["--resp", "--multi-key"])?;
         if target.tls.is_some() && target.servers.iter().any(|server| matches!(server, ServerEndpoint::Unix(_))) {
             bail!(UsageError::new("--tls: a socket of this machine has none"));
         }
@@ -51,14 +51,6 @@ impl DatabaseDriver for RedisDriver {
             Some(Err(_)) => return Err(UsageError::new("--database: Redis' databases have numbers").into()),
         };
         Ok(Self { target, options, database })
-    }
-
-    fn settings(&self) -> LoadSettings {
-        LoadSettings {
-            resp: Some(self.options.resp.unwrap_or(2)),
-            multi_key: Some(self.options.multi_key == Some(true)),
-            ..LoadSettings::default()
-        }
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {

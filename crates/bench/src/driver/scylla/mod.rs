@@ -18,7 +18,6 @@ use crate::target::BenchTarget;
 use anyhow::{Context, Result, bail};
 use objects::ScyllaTables;
 use overhead_model::Protocol;
-use overhead_model::load::LoadSettings;
 use scylla::client::PoolSize;
 use scylla::client::session::Session as Connected;
 use scylla::client::session_builder::SessionBuilder;
@@ -38,10 +37,11 @@ impl DatabaseDriver for ScyllaDriver {
     const PROTOCOL: Protocol = Protocol::Cql;
     const NAME: &'static str = "scylla";
     const VERSION: &'static str = env!("DRIVER_SCYLLA");
+    const TITLE: &'static str = "CQL";
+    const OPTIONS: &'static [&'static str] = &["--prepared", "--skip-metadata", "--compression"];
     const INSERT_IDS: InsertIds = InsertIds::Fresh;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
-        options.allow_only("CQL", &["--prepared", "--skip-metadata", "--compression"])?;
         if matches!(options.compression, Some(DriverCompression::Zlib | DriverCompression::Zstd)) {
             bail!(UsageError::new("--compression: CQL has lz4 and snappy"));
         }
@@ -53,15 +53,6 @@ impl DatabaseDriver for ScyllaDriver {
             bail!(UsageError::new("--keyspace: letters, digits and _"));
         }
         Ok(Self { target, options, keyspace })
-    }
-
-    fn settings(&self) -> LoadSettings {
-        LoadSettings {
-            prepared: Some(self.options.prepared != Some(false)),
-            skip_metadata: Some(self.options.skip_metadata == Some(true)),
-            compression: Some(self.options.compression.unwrap_or(DriverCompression::None).name().to_owned()),
-            ..LoadSettings::default()
-        }
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {
