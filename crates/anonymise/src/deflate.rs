@@ -5,6 +5,7 @@
 //! so the caller must check the result.
 
 use crate::fill::class;
+use crate::packed::{repeat, wanted};
 
 /// Bits of the longest code (RFC 1951 section 3.2.7).
 const LONGEST: usize = 15;
@@ -201,13 +202,7 @@ impl Deflated {
                     let (shortest, extra) = length_of(symbol)?;
                     let count = shortest + bits.number(extra)?;
                     let distance = distance(bits.symbol(distances)?, bits)?;
-                    let start = self.sources.len().checked_sub(distance)?;
-                    if self.sources.len() + count > len {
-                        return None;
-                    }
-                    for at in start..start + count {
-                        self.sources.push(*self.sources.get(at)?);
-                    }
+                    repeat(&mut self.sources, distance, count, len)?;
                 }
             }
         }
@@ -217,24 +212,11 @@ impl Deflated {
     /// their value. Every other byte changes, unless no other byte has a code of that length, or the same literal is used
     /// for a byte that stays.
     pub fn with(&self, wire: &[u8], content: &[u8], stays: &[bool]) -> Vec<u8> {
-        let mut wanted: Vec<Option<u8>> = vec![None; self.literals.len()];
-        let places = || self.sources.iter().zip(content.iter().zip(stays));
-        for (&source, (&byte, _)) in places() {
-            if let Some(wanted @ None) = wanted.get_mut(source as usize) {
-                *wanted = Some(byte);
-            }
-        }
-        for (&source, _) in places().filter(|(_, (_, stays))| **stays) {
-            if let (Some(wanted), Some(literal)) = (wanted.get_mut(source as usize), self.literals.get(source as usize))
-            {
-                *wanted = Some(literal.byte);
-            }
-        }
+        let wanted = wanted(&self.sources, content, stays, self.literals.len());
         let mut packed = wire.to_vec();
-        for (literal, wanted) in self.literals.iter().zip(&wanted) {
+        for (literal, wanted) in self.literals.iter().zip(wanted) {
             let Some(codes) = self.codes.get(literal.codes) else { continue };
-            let byte = codes.instead(literal.byte, wanted.unwrap_or(literal.byte));
-            put(&mut packed, literal.bit, codes, byte);
+            put(&mut packed, literal.bit, codes, codes.instead(literal.byte, wanted.unwrap_or(literal.byte)));
         }
         packed
     }

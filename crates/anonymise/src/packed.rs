@@ -54,7 +54,7 @@ pub fn unpack(wire: &[u8], len: usize) -> Option<(Packed, Vec<u8>)> {
         let content = zstd::bulk::decompress(wire, len).ok().filter(|content| content.len() == len)?;
         return Some((Packed::Zstd, content));
     }
-    if let Some(content) = zlib(wire, len) {
+    if let Some(content) = inflated(wire, len, true) {
         return Some((Packed::Zlib, content));
     }
     let sources = lz4(wire, len).or_else(|| snappy(wire, len))?;
@@ -62,9 +62,10 @@ pub fn unpack(wire: &[u8], len: usize) -> Option<(Packed, Vec<u8>)> {
     Some((Packed::Literals(sources), content))
 }
 
-fn zlib(wire: &[u8], len: usize) -> Option<Vec<u8>> {
+/// Decompresses DEFLATE, with zlib's header and checksum or without.
+fn inflated(wire: &[u8], len: usize, is_zlib: bool) -> Option<Vec<u8>> {
     let mut content = Vec::with_capacity(len + 1);
-    let status = Decompress::new(true).decompress_vec(wire, &mut content, FlushDecompress::Finish);
+    let status = Decompress::new(is_zlib).decompress_vec(wire, &mut content, FlushDecompress::Finish);
     (matches!(status, Ok(Status::StreamEnd)) && content.len() == len).then_some(content)
 }
 
@@ -133,10 +134,7 @@ impl Mixed<'_> {
 }
 
 fn zlib_of(content: &[u8], level: i32) -> Option<Vec<u8>> {
-    let mut packed = Vec::with_capacity(content.len() + 1024);
-    let mut state = Compress::new(Compression::new(level.cast_unsigned()), true);
-    let status = state.compress_vec(content, &mut packed, FlushCompress::Finish);
-    matches!(status, Ok(Status::StreamEnd)).then_some(packed)
+    in_pieces(content, level, 0, 0)
 }
 
 /// Compresses short content to an exact length: each block that is ended early adds bytes.
@@ -147,7 +145,7 @@ fn interrupted(content: &[u8], len: usize) -> Option<Vec<u8>> {
         .flat_map(|level| (1..=INTERRUPTIONS).map(move |count| (*level, count)));
     let attempts = attempts.flat_map(|(level, count)| (1..=count).map(move |size| (level, count, size)));
     let mut packed = attempts.filter_map(|(level, count, size)| in_pieces(content, level, count, size));
-    packed.find(|packed| packed.len() == len)
+    packed.find(|packed| packed.len() == len && inflated(packed, content.len(), true).as_deref() == Some(content))
 }
 
 /// Compresses `count` pieces of `size` bytes, each into its own blocks, and then the rest.
@@ -161,8 +159,7 @@ fn in_pieces(content: &[u8], level: i32, count: usize, size: usize) -> Option<Ve
         rest = behind;
     }
     let status = state.compress_vec(rest, &mut packed, FlushCompress::Finish);
-    let is_same = || zlib(&packed, content.len()).as_deref() == Some(content);
-    (matches!(status, Ok(Status::StreamEnd)) && is_same()).then_some(packed)
+    matches!(status, Ok(Status::StreamEnd)).then_some(packed)
 }
 
 fn zstd_of(content: &[u8], level: i32) -> Option<Vec<u8>> {
@@ -170,22 +167,22 @@ fn zstd_of(content: &[u8], level: i32) -> Option<Vec<u8>> {
 }
 
 fn with_literals(wire: &[u8], sources: &[u32], content: &[u8], stays: &[bool]) -> Vec<u8> {
-    let mut packed = wire.to_vec();
-    let mut is_settled = vec![false; wire.len()];
-    let places = || sources.iter().zip(content).zip(stays);
-    for ((&source, _), _) in places().filter(|(_, stays)| **stays) {
-        if let Some(settled) = is_settled.get_mut(source as usize) {
-            *settled = true;
+    let wanted = wanted(sources, content, stays, wire.len());
+    wire.iter().zip(wanted).map(|(byte, wanted)| wanted.unwrap_or(*byte)).collect()
+}
+
+/// Returns the byte that each of `count` literals is to be, which several bytes of the content may come from; `None` if
+/// it must stay.
+pub fn wanted(sources: &[u32], content: &[u8], stays: &[bool], count: usize) -> Vec<Option<u8>> {
+    let mut wanted = vec![None; count];
+    let places = || sources.iter().zip(content.iter().zip(stays));
+    let staying = places().filter(|(_, (_, stays))| **stays).map(|(source, _)| (source, None));
+    for (source, byte) in places().rev().map(|(source, (byte, _))| (source, Some(*byte))).chain(staying) {
+        if let Some(wanted) = wanted.get_mut(*source as usize) {
+            *wanted = byte;
         }
     }
-    for ((&source, &byte), _) in places() {
-        if let (Some(settled @ false), Some(place)) =
-            (is_settled.get_mut(source as usize), packed.get_mut(source as usize))
-        {
-            (*settled, *place) = (true, byte);
-        }
-    }
-    packed
+    wanted
 }
 
 /// Compresses to an exact length, padded with empty blocks.
@@ -193,7 +190,7 @@ fn filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut packed = Vec::with_capacity(content.len() + 1024);
     let mut state = Compress::new(Compression::best(), true);
     state.compress_vec(content, &mut packed, FlushCompress::Sync).ok()?;
-    let sum = adler(content);
+    let sum = adler2::adler32_slice(content);
     // The remaining bytes: empty blocks, the last block, and the checksum.
     let left = len.checked_sub(packed.len() + LAST.len() + 4)?;
     let longer = left % EMPTY.len();
@@ -206,15 +203,15 @@ fn filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
     }
     packed.extend(LAST);
     packed.extend(sum.to_be_bytes());
-    (zlib(&packed, content.len()).as_deref() == Some(content)).then_some(packed)
+    (inflated(&packed, content.len(), true).as_deref() == Some(content)).then_some(packed)
 }
 
 /// Replaces literals with bytes whose codes are as long. `None` if words of the original would remain.
 fn code_by_code(wire: &[u8], content: &[u8], stays: &[bool]) -> Option<Vec<u8>> {
-    let original = zlib(wire, content.len())?;
+    let original = inflated(wire, content.len(), true)?;
     let mut packed = Deflated::of(wire, content.len())?.with(wire, content, stays);
-    let anew = deflate(packed.get(ZLIB_HEADER..)?, content.len())?;
-    let sum = adler(&anew);
+    let anew = inflated(packed.get(ZLIB_HEADER..)?, content.len(), false)?;
+    let sum = adler2::adler32_slice(&anew);
     packed.last_chunk_mut::<4>()?.copy_from_slice(&sum.to_be_bytes());
     let is_left = |at: usize| {
         let bytes = [&original, &anew].map(|bytes| bytes.get(at..at + WORD).unwrap_or_default());
@@ -222,23 +219,6 @@ fn code_by_code(wire: &[u8], content: &[u8], stays: &[bool]) -> Option<Vec<u8>> 
         bytes[0] == bytes[1] && is_to_go && bytes[0].iter().any(u8::is_ascii_alphanumeric)
     };
     (0..content.len().saturating_sub(WORD - 1)).all(|at| !is_left(at)).then_some(packed)
-}
-
-/// Decompresses without a header or checksum.
-fn deflate(wire: &[u8], len: usize) -> Option<Vec<u8>> {
-    let mut content = Vec::with_capacity(len + 1);
-    Decompress::new(false).decompress_vec(wire, &mut content, FlushDecompress::Finish).ok()?;
-    (content.len() == len).then_some(content)
-}
-
-/// The checksum of zlib (RFC 1950 section 8.2).
-fn adler(bytes: &[u8]) -> u32 {
-    let sum = |(a, b): (u32, u32), byte: &u8| {
-        let a = (a + u32::from(*byte)) % 65_521;
-        (a, (b + a) % 65_521)
-    };
-    let (a, b) = bytes.iter().fold((1, 0), sum);
-    b << 16 | a
 }
 
 /// Compresses to an exact length, padded with a longer header and empty blocks (RFC 8878 section 3.1.1).
@@ -299,11 +279,7 @@ fn lz4(wire: &[u8], len: usize) -> Option<Vec<u32>> {
         let token = *wire.get(at)?;
         at += 1;
         let literals = long(&mut at, token >> 4)?;
-        if at + literals > wire.len() || sources.len() + literals > len {
-            return None;
-        }
-        sources.extend(at as u32..(at + literals) as u32);
-        at += literals;
+        literal(&mut sources, &mut at, literals, (wire.len(), len))?;
         if at == wire.len() {
             break;
         }
@@ -332,11 +308,7 @@ fn snappy(wire: &[u8], len: usize) -> Option<Vec<u32>> {
                 let further = high.saturating_sub(59);
                 let literals = if further > 0 { number(at, further)? } else { high } + 1;
                 at += further;
-                if at + literals > wire.len() || sources.len() + literals > len {
-                    return None;
-                }
-                sources.extend(at as u32..(at + literals) as u32);
-                at += literals;
+                literal(&mut sources, &mut at, literals, (wire.len(), len))?;
                 continue;
             }
             1 => (usize::from(tag >> 5) << 8 | number(at, 1)?, (high & 7) + 4),
@@ -349,11 +321,17 @@ fn snappy(wire: &[u8], len: usize) -> Option<Vec<u32>> {
     (sources.len() == len).then_some(sources)
 }
 
-fn repeat(sources: &mut Vec<u32>, offset: usize, count: usize, len: usize) -> Option<()> {
-    let start = sources.len().checked_sub(offset).filter(|_| offset > 0)?;
-    if sources.len() + count > len {
-        return None;
-    }
+/// Appends a run of literals, of which the bytes and the content have so many.
+fn literal(sources: &mut Vec<u32>, at: &mut usize, count: usize, (bytes, len): (usize, usize)) -> Option<()> {
+    let run = (*at + count <= bytes && sources.len() + count <= len).then_some(*at..*at + count)?;
+    *at = run.end;
+    sources.extend(run.map(|at| at as u32));
+    Some(())
+}
+
+/// Appends a repetition to the literals that bytes come from, of which there may be `len`.
+pub fn repeat(sources: &mut Vec<u32>, offset: usize, count: usize, len: usize) -> Option<()> {
+    let start = sources.len().checked_sub(offset).filter(|_| offset > 0 && sources.len() + count <= len)?;
     for at in start..start + count {
         sources.push(*sources.get(at)?);
     }
