@@ -1,6 +1,6 @@
 //! The table `connections`.
 
-use super::{ExportField, WINDOW};
+use super::{ExportField, WINDOW, columns};
 use overhead_model::{ConnectionSummary, DecidedBy};
 
 /// Connections per batch.
@@ -18,41 +18,29 @@ pub struct ConnectionRow {
 type ConnectionField = ExportField<Vec<ConnectionRow>>;
 
 pub fn fields() -> Vec<ConnectionField> {
-    let (number, maybe) = (ConnectionField::number, ConnectionField::maybe);
-    let (label, maybe_label) = (ConnectionField::text, ConnectionField::maybe_text);
-    vec![
-        number("connection_id", "", "number of the connection in its run, in the order of first frames", |row| {
-            row.number
-        }),
-        maybe("window", "", WINDOW, |row| row.window),
-        label("client", "address:port of the client, or the name of its process", |row| {
-            row.summary.client_name().into()
-        }),
-        label("server", "address:port of the server, or the path of its socket", |row| {
-            row.summary.server_name().into()
-        }),
-        label("protocol", "protocol that it was decoded as", |row| row.summary.protocol.name().into()),
-        label("transport", "tcp, unix or tls-plaintext", |row| row.summary.transport.name().into()),
-        maybe_label("server_software", "as the server named itself; absent if it did not", |row| {
-            row.summary.server_software.as_deref()
-        }),
-        maybe_label("client_software", "as the client or its driver named itself; absent if it did not", |row| {
-            row.summary.client_software.as_deref()
-        }),
-        ConnectionField::flag("tls", "TLS records were seen", |row| row.summary.tls),
-        label("server_decided_by", "how the server's side was found: syn, port, content or socket", |row| {
-            match row.summary.server_decided_by {
+    columns! { ConnectionField |row|
+        number "connection_id" [""], "number of the connection in its run, in the order of first frames" => row.number;
+        maybe "window" [""], WINDOW => row.window;
+        text "client", "address:port of the client, or the name of its process" => row.summary.client_name().into();
+        text "server", "address:port of the server, or the path of its socket" => row.summary.server_name().into();
+        text "protocol", "protocol that it was decoded as" => row.summary.protocol.name().into();
+        text "transport", "tcp, unix or tls-plaintext" => row.summary.transport.name().into();
+        maybe_text "server_software",
+            "as the server named itself; absent if it did not" => row.summary.server_software.as_deref();
+        maybe_text "client_software",
+            "as the client or its driver named itself; absent if it did not" => row.summary.client_software.as_deref();
+        flag "tls", "TLS records were seen" => row.summary.tls;
+        text "server_decided_by",
+            "how the server's side was found: syn, port, content or socket" => match row.summary.server_decided_by {
                 DecidedBy::Syn => "syn".into(),
                 DecidedBy::Port => "port".into(),
                 DecidedBy::Content => "content".into(),
                 DecidedBy::Socket => "socket".into(),
-            }
-        }),
-        number("first_ns", "ns", "capture time of its first frame, Unix time", |row| row.summary.first_ns),
-        number("operations", "1", "operations on it, CONNECT and the class unmatched left out", |row| {
-            row.summary.operations
-        }),
-        number("wire_bytes", "bytes", "bytes of its frames on the wire, both ways", |row| row.summary.wire_bytes),
-        number("payload_bytes", "bytes", "TCP payload, both ways, each byte once", |row| row.summary.payload_bytes),
-    ]
+            };
+        number "first_ns" ["ns"], "capture time of its first frame, Unix time" => row.summary.first_ns;
+        number "operations" ["1"],
+            "operations on it, CONNECT and the class unmatched left out" => row.summary.operations;
+        number "wire_bytes" ["bytes"], "bytes of its frames on the wire, both ways" => row.summary.wire_bytes;
+        number "payload_bytes" ["bytes"], "TCP payload, both ways, each byte once" => row.summary.payload_bytes;
+    }
 }

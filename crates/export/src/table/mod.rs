@@ -140,6 +140,14 @@ impl<R: 'static> ExportField<Vec<R>> {
     }
 }
 
+/// Declares columns: their kind, name and unit, what they are, and the value in a row.
+macro_rules! columns {
+    ($field:ident |$row:ident| $($kind:ident $name:literal $([$unit:literal])?, $about:expr => $value:expr;)+) => {
+        vec![$($field::$kind($name, $($unit,)? $about, |$row| $value)),+]
+    };
+}
+use columns;
+
 /// Returns the columns of all tables as Markdown.
 pub fn schema() -> String {
     let mut text = String::new();

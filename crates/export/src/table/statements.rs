@@ -1,7 +1,7 @@
 //! The table `statements`, and the list of statements that operations refer to.
 
 use super::operations::{OperationBatch, OperationShape, RowEnding};
-use super::{ExportField, of_sides};
+use super::{ExportField, columns, of_sides};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use overhead_model::{Class, OTHER, Protocol, RowKey, SideTotals};
@@ -131,31 +131,26 @@ const STATEMENT_ID: &str = "the first 63 bits of the SHA-256 of protocol, class,
 type StatementField = ExportField<Vec<StatementSums>>;
 
 pub fn fields() -> Vec<StatementField> {
-    let (number, label) = (StatementField::number, StatementField::text);
-    let mut fields = vec![
-        StatementField::signed("statement_id", "", STATEMENT_ID, |sums| sums.key.id),
-        label("protocol", "protocol", |sums| sums.key.protocol.name().into()),
-        label("class", "workload, setup, background or unmatched", |sums| sums.key.class.name().into()),
-        label("name", "name of the operations", |sums| (&*sums.key.name).into()),
-        label("via", "how they were sent; empty if there is only one way", |sums| sums.key.via.into()),
-        label("text", "the statement as in the run record, without user data; empty if there is none", |sums| {
-            (&*sums.key.text).into()
-        }),
-        number("operations", "1", "operations; of class unmatched, stretches", |sums| {
-            sums.count(&[RowEnding::Ok, RowEnding::Error, RowEnding::NoReply, RowEnding::Unanswered, RowEnding::Cut])
-        }),
-        number("errors", "1", "of these, answered by an error", |sums| sums.count(&[RowEnding::Error])),
-        number("unanswered", "1", "of these, an answer was due and is not in the capture, or not all of it", |sums| {
-            sums.count(&[RowEnding::Unanswered, RowEnding::Cut])
-        }),
-        number("no_reply", "1", "of the operations, no answer was due", |sums| sums.count(&[RowEnding::NoReply])),
-        number("cut", "1", "of the unanswered, operations open when their window ended (--sample)", |sums| {
-            sums.count(&[RowEnding::Cut])
-        }),
-        number("unsolicited", "1", "messages that the server sent unasked", |sums| {
-            sums.count(&[RowEnding::Unsolicited])
-        }),
-    ];
+    let mut fields = columns! { StatementField |sums|
+        signed "statement_id" [""], STATEMENT_ID => sums.key.id;
+        text "protocol", "protocol" => sums.key.protocol.name().into();
+        text "class", "workload, setup, background or unmatched" => sums.key.class.name().into();
+        text "name", "name of the operations" => (&*sums.key.name).into();
+        text "via", "how they were sent; empty if there is only one way" => sums.key.via.into();
+        text "text",
+            "the statement as in the run record, without user data; empty if there is none" => (&*sums.key.text).into();
+        number "operations" ["1"],
+            "operations; of class unmatched, stretches" =>
+            sums.count(&[RowEnding::Ok, RowEnding::Error, RowEnding::NoReply, RowEnding::Unanswered, RowEnding::Cut]);
+        number "errors" ["1"], "of these, answered by an error" => sums.count(&[RowEnding::Error]);
+        number "unanswered" ["1"],
+            "of these, an answer was due and is not in the capture, or not all of it" =>
+            sums.count(&[RowEnding::Unanswered, RowEnding::Cut]);
+        number "no_reply" ["1"], "of the operations, no answer was due" => sums.count(&[RowEnding::NoReply]);
+        number "cut" ["1"],
+            "of the unanswered, operations open when their window ended (--sample)" => sums.count(&[RowEnding::Cut]);
+        number "unsolicited" ["1"], "messages that the server sent unasked" => sums.count(&[RowEnding::Unsolicited]);
+    };
     fields.extend(of_sides(|list: &Vec<StatementSums>| list, |sums| &sums.sides, |_| None));
     fields
 }
