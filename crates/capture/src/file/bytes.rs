@@ -8,26 +8,24 @@ pub(super) enum ByteOrder {
 
 impl ByteOrder {
     pub(super) fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
-        let raw = *bytes.get(at..)?.first_chunk()?;
-        Some(match self {
-            Self::Little => u16::from_le_bytes(raw),
-            Self::Big => u16::from_be_bytes(raw),
-        })
+        self.little(bytes, at).map(u16::from_le_bytes)
     }
 
     pub(super) fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
-        let raw = *bytes.get(at..)?.first_chunk()?;
-        Some(match self {
-            Self::Little => u32::from_le_bytes(raw),
-            Self::Big => u32::from_be_bytes(raw),
-        })
+        self.little(bytes, at).map(u32::from_le_bytes)
     }
 
     pub(super) fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
-        let raw = *bytes.get(at..)?.first_chunk()?;
-        Some(match self {
-            Self::Little => u64::from_le_bytes(raw),
-            Self::Big => u64::from_be_bytes(raw),
-        })
+        self.little(bytes, at).map(u64::from_le_bytes)
+    }
+
+    /// Returns bytes in little-endian order.
+    #[inline]
+    fn little<const N: usize>(self, bytes: &[u8], at: usize) -> Option<[u8; N]> {
+        let mut raw = *bytes.get(at..)?.first_chunk()?;
+        if self == Self::Big {
+            raw.reverse();
+        }
+        Some(raw)
     }
 }

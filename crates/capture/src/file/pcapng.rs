@@ -14,7 +14,7 @@ use crate::limits::{
     MAX_SECRETS_BLOCK_BYTES,
 };
 use overhead_model::frame::{Frame, LinkType};
-use pcap_parser::nom::{self, IResult};
+use pcap_parser::nom::IResult;
 use pcap_parser::pcapng::{
     parse_interfacedescriptionblock_be, parse_interfacedescriptionblock_le, parse_interfacestatisticsblock_be,
     parse_interfacestatisticsblock_le, parse_sectionheaderblock,
@@ -346,12 +346,7 @@ impl PcapngReader {
 }
 
 fn parsed<'a, T>(result: IResult<&'a [u8], T, PcapError<&'a [u8]>>, what: &str) -> Result<T, String> {
-    match result {
-        Ok((_, block)) => Ok(block),
-        Err(nom::Err::Incomplete(_) | nom::Err::Error(_) | nom::Err::Failure(_)) => {
-            Err(format!("{what} that cannot be read"))
-        }
-    }
+    result.map(|(_, block)| block).map_err(|_| format!("{what} that cannot be read"))
 }
 
 /// Returns the first value of an option before the end-of-options mark.
