@@ -190,6 +190,14 @@ impl<'a> CqlClassReader<'a> {
         }
     }
 
+    /// Reads what is in parentheses.
+    fn inside<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.eat(b'(')?;
+        let inside = read(self)?;
+        self.eat(b')')?;
+        Some(inside)
+    }
+
     /// Returns the next name or number, without its package.
     fn word(&mut self) -> Option<&'a [u8]> {
         self.skip_blanks();
@@ -211,58 +219,43 @@ impl<'a> CqlClassReader<'a> {
             return None;
         }
         let node = match self.word()? {
-            b"FrozenType" | b"ReversedType" => {
-                self.eat(b'(')?;
-                let inner = self.read(types, depth - 1)?;
-                self.eat(b')')?;
-                inner
-            }
-            b"ListType" | b"SetType" => {
-                self.eat(b'(')?;
-                let element = self.child(types, depth)?;
-                self.eat(b')')?;
-                CqlType::List(element)
-            }
-            b"MapType" => {
-                self.eat(b'(')?;
-                let key = self.child(types, depth)?;
-                self.eat(b',')?;
-                let value = self.child(types, depth)?;
-                self.eat(b')')?;
-                CqlType::Map(key, value)
-            }
-            b"VectorType" => {
-                self.eat(b'(')?;
-                let element = self.child(types, depth)?;
-                self.eat(b',')?;
-                let count = std::str::from_utf8(self.word()?).ok()?.parse().ok()?;
-                self.eat(b')')?;
-                CqlType::Vector { element, count }
-            }
+            b"FrozenType" | b"ReversedType" => self.inside(|reader| reader.read(types, depth - 1))?,
+            b"ListType" | b"SetType" => CqlType::List(self.inside(|reader| reader.child(types, depth))?),
+            b"MapType" => self.inside(|reader| {
+                let key = reader.child(types, depth)?;
+                reader.eat(b',')?;
+                Some(CqlType::Map(key, reader.child(types, depth)?))
+            })?,
+            b"VectorType" => self.inside(|reader| {
+                let element = reader.child(types, depth)?;
+                reader.eat(b',')?;
+                let count = std::str::from_utf8(reader.word()?).ok()?.parse().ok()?;
+                Some(CqlType::Vector { element, count })
+            })?,
             b"TupleType" => self.members(types, depth)?,
-            b"UserType" => {
-                self.eat(b'(')?;
-                self.word()?;
-                self.eat(b',')?;
-                self.word()?;
-                self.fields(types, depth)?
-            }
+            b"UserType" => self.inside(|reader| {
+                reader.word()?;
+                reader.eat(b',')?;
+                reader.word()?;
+                reader.fields(types, depth)
+            })?,
             simple => simple_class(simple),
         };
         Some(node)
     }
 
     fn members(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<CqlType> {
-        self.eat(b'(')?;
-        let mut nodes = vec![self.child(types, depth)?];
-        while self.eat(b',').is_some() {
-            nodes.push(self.child(types, depth)?);
-        }
-        self.eat(b')')?;
+        let nodes = self.inside(|reader| {
+            let mut nodes = vec![reader.child(types, depth)?];
+            while reader.eat(b',').is_some() {
+                nodes.push(reader.child(types, depth)?);
+            }
+            Some(nodes)
+        })?;
         link_all(types, &nodes)
     }
 
-    /// Reads `,name:Type` up to the closing parenthesis; names are hexadecimal.
+    /// Reads `,name:Type` as often as it comes; names are hexadecimal.
     fn fields(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<CqlType> {
         let mut nodes = Vec::new();
         while self.eat(b',').is_some() {
@@ -270,7 +263,6 @@ impl<'a> CqlClassReader<'a> {
             self.eat(b':')?;
             nodes.push(self.child(types, depth)?);
         }
-        self.eat(b')')?;
         link_all(types, &nodes)
     }
 }
