@@ -32,6 +32,7 @@ Exit status: 0 within the budget, 4 outside, 3 not judged.";
 /// Arguments of `check`.
 #[derive(Args, Debug)]
 #[command(after_help = BUDGETS)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct CheckArgs {
     /// The budget, a TOML file
     #[arg(value_name = "BUDGET.toml")]

@@ -127,7 +127,7 @@ pub fn command() -> clap::Command {
 }
 
 /// What `overhead` alone prints.
-const STARTING_POINTS: &str = "\
+pub const STARTING_POINTS: &str = "\
 overhead shows what a database protocol costs. Where to start:
 
   my bill     overhead analyze trace.pcap --by client --price 0.02/GB     who sends the bytes, and what they cost
@@ -140,9 +140,6 @@ All commands: overhead --help
 
 /// Reads the command line.
 pub fn parse() -> Result<CliCommand> {
-    if std::env::args_os().len() <= 1 {
-        return Err(clap::Error::raw(ErrorKind::DisplayHelp, STARTING_POINTS).into());
-    }
     let mut command = Cli::command();
     if no_color() {
         command = command.color(ColorChoice::Never);

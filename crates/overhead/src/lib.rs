@@ -78,6 +78,13 @@ pub fn map_large_blocks() {
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
     map_large_blocks();
+    if std::env::args_os().len() <= 1 {
+        return exit::code(
+            overhead_model::exit::print(cli::STARTING_POINTS)
+                .map(|()| overhead_model::exit::COMPLETE)
+                .map_err(Into::into),
+        );
+    }
     let command = cli::parse();
     privileges::lower(command.as_ref().is_ok_and(cli::CliCommand::is_live));
     exit::code(command.and_then(cli::CliCommand::run))
