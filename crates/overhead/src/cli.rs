@@ -327,7 +327,7 @@ pub struct RowsArgs {
     #[arg(long, value_parser = choice_parser(ROW_GRAINS), value_name = "WHAT", default_value = "auto")]
     by: RowGrain,
     /// A row for each way of sending a statement: simple, prepared, …
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     via: bool,
     /// Explain the columns
     #[arg(long)]

@@ -48,7 +48,7 @@ static NAMED: [NamedColumn; 30] = [
         header: "#",
         ..key("number", 0, |row, _| row.number.map_or_else(String::new, |number| format!("#{number}")))
     }
-    .means("#1: the number of a statement, for explain, advise and --statement"),
+    .means("#: the number of a statement, for explain, advise and --statement"),
     key("class", 18, |row, _| row.class.map_or(DASH, |class| class.name()).to_owned()),
     key("operation", 0, |row, table| table.name_cell(row)),
     key("via", 9, |row, _| row.via.clone())
