@@ -350,6 +350,7 @@ impl RowsArgs {
     }
 
     /// Returns whether the user left all of them out.
+    #[cfg(feature = "live")]
     pub fn is_default(&self) -> bool {
         self.view(false, false).is_none() && self.by.0.is_none() && !self.via
     }
