@@ -282,7 +282,9 @@ fn a_process_that_lives_in_system_calls_spends_kernel_time() {
     assert!(on_cpu.kernel > (on_cpu.user + on_cpu.kernel) * 9 / 10, "{on_cpu:?}");
     let read = &server(&record).syscalls["read"];
     let ns = *read.ns.value().unwrap();
-    assert!(within(ns, on_cpu.user + on_cpu.kernel, 0.25), "{ns} of {on_cpu:?}");
+    // Other tests may take the processor away within a call, so it can last longer than its time on the CPU.
+    let on_cpu_ns = on_cpu.user + on_cpu.kernel;
+    assert!((on_cpu_ns * 3 / 4..on_cpu_ns * 4).contains(&ns), "{ns} of {on_cpu:?}");
 }
 
 #[test]
