@@ -45,6 +45,7 @@ pub use dissector::Dissector;
 pub use engine::ConnectionEngine;
 pub use model::{CHECK_SEQUENCE, GAP, LinkModel, ModelTotals, PREAMBLE};
 pub use overhead_protocols::GivenStatements;
+pub use overhead_protocols::statement::PREPARED_BEFORE;
 pub use select::{PortVerdict, Selection};
 pub use tls::KeyLog;
 pub use totals::Totals;

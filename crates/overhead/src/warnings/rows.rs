@@ -1,6 +1,7 @@
 //! Warnings about statements without a text, and about traffic that was captured on both sides of a proxy.
 
 use super::Warnings;
+use overhead_dissect::PREPARED_BEFORE;
 use overhead_model::record::{Connection, OperationRow};
 use overhead_report::text::counted;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ impl Warnings {
         let mut unseen = BTreeMap::<&str, BTreeSet<&str>>::new();
         for row in operations {
             let texts = row.statements.iter().map(|statement| statement.text.as_str());
-            let texts = texts.filter(|text| text.starts_with("(prepared before the capture: "));
+            let texts = texts.filter(|text| text.starts_with(PREPARED_BEFORE));
             unseen.entry(&row.protocol).or_default().extend(texts);
         }
         for (protocol, texts) in unseen.iter().filter(|(_, texts)| !texts.is_empty()) {

@@ -315,7 +315,9 @@ impl Session {
         } else {
             exchange.guessed = true;
             exchange.asked = self.unseen(id);
-            if let Some(text) = self.shared.given.text(&hex(id)) {
+            if !exchange.asked.is_unseen()
+                && let Some(text) = self.shared.given.text(&hex(id))
+            {
                 let (verb, class) = self.classify(text.as_bytes());
                 exchange.guessed = verb.is_none();
                 (exchange.name, exchange.class) = (verb.unwrap_or(exchange.name), class);

@@ -23,6 +23,8 @@ pub(super) struct DecodedRequest {
     /// The rest of its last field, if another packet continues it.
     pub rest: Option<PacketContinuation>,
     pub statement: Option<u32>,
+    /// The text of that statement is unknown.
+    pub is_unseen: bool,
     pub prepares: StatementSummary,
 }
 
@@ -45,10 +47,8 @@ impl PlainDecoder {
         c.out().label(op, self.class_of(command), command.name, via_of(code));
         let sent = self.body(code, c, is_continued).unwrap_or_default();
         let Some(kind) = command.kind else { return Ok(sent.rest) };
-        let executed = sent.statement.filter(|_| code == command::STMT_EXECUTE);
-        let is_unseen = executed.is_some_and(|id| self.named(id).text.is_unseen());
         let pending = self.pairing.expect(op, kind)?;
-        (pending.statement, pending.is_unseen) = (sent.statement, is_unseen);
+        (pending.statement, pending.is_unseen) = (sent.statement, sent.is_unseen);
         pending.resets = matches!(code, command::RESET_CONNECTION | command::CHANGE_USER);
         pending.prepares = sent.prepares;
         if code == command::CLONE && !self.pairing.has_next() {
@@ -145,10 +145,10 @@ impl PlainDecoder {
 
     fn execute<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> RequestRead {
         let id = c.u32_le(Account::Metadata, "statement id")?;
-        self.label_execution(id, "prepared", c);
+        let is_unseen = self.label_execution(id, "prepared", c);
         let flags = c.u8(Account::Metadata, "flags")?;
         c.skip(4, Account::Metadata, "iteration count")?;
-        let sent = DecodedRequest { statement: Some(id), ..DecodedRequest::default() };
+        let sent = DecodedRequest { statement: Some(id), is_unseen, ..DecodedRequest::default() };
         if c.remaining() == 0 {
             self.forget_sent_ahead(id);
             return Ok(sent);
@@ -284,12 +284,13 @@ impl PlainDecoder {
         c.out().label_current(Label { class, name, via: "prepared", statement: named.text.as_str() });
     }
 
-    /// Names an execution after its statement.
-    fn label_execution<R: Reader>(&mut self, id: u32, via: &'static str, c: &mut Cursor<'_, '_, '_, R>) {
+    /// Names an execution after its statement. Returns whether its text is unknown.
+    fn label_execution<R: Reader>(&mut self, id: u32, via: &'static str, c: &mut Cursor<'_, '_, '_, R>) -> bool {
         let has_begun = self.session.has_begun;
         let named = self.named(id);
         label(&named, ("EXECUTE", via), has_begun, c.out());
         self.session.put(|session| &mut session.has_begun, has_begun || !named.is_settings);
+        named.text.is_unseen()
     }
 }
 

@@ -35,6 +35,9 @@ use std::sync::Arc;
 /// Bytes of a text that are read; a longer text is identified by its beginning.
 const LOOKED_AT: usize = 16 << 10;
 
+/// Begins the statement of an operation that was prepared before the capture.
+pub const PREPARED_BEFORE: &str = "(prepared before the capture: ";
+
 /// Characters shown of a prepared statement's name.
 const LONGEST_NAME: usize = 64;
 
@@ -79,7 +82,7 @@ impl StatementText {
     /// Returns the statement with this name or id, which was prepared before the capture began.
     pub fn prepared_before(name: &str, rest: impl Display) -> Self {
         let name: String = name.chars().take(LONGEST_NAME).collect();
-        Self::PreparedBefore(Arc::from(format!("(prepared before the capture: {name}{rest})")))
+        Self::PreparedBefore(Arc::from(format!("{PREPARED_BEFORE}{name}{rest})")))
     }
 
     /// Returns the statement of a message that contains several.
