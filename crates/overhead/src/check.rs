@@ -3,7 +3,7 @@
 use crate::caller;
 use crate::cli::{Choice, DecodeArgs, choice_parser};
 use crate::compare::PAIR_GRAINS;
-use crate::exit::bail_usage;
+use crate::exit::{bail_usage, code};
 use crate::groups::GroupReader;
 use crate::print;
 use crate::warnings::Warnings;
@@ -86,7 +86,7 @@ impl CheckArgs {
             Ok(exit::OUTSIDE) => 1,
             Ok(_) => SKIP,
             Err(error) => {
-                say!("overhead: {error:#}");
+                let _ = code(Err(error));
                 SKIP
             }
         })

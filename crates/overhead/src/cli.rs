@@ -3,18 +3,18 @@
 use crate::exit::{StatusFault, bail_usage};
 use crate::hand_over::{PassedArgs, become_program};
 use crate::keys::KeyFiles;
-use crate::{advise, analyze, check, compare, explain, print, report};
-use anyhow::{Context, Result};
+use crate::{advise, analyze, check, compare, explain, given, print, report};
+use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use overhead_dissect::{GivenStatements, Selection};
+use overhead_dissect::Selection;
 use overhead_model::record::{By, Price, Selected, SortKey};
 use overhead_model::{Protocol, System};
 use overhead_report::text::quoted;
 use overhead_report::{Columns, OperationColumn, Style, ViewOptions};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Shows what a database protocol costs: every byte on the wire by operation and account, with system calls and CPU
 /// cycles per operation.
@@ -198,25 +198,6 @@ fn port(text: &str) -> Result<u16, String> {
     })
 }
 
-fn given_statements(path: &Path) -> Result<GivenStatements> {
-    let lines = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let given = GivenStatements::parse(&lines).map_err(|line| {
-        StatusFault::usage(format!(
-            "{}, line {line}: a statement's line is its name or id, a tab and its text",
-            path.display()
-        ))
-    })?;
-    let ambiguous = given.ambiguous();
-    if !ambiguous.is_empty() {
-        print::warn(&[format!(
-            "{}: connections use {} for different texts, so statements with this name keep it",
-            path.display(),
-            ambiguous.join(", ")
-        )]);
-    }
-    Ok(given)
-}
-
 /// How captures are decoded.
 #[derive(Args, Clone, Debug, Default)]
 pub struct DecodeArgs {
@@ -265,7 +246,7 @@ impl Which {
     /// A name is unknown, or the texts of statements cannot be read.
     pub fn selection(&self) -> Result<Selection> {
         let systems = self.systems()?;
-        let given = self.statements.as_deref().map(given_statements).transpose()?.unwrap_or_default();
+        let given = self.statements.as_deref().map(given::read).transpose()?.unwrap_or_default();
         let protocols: Vec<Protocol> = match systems.as_slice() {
             [] => Protocol::ALL.to_vec(),
             systems => {

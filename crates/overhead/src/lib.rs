@@ -23,6 +23,7 @@ mod exit;
 mod explain;
 mod fields;
 mod generate;
+mod given;
 mod groups;
 mod hand_over;
 mod inputs;

@@ -37,7 +37,7 @@ pub struct CaptureArgs {
     /// Further pcap filter
     #[arg(short, long, value_name = "EXPR")]
     pub filter: Option<String>,
-    #[command(flatten, next_help_heading = "Kernel")]
+    #[command(flatten)]
     pub server: ServerArgs,
     /// Run folder, or folder of a sweep [default: runs/TIME-DB]
     #[arg(help_heading = "What to keep", short = 'o', long = "output", value_name = "DIR")]
@@ -85,7 +85,7 @@ pub struct CaptureArgs {
     /// Also say how many operations took no longer than 1 ms, 2 ms, …
     #[arg(hide_short_help = true, long, conflicts_with_all = ["write", "bpf_only"])]
     pub distribution: bool,
-    #[command(flatten, next_help_heading = "Kernel")]
+    #[command(flatten)]
     pub counters: CounterArgs,
     /// Serve the figures to Prometheus while the capture runs, at http://ADDR:PORT/metrics
     #[arg(hide_short_help = true, long, value_name = "ADDR:PORT")]

@@ -1,0 +1,27 @@
+//! Reads texts of statements that were prepared before the capture.
+
+use crate::exit::StatusFault;
+use crate::print;
+use anyhow::{Context, Result};
+use overhead_dissect::GivenStatements;
+use std::path::Path;
+
+/// Reads the file of `--statements`, and warns of names that stand for several texts.
+pub fn read(path: &Path) -> Result<GivenStatements> {
+    let lines = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let given = GivenStatements::parse(&lines).map_err(|line| {
+        StatusFault::usage(format!(
+            "{}, line {line}: a statement's line is its name or id, a tab and its text",
+            path.display()
+        ))
+    })?;
+    let ambiguous = given.ambiguous();
+    if !ambiguous.is_empty() {
+        print::warn(&[format!(
+            "{}: connections use {} for different texts, so statements with this name keep it",
+            path.display(),
+            ambiguous.join(", ")
+        )]);
+    }
+    Ok(given)
+}
