@@ -28,7 +28,7 @@ pub use projection::{ProjectedRow, Projection};
 pub use rotation::Rotation;
 pub use row::{Distribution, FieldRow, Latency, OperationRow, RowTotals, SideRow, StatementRow, Within};
 pub use sample::{AccountEstimate, Estimate, RowEstimates, Sample};
-pub use view::{By, Cost, Price, SideSums, SortKey, View, ViewRow};
+pub use view::{BillingPeriod, By, Cost, Price, SideSums, SortKey, View, ViewRow};
 pub use watching::WatchingCost;
 
 use crate::account::Amounts;

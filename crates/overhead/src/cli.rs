@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use overhead_dissect::Selection;
-use overhead_model::record::{By, Price, Selected, SortKey};
+use overhead_model::record::{BillingPeriod, By, Price, Selected, SortKey};
 use overhead_model::{Protocol, System};
 use overhead_report::text::quoted;
 use overhead_report::{Columns, OperationColumn, Style, ViewOptions};
@@ -319,9 +319,29 @@ pub struct RowsArgs {
     /// Number of rows; the rest is added up in one more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     top: Option<u64>,
+    #[command(flatten)]
+    pricing: PriceArgs,
+}
+
+/// Options for what bytes cost.
+#[derive(Args, Clone, Debug)]
+pub struct PriceArgs {
     /// Price of bytes, as 0.02/GB: adds costs of 10^6 operations and a day
     #[arg(long, value_name = "PRICE", value_parser = overhead_report::price)]
     price: Option<Price>,
+    /// Time that costs are for, at the rate seen
+    #[arg(hide_short_help = true, long, value_name = "TIME", requires = "price", value_parser = choice_parser(PERIODS), default_value = "day")]
+    per: BillingPeriod,
+}
+
+const PERIODS: &[Choice<BillingPeriod>] =
+    &[("day", BillingPeriod::Day, "24 hours"), ("month", BillingPeriod::Month, "730 hours")];
+
+impl PriceArgs {
+    /// Returns the price for this time.
+    pub fn price(&self) -> Option<Price> {
+        self.price.as_ref().map(|price| Price { per: self.per, ..price.clone() })
+    }
 }
 
 impl RowsArgs {
@@ -341,7 +361,7 @@ impl RowsArgs {
         let by = self.by.or(if for_people { By::Statement } else { By::Name });
         let is_compact = for_people && by == By::Statement;
         let most = (is_compact && on_screen && self.by.0.is_none()).then_some(STATEMENTS);
-        let (sort, top, price) = (self.sort, self.top.or(most), self.price.clone());
+        let (sort, top, price) = (self.sort, self.top.or(most), self.pricing.price());
         let options = ViewOptions { by, sort, top, price, is_compact, by_way: is_compact && self.via };
         (options != ViewOptions::default()).then_some(options)
     }

@@ -47,6 +47,6 @@ pub use report::{
 pub use run::{NamedRun, load_named_run, load_run, parse_run};
 pub use sample::{Clusters, WindowTotals};
 pub use series::RunSeries;
-pub use summary::workload_count as workload_operations;
+pub use summary::{window_ns, workload_count as workload_operations};
 pub use text::{Columns, OperationColumn, Style};
 pub use view::{ViewOptions, numbered, price, view};

@@ -88,7 +88,7 @@ pub(crate) fn noteworthy<'a>(all: &[&'a OperationRow], room: usize) -> Vec<&'a O
 }
 
 /// Returns the length of the window: the counters' window, or the time from the first frame to the last.
-pub(crate) fn window_ns(run: &Run) -> u64 {
+pub fn window_ns(run: &Run) -> u64 {
     match &run.counters {
         Measured::Value(counters) => counters.window_ns,
         Measured::Unavailable { .. } => run.source.last_ns.saturating_sub(run.source.first_ns),

@@ -2,14 +2,13 @@
 
 use crate::summary::{per_operation, window_ns};
 use overhead_model::record::{
-    By, Cost, Distribution, OperationRow, Price, RowTotals, SideRow, SideSums, SortKey, StatementRow, View, ViewRow,
+    BillingPeriod, By, Cost, Distribution, OperationRow, Price, RowTotals, SideRow, SideSums, SortKey, StatementRow,
+    View, ViewRow,
 };
 use overhead_model::{Class, OTHER, Run};
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-
-const DAY_NS: f64 = 86_400e9;
 
 /// Units of [`price`] and their bytes.
 const UNITS: [(&str, f64); 8] = [
@@ -47,7 +46,7 @@ pub fn price(text: &str) -> Result<Price, String> {
         let (amount, unit) = text.split_once('/')?;
         let amount: f64 = amount.trim().parse().ok().filter(|amount: &f64| amount.is_finite() && *amount >= 0.0)?;
         let (_, bytes) = UNITS.into_iter().find(|(name, _)| *name == unit.trim())?;
-        Some(Price { text: text.to_owned(), per_byte: amount / bytes })
+        Some(Price { text: text.to_owned(), per_byte: amount / bytes, per: BillingPeriod::Day })
     };
     read().ok_or_else(|| format!("{text} is not a price: write an amount and a unit, such as 0.02/GB or 0.02/GiB"))
 }
@@ -263,13 +262,8 @@ fn cost(row: &ViewRow, price: &Price, window_ns: u64) -> Cost {
     let bytes = row.amounts().total();
     Cost {
         per_million_operations: per_operation(bytes, row.samples()).map(|bytes| bytes * 1e6 * price.per_byte),
-        per_day: per_day(bytes, price, window_ns),
+        per_day: price.of_day(bytes as f64, window_ns),
     }
-}
-
-/// Extrapolates the cost of `bytes` in this window to a day; `None` without a window.
-pub(crate) fn per_day(bytes: u64, price: &Price, window_ns: u64) -> Option<f64> {
-    (window_ns > 0).then(|| bytes as f64 * price.per_byte * DAY_NS / window_ns as f64)
 }
 
 #[cfg(test)]

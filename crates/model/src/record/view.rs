@@ -62,6 +62,54 @@ pub struct Price {
     pub text: String,
     /// Price of one byte, in the currency of `text`.
     pub per_byte: f64,
+    /// The time that costs on a screen are for; absent for a day.
+    #[serde(default, skip_serializing_if = "BillingPeriod::is_day")]
+    pub per: BillingPeriod,
+}
+
+impl Price {
+    /// Returns the cost of a day with as many bytes in each `window_ns`; `None` without a window.
+    pub fn of_day(&self, bytes: f64, window_ns: u64) -> Option<f64> {
+        (window_ns > 0).then(|| bytes * self.per_byte * DAY_NS / window_ns as f64)
+    }
+
+    /// Returns the cost of the period with as many bytes in each `window_ns`; `None` without a window.
+    pub fn of_period(&self, bytes: f64, window_ns: u64) -> Option<f64> {
+        self.of_day(bytes, window_ns).map(|cost| cost * self.per.days())
+    }
+}
+
+const DAY_NS: f64 = 86_400e9;
+
+/// The time that a cost is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BillingPeriod {
+    #[default]
+    Day,
+    /// 730 hours, as in cloud price lists.
+    Month,
+}
+
+impl BillingPeriod {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Month => "month",
+        }
+    }
+
+    pub const fn days(self) -> f64 {
+        match self {
+            Self::Day => 1.0,
+            Self::Month => 730.0 / 24.0,
+        }
+    }
+
+    fn is_day(&self) -> bool {
+        *self == Self::Day
+    }
 }
 
 /// The price of a row's bytes.

@@ -16,7 +16,7 @@ use crate::text::number::{DASH, counted, grouped, percent, with_digits};
 use crate::text::rows::TableRows;
 use crate::text::{absolute, distribution, facts, kernel, legend, projection, table};
 use crate::view::{ViewOptions, view};
-use overhead_model::record::{Environment, Syscall};
+use overhead_model::record::{BillingPeriod, Environment, Syscall};
 use overhead_model::{Account, Class, Measured, Run};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -186,7 +186,11 @@ fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
         ("unanswered", rows().any(|row| row.unanswered > 0)),
     ];
     let optional = optional.into_iter().filter(|(_, is_said)| *is_said).map(|(name, _)| name);
-    let costs = ["cost-million", "cost-day"].into_iter().filter(|_| has_price);
+    let period = match tables.iter().find_map(TableRows::period) {
+        Some(BillingPeriod::Month) => "cost-month",
+        _ => "cost-day",
+    };
+    let costs = ["cost-million", period].into_iter().filter(|_| has_price);
     let names = ["operation"].into_iter().chain(optional).chain(["total", "request", "response"]).chain(accounts);
     let names = names.chain(["share", "p50", "p90", "p99", "p999", "max"]).chain(costs);
     OperationColumn::listed(&names.collect::<Vec<_>>())

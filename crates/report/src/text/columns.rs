@@ -5,7 +5,7 @@ use super::number::{DASH, decimal, grouped, microseconds, money, percent};
 use super::rows::TableRows;
 use crate::bounds::LowerBounds;
 use crate::summary::{Families, per_operation};
-use overhead_model::record::{Cost, Latency, ViewRow};
+use overhead_model::record::{BillingPeriod, Cost, Latency, ViewRow};
 use overhead_model::{Account, Amounts};
 
 /// A column of the operations table.
@@ -43,7 +43,7 @@ const TIMES: &str = "latency: from the frame with the first byte of the request 
 response, at the capture point, not the client's";
 
 /// All columns except the single accounts, in table order.
-static NAMED: [NamedColumn; 30] = [
+static NAMED: [NamedColumn; 31] = [
     NamedColumn {
         header: "#",
         ..key("number", 0, |row, _| row.number.map_or_else(String::new, |number| format!("#{number}")))
@@ -87,6 +87,7 @@ static NAMED: [NamedColumn; 30] = [
     figure("max", "max\nµs", 22, |row, _| latency(row, |of| of.max)).means(TIMES),
     figure("cost-million", "cost /\n10^6 op", 4, |row, table| cost(row, table, |of| of.per_million_operations)),
     figure("cost-day", "cost /\nday", RARE, |row, table| cost(row, table, |of| of.per_day)),
+    figure("cost-month", "cost /\nmonth", RARE, |row, table| cost(row, table, |of| of.per_day.map(a_month))),
 ];
 
 const fn key(name: &'static str, rank: u8, cell: ColumnCell) -> NamedColumn {
@@ -114,7 +115,9 @@ impl NamedColumn {
             "via" if table.has_ways() => Some(0),
             "via" if !table.has_via() || (table.is_compact() && !any(|row| u64::from(!row.via.is_empty()))) => None,
             "unknown" if !table.has_unknown() => None,
-            "cost-million" | "cost-day" if table.price.is_none() => None,
+            "cost-million" if table.price.is_none() => None,
+            "cost-day" if table.period() != Some(BillingPeriod::Day) => None,
+            "cost-month" if table.period() != Some(BillingPeriod::Month) => None,
             "errors" if any(|row| row.errors) => Some(RARE),
             "unanswered" if any(|row| row.unanswered) => Some(RARE),
             _ => self.rank,
@@ -231,6 +234,10 @@ fn response(row: &ViewRow, table: &TableRows<'_>) -> String {
 fn latency(row: &ViewRow, figure: fn(&Latency) -> u64) -> String {
     let latency = row.latency_ns.value().filter(|latency| latency.count > 0);
     latency.map_or_else(|| DASH.to_owned(), |latency| microseconds(figure(latency)))
+}
+
+fn a_month(per_day: f64) -> f64 {
+    per_day * BillingPeriod::Month.days()
 }
 
 fn cost(row: &ViewRow, table: &TableRows<'_>, figure: fn(Cost) -> Option<f64>) -> String {

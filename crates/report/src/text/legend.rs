@@ -15,13 +15,14 @@ pub(crate) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<
     }
     let common = table.common_server.as_ref().filter(|_| has(&["operation"]));
     said.extend(common.map(|server| format!("connection: by the client's end; the server's is {server} of all")));
-    said.extend(table.price.filter(|_| has(&["cost-million", "cost-day"])).map(cost));
+    said.extend(table.price.filter(|_| has(&["cost-million", "cost-day", "cost-month"])).map(cost));
     said
 }
 
 fn cost(price: &Price) -> String {
     format!(
-        "cost: of all bytes on the wire at {}, per million operations and per day at the rate of this run",
-        price.text
+        "cost: of all bytes on the wire at {}, per million operations and per {} at the rate of this run",
+        price.text,
+        price.per.name()
     )
 }

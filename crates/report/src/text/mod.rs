@@ -17,7 +17,8 @@ pub(crate) mod table;
 
 pub use columns::OperationColumn;
 pub use csv::csv;
-pub use number::{counted, grouped};
+pub use number::{counted, grouped, money};
+pub use rows::statement_name;
 pub use table::{markdown, table};
 
 pub use clean::markdown_cell;

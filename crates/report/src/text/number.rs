@@ -47,7 +47,7 @@ pub fn significant(value: f64) -> String {
 }
 
 /// Formats money with at least two decimal digits, or more to show three significant ones.
-pub(crate) fn money(value: f64) -> String {
+pub fn money(value: f64) -> String {
     let digits = if value > 0.0 && value < 1.0 { 2 - value.log10().floor() as i32 } else { 2 };
     with_digits(value, digits.clamp(2, 12) as usize)
 }

@@ -3,7 +3,7 @@
 use super::number::counted;
 use crate::bounds::LowerBounds;
 use crate::view::ranked_rows;
-use overhead_model::record::{By, OperationRow, Price, ViewRow};
+use overhead_model::record::{BillingPeriod, By, OperationRow, Price, ViewRow};
 use overhead_model::{Account, Protocol, Run};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -51,6 +51,11 @@ impl<'run> TableRows<'run> {
         }
     }
 
+    /// Returns the time that costs are for; `None` without a price.
+    pub fn period(&self) -> Option<BillingPeriod> {
+        self.price.map(|price| price.per)
+    }
+
     /// Returns whether statements have numbers, and each class besides the workload is one row.
     pub fn is_compact(&self) -> bool {
         self.rows.iter().any(|row| row.number.is_some())
@@ -84,7 +89,7 @@ impl<'run> TableRows<'run> {
             (None, None) => match &row.statement {
                 // A placeholder for several statements or for none.
                 Some(statement) if statement.starts_with('(') => format!("{} {statement}", row.name),
-                Some(statement) if self.has_short_names => short(&row.protocol, &row.name, statement),
+                Some(statement) if self.has_short_names => statement_name(&row.protocol, &row.name, statement),
                 statement => statement.as_ref().unwrap_or(&row.name).clone(),
             },
             (Some(end), None) | (None, Some(end)) => end.clone(),
@@ -98,8 +103,11 @@ impl<'run> TableRows<'run> {
 /// Protocols whose statements are texts with tables.
 const WITH_TABLES: [Protocol; 3] = [Protocol::Cql, Protocol::Pgwire, Protocol::Mysql];
 
-/// Returns a name such as `SELECT customer` or `find orders`, or the statement if it names no table.
-fn short(protocol: &str, name: &str, statement: &str) -> String {
+/// Returns a name such as `SELECT customer` or `find orders`; or the statement if it names no table, or the name if it is empty.
+pub fn statement_name(protocol: &str, name: &str, statement: &str) -> String {
+    if statement.is_empty() {
+        return name.to_owned();
+    }
     if !WITH_TABLES.iter().any(|known| known.name() == protocol) {
         return statement.split(" {").next().unwrap_or(statement).to_owned();
     }
@@ -124,9 +132,9 @@ mod tests {
             ("UPDATE", "UPDATE only t SET a = ?", "UPDATE t"),
             ("SELECT", "SELECT ? / ?", "SELECT ? / ?"),
         ] {
-            assert_eq!(short("pgwire", name, statement), wanted);
+            assert_eq!(statement_name("pgwire", name, statement), wanted);
         }
-        assert_eq!(short("resp", "SET", "SET from b"), "SET from b");
-        assert_eq!(short("mongo", "find", "find orders {a: ?}"), "find orders");
+        assert_eq!(statement_name("resp", "SET", "SET from b"), "SET from b");
+        assert_eq!(statement_name("mongo", "find", "find orders {a: ?}"), "find orders");
     }
 }

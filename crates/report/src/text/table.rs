@@ -13,8 +13,7 @@ use crate::summary::{
     self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
     workload_count,
 };
-use crate::view::per_day;
-use overhead_model::record::{CycleSource, Role, SideSums, ViewRow};
+use overhead_model::record::{BillingPeriod, CycleSource, Role, SideSums, ViewRow};
 use overhead_model::{Class, Run, Side};
 use std::cmp::Reverse;
 
@@ -139,19 +138,20 @@ fn grid_of(table: &TableRows<'_>, shown: &[OperationColumn]) -> Grid {
 
 /// Returns the closing rows: frames without a connection, and the total. They show bytes and costs if the table does.
 fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
-    let places = ["wire", "of-wire", "cost-day"].map(|name| place(shown, name).filter(|at| *at > 0));
+    let places = ["wire", "of-wire", "cost-day", "cost-month"].map(|name| place(shown, name).filter(|at| *at > 0));
     if places.iter().all(Option::is_none) {
         return Vec::new();
     }
-    let [wire, part, day] = places;
+    let [wire, part, day, month] = places;
     let (run, bounds) = (table.run, table.bounds);
     let sum = |name: &str, bytes: u64| {
-        let cost = table.price.and_then(|price| per_day(bytes, price, window_ns(run)));
-        let cost = cost.map_or_else(|| DASH.to_owned(), money);
+        let per_day = table.price.and_then(|price| price.of_day(bytes as f64, window_ns(run)));
+        let cost = |days: f64| per_day.map_or_else(|| DASH.to_owned(), |per_day| money(per_day * days));
         let mut cells = vec![(place(shown, "operation").unwrap_or(0), name.to_owned())];
         cells.extend(part.map(|at| (at, percent(bytes, run.source.wire_bytes))));
         cells.extend(wire.map(|at| (at, bounds.wire(grouped(bytes)))));
-        cells.extend(day.map(|at| (at, bounds.wire(cost))));
+        cells.extend(day.map(|at| (at, bounds.wire(cost(1.0)))));
+        cells.extend(month.map(|at| (at, bounds.wire(cost(BillingPeriod::Month.days())))));
         with_cells(shown, &cells)
     };
     let (request, response) = (run.ledger.request.total(), run.ledger.response.total());
