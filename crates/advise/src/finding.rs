@@ -20,6 +20,8 @@ pub struct FindingSubject {
     pub name: String,
     /// How they were sent; empty if there is only one way.
     pub via: String,
+    /// Without literals; empty if there is none, or if the finding is about several.
+    pub statement: String,
 }
 
 /// Bytes that support a finding.
@@ -116,6 +118,9 @@ pub struct Saving {
     pub ms_per_operation: Option<f64>,
     /// Of the application's waiting time, increased by `ns` if [`AdviceFinding::is_extra_time`].
     pub percent_of_waiting: Option<f64>,
+    /// Price of the saved bytes in the billing period, at the rate of the capture; absent without a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -3,6 +3,9 @@
 /// Rows, as in a report. Rules do not see the operations of further rows; the advice counts them.
 pub const ROWS: usize = 1 << 12;
 
+/// Rows from which the statements of a name share one, so that other names have room.
+pub const STATEMENTS: usize = ROWS - 512;
+
 /// Open operations, about 6 KiB each: ten times what clients use. Rules do not see further ones; the advice counts
 /// them.
 pub const OPEN: usize = 1 << 14;

@@ -4,7 +4,7 @@ use crate::assembly::FieldAssembly;
 use crate::finding::Example;
 use crate::limits;
 use crate::seen::{FieldSum, RowOnConnection, SeenDirection, SeenFieldKey, SeenPiece};
-use overhead_model::{FrameFacts, Protocol, Side};
+use overhead_model::{FrameFacts, Operation, Protocol, Side};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash};
 use std::net::SocketAddr;
@@ -26,7 +26,15 @@ pub struct ObservedConnection {
     pub closed: Option<(usize, Example)>,
     pub example: Option<Example>,
     pub rows: BTreeMap<usize, RowOnConnection>,
+    /// The shortest latency of an operation, an upper limit of the network's round trip.
+    pub shortest_ns: Option<u64>,
+    /// Operations since the last pause, and the end of the last one.
+    pub in_a_row: u64,
+    pub ended_ns: Option<u64>,
 }
+
+/// Time between an answer and the next request from which a client pauses. A load generator does not.
+const PAUSE_NS: u64 = 10_000_000;
 
 /// A frame whose payload may not be posted yet.
 #[derive(Clone, Copy)]
@@ -82,6 +90,19 @@ impl ObservedConnection {
                 1
             }
         }
+    }
+
+    /// Returns the upper limit of the network's share of an operation's latency, and the number of operations since the
+    /// client's last pause.
+    pub fn pace(&mut self, operation: &Operation, directions: &[SeenDirection; 2]) -> (u64, u64) {
+        let begun_ns = directions[0].pieces.first().map(|piece| piece.time_ns);
+        let is_next = |ended: u64| begun_ns.is_some_and(|begun| begun.saturating_sub(ended) <= PAUSE_NS);
+        self.in_a_row = if self.ended_ns.is_some_and(is_next) { self.in_a_row + 1 } else { 0 };
+        self.ended_ns = directions[1].last.map(|piece| piece.time_ns).or(self.ended_ns);
+        let Some(latency_ns) = operation.latency_ns else { return (0, self.in_a_row) };
+        let shortest_ns = self.shortest_ns.map_or(latency_ns, |shortest| shortest.min(latency_ns));
+        self.shortest_ns = Some(shortest_ns);
+        (shortest_ns, self.in_a_row)
     }
 
     /// Returns a frame with payload by its number.

@@ -18,10 +18,8 @@ use std::hash::Hasher;
 pub struct AdviceObserver {
     rules: Vec<NamedRule>,
     seen: SeenTraffic,
-    /// Row numbers, and the row and statement of each [`RowId`].
-    numbers: HashMap<(Protocol, Class, String, &'static str), usize>,
-    statements: Vec<(usize, String)>,
-    ids: HashMap<(usize, String), RowId>,
+    /// Row numbers by protocol, class, name, way of sending and statement.
+    numbers: HashMap<(Protocol, Class, String, &'static str, String), usize>,
     /// Numbers of field names, and the rules that want them as a bit mask.
     paths: HashMap<Vec<&'static str>, u32>,
     wanted: Vec<[u64; Protocol::COUNT]>,
@@ -48,8 +46,6 @@ impl AdviceObserver {
             rules,
             seen: SeenTraffic::default(),
             numbers: HashMap::new(),
-            statements: Vec::new(),
-            ids: HashMap::new(),
             paths: HashMap::new(),
             wanted: Vec::new(),
             messages,
@@ -71,9 +67,12 @@ impl AdviceObserver {
         (Advice::new(&self.seen, findings), self.seen)
     }
 
-    /// Returns the number of a row; `None` beyond the limit.
+    /// Returns the number of a row; `None` beyond the limit. Statements of the workload have rows of their own, as long as
+    /// there is room.
     fn row_number(&mut self, key: &RowKey<'_>) -> Option<usize> {
-        let name = (key.protocol, key.class, key.name.to_owned(), key.via);
+        let is_apart = key.class == Class::Workload && self.seen.rows.len() < limits::STATEMENTS;
+        let statement = if is_apart { key.statement } else { "" };
+        let name = (key.protocol, key.class, key.name.to_owned(), key.via, statement.to_owned());
         if let Some(&number) = self.numbers.get(&name) {
             return Some(number);
         }
@@ -85,6 +84,7 @@ impl AdviceObserver {
                 class: key.class,
                 name: key.name.to_owned(),
                 via: key.via,
+                statement: statement.to_owned(),
                 count: 0,
                 amounts: [Amounts::ZERO; 2],
                 latency_ns: (0, 0),
@@ -242,8 +242,7 @@ impl AdviceObserver {
     }
 
     fn protocol(&self, id: RowId) -> Option<Protocol> {
-        let (row, _) = self.statements.get(id.0 as usize)?;
-        self.seen.rows.get(*row).map(|row| row.protocol)
+        self.seen.rows.get(id.0 as usize).map(|row| row.protocol)
     }
 
     fn begin(&mut self, begun: BegunOperation) {
@@ -310,20 +309,8 @@ impl CaptureReading for AdviceObserver {}
 
 impl Tally for AdviceObserver {
     fn row(&mut self, key: RowKey<'_>) -> RowId {
-        let Some(row) = self.row_number(&key) else {
-            self.labelled = None;
-            return RowId(u64::MAX);
-        };
-        // Beyond the limit, all statements of a row count as one.
-        let known = if self.ids.len() < limits::REMEMBERED { key.statement } else { "" };
-        let statement = (row, known.to_owned());
-        let next = RowId(self.statements.len() as u64);
-        let id = *self.ids.entry(statement.clone()).or_insert(next);
-        if id == next {
-            self.statements.push(statement);
-        }
-        self.labelled = Some(id);
-        id
+        self.labelled = self.row_number(&key).map(|row| RowId(row as u64));
+        self.labelled.unwrap_or(RowId(u64::MAX))
     }
 
     fn operation(&mut self, id: RowId, operation: &Operation) {
@@ -332,10 +319,11 @@ impl Tally for AdviceObserver {
             self.seen.unlisted += 1;
             return;
         }
-        let Some((row_number, statement)) = self.statements.get(id.0 as usize).cloned() else {
+        let row_number = id.0 as usize;
+        if row_number >= self.seen.rows.len() {
             self.seen.unlisted += 1;
             return;
-        };
+        }
         for side in Side::BOTH {
             let digests = &open.digests[side as usize];
             let known = digests.some && !digests.unknown;
@@ -346,13 +334,15 @@ impl Tally for AdviceObserver {
         let first = self.turns.kept().example.map_or(0, |example| example.frame);
         let example = open.example(first);
         self.add_to_row(row_number, operation, &open, example);
+        let (round_trip_ns, in_a_row) = self.turns.kept().pace(operation, &open.directions);
         let Some(row) = self.seen.rows.get(row_number) else { return };
         let closed = SeenOperation {
             row,
-            statement: &statement,
             connection,
             example,
             operation,
+            round_trip_ns,
+            in_a_row,
             directions: &open.directions,
             fields: &open.fields,
             paths: &self.seen.paths,
@@ -361,10 +351,9 @@ impl Tally for AdviceObserver {
     }
 
     fn late(&mut self, id: RowId, side: Side, totals: &SideTotals) {
-        let Some(&(number, _)) = self.statements.get(id.0 as usize) else { return };
-        if let Some(row) = self.seen.rows.get_mut(number) {
-            row.amounts[side as usize] += totals.amounts;
-        }
+        let number = id.0 as usize;
+        let Some(row) = self.seen.rows.get_mut(number) else { return };
+        row.amounts[side as usize] += totals.amounts;
         self.turns.kept().rows.entry(number).or_default().amounts[side as usize] += totals.amounts;
     }
 

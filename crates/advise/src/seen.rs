@@ -21,7 +21,7 @@ pub struct FieldSum {
 /// Direction, account and number of the name.
 pub type SeenFieldKey = (Side, Account, u32);
 
-/// Operations of one protocol, class, name and way of sending.
+/// Operations of one protocol, class, name and way of sending; of the workload, also of one statement.
 #[derive(Clone, Debug)]
 pub struct SeenRow {
     /// Position in [`SeenTraffic::rows`].
@@ -31,6 +31,8 @@ pub struct SeenRow {
     pub name: String,
     /// How they were sent.
     pub via: &'static str,
+    /// Without literals; empty outside the workload, without statements, or if there are too many.
+    pub statement: String,
     /// Closed operations.
     pub count: u64,
     /// By side, including late frames.
@@ -43,8 +45,9 @@ pub struct SeenRow {
 
 impl SeenRow {
     pub fn subject(&self) -> FindingSubject {
-        let Self { protocol, class, name, via, .. } = self;
-        FindingSubject { protocol: protocol.name(), class: class.name(), name: name.clone(), via: (*via).to_owned() }
+        let Self { protocol, class, name, via, statement, .. } = self;
+        let (name, via, statement) = (name.clone(), (*via).to_owned(), statement.clone());
+        FindingSubject { protocol: protocol.name(), class: class.name(), name, via, statement }
     }
 
     /// Returns the bytes on the wire of both sides.
@@ -191,12 +194,14 @@ pub struct SeenDirection {
 #[derive(Debug)]
 pub struct SeenOperation<'a> {
     pub row: &'a SeenRow,
-    /// As labelled; empty if there is none.
-    pub statement: &'a str,
     pub connection: u64,
     pub example: Example,
     /// From the ledger.
     pub operation: &'a Operation,
+    /// The shortest latency on the connection so far: no more of this operation's latency is the network's. 0 if unknown.
+    pub round_trip_ns: u64,
+    /// Operations before this one on the connection, each within 10 ms after the one before it.
+    pub in_a_row: u64,
     /// By side.
     pub directions: &'a [SeenDirection; 2],
     pub fields: &'a [(SeenFieldKey, FieldSum)],
@@ -218,11 +223,11 @@ impl SeenOperation<'_> {
 
     /// Returns a digest of the statement without literals if known, else of its text or command.
     pub fn statement_digest(&self) -> Option<u64> {
-        if self.statement.is_empty() {
+        if self.row.statement.is_empty() {
             return self.directions[0].text_digest;
         }
         let mut hasher = DefaultHasher::new();
-        self.statement.hash(&mut hasher);
+        self.row.statement.hash(&mut hasher);
         Some(hasher.finish())
     }
 

@@ -106,7 +106,7 @@ fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
             known(saving.percent_of_waiting.map(|percent| format!("{percent:.1}%"))),
         ],
         certainty: advise::certainty(finding),
-        facts: advise::facts(finding),
+        facts: advise::facts(finding, None),
         known_by: advise::known_by(finding),
     }
 }

@@ -104,8 +104,7 @@ impl Rule for RequestPipelining {
         let soon = if self.asked { u64::MAX } else { SOON_NS };
         let waited = before.is_some_and(|before| begun >= before && begun - before <= soon);
         if waited && closed.row.is_workload() {
-            let waited_ns = closed.operation.latency_ns.unwrap_or(0);
-            self.rows.entry(closed.row.number).or_default().add(1, waited_ns, closed.example);
+            self.rows.entry(closed.row.number).or_default().add(1, closed.round_trip_ns, closed.example);
         }
     }
 
@@ -142,7 +141,8 @@ impl Rule for RequestPipelining {
             certainty: Certainty::Modelled,
             computed: format!(
                 "at a depth of {}, the requests of a batch share frames, and so do their answers: headers are divided by the depth, but \
-                 for the segments that a batch needs; each batch waits once",
+                 for the segments that a batch needs; each batch waits for the network once: for a round trip, the connection's shortest latency \
+                 is taken; the server's work, such as the flush of a commit, stays",
                 self.depth
             ),
             unknown: "whether a request needs the answer to the one before; separate acknowledgments are left as they are",

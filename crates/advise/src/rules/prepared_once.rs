@@ -1,12 +1,12 @@
 //! Prepared statements that are executed at most once.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, FindingSubject, Remedy};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Minimum number of such statements.
 const STATEMENTS: u64 = 10;
@@ -21,7 +21,6 @@ pub struct PreparedOnce {
     statements: HashMap<(u64, Vec<u8>), PreparedCost>,
     /// Statements whose name was reused.
     replaced: Vec<PreparedCost>,
-    rows: Vec<usize>,
 }
 
 #[derive(Default)]
@@ -73,9 +72,6 @@ impl Rule for PreparedOnce {
         let space = if closed.row.protocol == Protocol::Cql { 0 } else { closed.connection };
         if let Some(id) = prepares.filter(|_| self.statements.len() < limits::REMEMBERED) {
             let statement = prepared(closed);
-            if !self.rows.contains(&closed.row.number) {
-                self.rows.push(closed.row.number);
-            }
             match self.statements.get_mut(&(space, id.clone())) {
                 // Prepared again under the same id: add the cost, keep the uses.
                 Some(known) if closed.row.protocol == Protocol::Cql => {
@@ -92,7 +88,13 @@ impl Rule for PreparedOnce {
     }
 
     fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.rows.iter().filter_map(|&row| self.of_statements(seen.rows.get(row)?)).collect()
+        let mut names: BTreeMap<_, (&SeenRow, Vec<&PreparedCost>)> = BTreeMap::new();
+        for statement in self.statements.values().chain(&self.replaced) {
+            let Some(row) = seen.rows.get(statement.row) else { continue };
+            let name = (row.protocol.name(), row.class.name(), &row.name, row.via);
+            names.entry(name).or_insert_with(|| (row, Vec::new())).1.push(statement);
+        }
+        names.values().filter_map(|(row, statements)| of_statements(row, statements)).collect()
     }
 }
 
@@ -111,32 +113,32 @@ fn add(sum: &mut [Amounts; 2], other: &[Amounts; 2]) {
     sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += *other);
 }
 
-impl PreparedOnce {
-    fn of_statements(&self, row: &SeenRow) -> Option<AdviceFinding> {
-        let all =
-            || self.statements.values().chain(&self.replaced).filter(move |statement| statement.row == row.number);
-        let once = || all().filter(|statement| statement.uses <= 1);
-        let (count, prepared) = (once().count() as u64, all().count() as u64);
-        if count < STATEMENTS || percent(count, prepared) < SHARE {
-            return None;
-        }
-        let mut amounts = [Amounts::ZERO; 2];
-        once().for_each(|statement| add(&mut amounts, &statement.amounts));
+/// Returns the finding about the prepared statements of one name, one of which is in `row`.
+fn of_statements(row: &SeenRow, prepared: &[&PreparedCost]) -> Option<AdviceFinding> {
+    let once = || prepared.iter().filter(|statement| statement.uses <= 1);
+    let (count, prepared) = (once().count() as u64, prepared.len() as u64);
+    if count < STATEMENTS || percent(count, prepared) < SHARE {
+        return None;
+    }
+    let never = once().filter(|statement| statement.uses == 0).count();
+    let title = format!("{count} of {prepared} prepared statements are executed once at most ({never} never)");
+    let waited_ns = once().map(|statement| statement.latency_ns).sum();
+    let subject = FindingSubject { statement: String::new(), ..row.subject() };
+    let finding = AdviceFinding {
+        operations: count,
+        example: once().map(|statement| statement.example).min_by_key(|example| example.operation),
+        remedies: REMEDIES.to_vec(),
+        certainty: Certainty::AtMost,
+        is_extra_time: true,
+        computed: "the operations that prepared them, without the text, which an unprepared execution sends too"
+            .to_owned(),
+        unknown: "whether they are executed after the capture; what the parameters take in another form",
+        ..AdviceFinding::new(title, subject).waiting(waited_ns)
+    };
+    Some(once().fold(finding, |finding, statement| {
+        let mut amounts = statement.amounts;
         // The text is sent in any case.
         amounts[Side::Request as usize][Account::Query] = 0;
-        let never = once().filter(|statement| statement.uses == 0).count();
-        let title = format!("{count} of {prepared} prepared statements are executed once at most ({never} never)");
-        let waited_ns = once().map(|statement| statement.latency_ns).sum();
-        Some(AdviceFinding {
-            operations: count,
-            example: once().map(|statement| statement.example).min_by_key(|example| example.operation),
-            remedies: REMEDIES.to_vec(),
-            certainty: Certainty::AtMost,
-            is_extra_time: true,
-            computed: "the operations that prepared them, without the text, which an unprepared execution sends too"
-                .to_owned(),
-            unknown: "whether they are executed after the capture; what the parameters take in another form",
-            ..AdviceFinding::new(title, row.subject()).without(row.number, &amounts).waiting(waited_ns)
-        })
-    }
+        finding.without(statement.row, &amounts)
+    }))
 }

@@ -13,9 +13,14 @@ const TIMES: u64 = 10;
 /// Minimum percentage of repetitions in a row.
 const SHARE: f64 = 20.0;
 
+/// Operations without a pause from which the client is a load generator: it repeats requests because it was told to.
+const LOAD: u64 = 200;
+
 /// Reads by a digest of their request.
 #[derive(Default)]
 pub struct RepeatedReads {
+    /// Reads of load generators by row.
+    generated: BTreeMap<usize, u64>,
     requests: HashMap<(usize, u64), FoundOperations>,
     full: bool,
 }
@@ -46,6 +51,9 @@ impl Rule for RepeatedReads {
         else {
             return;
         };
+        if closed.in_a_row >= LOAD {
+            *self.generated.entry(closed.row.number).or_default() += 1;
+        }
         let key = (closed.row.number, digest);
         if let Some(request) = self.requests.get_mut(&key) {
             request.add(1, closed.operation.latency_ns.unwrap_or(0), closed.example);
@@ -72,7 +80,8 @@ impl Rule for RepeatedReads {
 impl RepeatedReads {
     fn of_requests(&self, seen: &SeenTraffic, row: &SeenRow, requests: &[&FoundOperations]) -> Option<AdviceFinding> {
         let repeated: u64 = requests.iter().map(|request| request.times - 1).sum();
-        if percent(repeated, row.count) < SHARE {
+        let generated = self.generated.get(&row.number).copied().unwrap_or(0);
+        if percent(repeated, row.count) < SHARE || 2 * generated > row.count {
             return None;
         }
         let mut all = FoundOperations::default();

@@ -88,6 +88,7 @@ impl ShortConnections {
             class: Class::Setup.name(),
             name: "connections of at most two operations".to_owned(),
             via: String::new(),
+            statement: String::new(),
         };
         let name = |row: &usize| seen.rows.get(*row).map_or("", |row| &row.name);
         let evidence =

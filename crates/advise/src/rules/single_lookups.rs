@@ -67,7 +67,7 @@ impl Rule for SingleLookups {
             let is_next = run.row == closed.row.number && run.text == text && run.last != digest;
             is_next && begun >= run.ended_ns && begun - run.ended_ns <= SOON_NS
         });
-        let waited = closed.operation.latency_ns.unwrap_or(0);
+        let waited = closed.round_trip_ns;
         let run = if let Some(run) = continues {
             LookupRun { last: digest, ended_ns: ended, times: run.times + 1, waited_ns: run.waited_ns + waited, ..run }
         } else {
@@ -98,7 +98,7 @@ impl Rule for SingleLookups {
             example,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
-            computed: "headers and acknowledgments of all but one lookup of each run, at the row's mean, and the time waited for them".to_owned(),
+            computed: "headers and acknowledgments of all but one lookup of each run, at the row's mean, and a round trip for each, at most the connection's shortest latency".to_owned(),
             unknown: "whether a key was known before the answer to the one before; one question for all needs a little more payload or a little less",
             ..AdviceFinding::new(title, row.subject()).waiting(saved_ns)
         };

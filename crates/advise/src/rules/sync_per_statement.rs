@@ -50,8 +50,7 @@ impl Rule for SyncPerStatement {
         }
         self.last.insert(closed.connection, closed.row.number);
         if repeats {
-            let waited_ns = closed.operation.latency_ns.unwrap_or(0);
-            self.rows.entry(closed.row.number).or_default().add(1, waited_ns, closed.example);
+            self.rows.entry(closed.row.number).or_default().add(1, closed.round_trip_ns, closed.example);
         }
     }
 
@@ -74,7 +73,7 @@ impl Rule for SyncPerStatement {
             evidence: seen.group(row, |_, path| path.starts_with("sync.") || path.starts_with("ready for query.")).evidence,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
-            computed: "Sync (5 B) and ReadyForQuery (6 B) of each but the first in a row; the time is what was waited for each of them".to_owned(),
+            computed: "Sync (5 B) and ReadyForQuery (6 B) of each but the first in a row; the time is a round trip for each of them, at most the connection's shortest latency".to_owned(),
             unknown: "whether a statement needs the answer to the one before; the frames that fall away with a batch are left to the rule `pipelining`",
             ..AdviceFinding::new(title, row.subject()).without(row.number, &[request, response]).waiting(ns)
         })

@@ -4,7 +4,7 @@ mod text;
 
 pub use text::{certainty, facts, known_by, label};
 
-use crate::cli::{Color, DecodeArgs};
+use crate::cli::{Color, DecodeArgs, PriceArgs};
 use crate::exit::bail_usage;
 use crate::inputs::InputPlan;
 use crate::numbers;
@@ -20,21 +20,22 @@ use overhead_dissect::explain::CaptureReading;
 use overhead_model::outside::to_json;
 use overhead_model::record::ViewRow;
 use overhead_model::{Class, ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally};
-use overhead_report::RunSeries;
+use overhead_report::{RunSeries, numbered, window_ns};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 const RULES: &str = "\
-Each finding has its evidence, the setting that fixes it, and what you would save, per operation and in
-percent of the bytes on the wire or of the time spent waiting; the largest comes first. No rule fires
-below its threshold: see docs/advise.md. Look at the example with `explain --op N`.
+You get the five findings that save the most, each with the statement, its evidence, the setting that
+fixes it, and what you would save: bytes, time spent waiting and, with --price, money. --all shows the
+others. No rule fires below its threshold: see docs/advise.md.
 
 --what-if shows the ledger as if you had applied a rule's remedy, if that can be computed.
 
 Examples:
   overhead advise trace.pcap
   overhead advise trace.pcap '#3'
+  overhead advise trace.pcap --price 0.02/GB --per month
   overhead advise runs/get --format markdown
   overhead advise trace.pcap --what-if column-metadata
   overhead advise trace.pcap --what-if pipelining=16 --format json";
@@ -48,6 +49,11 @@ pub struct AdviseArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     decode: DecodeArgs,
+    #[command(flatten)]
+    pricing: PriceArgs,
+    /// Show more than five findings, and those that save less than 2%
+    #[arg(long)]
+    all: bool,
     /// The ledger as if you had done this: the name of a rule, pipelining=N, compression=lz4 or compression=zstd
     #[arg(long, value_name = "RULE")]
     what_if: Option<Hypothesis>,
@@ -109,13 +115,17 @@ impl AdviseArgs {
         let number = if self.files.len() > 1 { self.files.pop_if(is_number) } else { None };
         let number = number.map(|number| number.display().to_string());
         let input = InputPlan::open(self.files, &self.decode)?;
-        let only = number.map(|number| numbers::statement(&input, &number)).transpose()?;
+        let run = numbers::record(&input)?;
+        let only = number.map(|number| numbers::statement(&run, &number)).transpose()?;
         let suppositions = self.what_if.map(|hypothesis| hypothesis.suppositions).unwrap_or_default();
         let mut observer = AdviceObserver::new(all(suppositions));
         let totals = input.explore(&mut observer, &input.read_keys(&mut warnings)?, &mut warnings)?;
         let (mut advice, seen) = observer.into_advice();
-        let is_of = |row: &ViewRow, of: &FindingSubject| (&*row.protocol, &*row.name) == (of.protocol, &*of.name);
-        advice.findings.retain(|finding| only.as_ref().is_none_or(|row| is_of(row, &finding.subject)));
+        advice.findings.retain(|finding| only.as_ref().is_none_or(|row| is_about(&finding.subject, row)));
+        let price = self.pricing.price();
+        for saving in advice.findings.iter_mut().map(|finding| &mut finding.saving) {
+            saving.cost = price.as_ref().and_then(|price| price.of_period(saving.bytes as f64, window_ns(&run)));
+        }
         warnings.of_totals(&totals);
         if seen.wire() + totals.other != totals.wire_bytes && advice.unlisted_operations == 0 {
             warnings.partial("what is shown differs from the ledger: this is a defect");
@@ -125,7 +135,8 @@ impl AdviseArgs {
             warnings.partial(format!("{unlisted} operations were not looked at: they are of too many kinds, or too many were under way at once"));
         }
         let what_if = self.what_if.map(|hypothesis| applied(hypothesis.rule, &seen, &advice)).transpose()?;
-        let document = || what_if.as_ref().map_or_else(|| text::advice(&advice), text::what_if);
+        let view = text::AdviceView { statements: &numbered(&run), price: price.as_ref(), is_whole: self.all };
+        let document = || what_if.as_ref().map_or_else(|| view.document(&advice), text::what_if);
         print::verbatim(&match (&what_if, self.format) {
             (Some(what_if), AdviceForm::Json) => to_json(what_if)?,
             (None, AdviceForm::Json) => to_json(&advice)?,
@@ -134,6 +145,13 @@ impl AdviseArgs {
         })?;
         Ok(print::settled(warnings))
     }
+}
+
+/// Returns whether a finding is about a statement, or about its name.
+fn is_about(subject: &FindingSubject, row: &ViewRow) -> bool {
+    let statement = row.statement.as_deref().filter(|text| !text.starts_with('('));
+    (&*row.protocol, &*row.name) == (subject.protocol, &*subject.name)
+        && (subject.statement.is_empty() || statement.is_none_or(|text| text == subject.statement))
 }
 
 /// Finds advice in the packets, and adds each workload operation to `series`, in one reading.

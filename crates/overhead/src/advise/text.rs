@@ -1,34 +1,76 @@
 //! Advice in words, for a terminal or a document.
 
+use super::is_about;
 use overhead_advise::{Advice, AdviceFinding, ByteEvidence, Certainty, ChangedRow, FindingSubject, Saving, WhatIf};
-use overhead_model::Amounts;
-use overhead_report::text::{counted, grouped};
+use overhead_model::record::{Price, ViewRow};
+use overhead_model::{Amounts, Class};
+use overhead_report::text::{counted, grouped, money, statement_name};
 use overhead_report::{Document, Fact};
 
 /// Maximum lines of evidence per finding; the JSON has the rest.
 const EVIDENCE: usize = 6;
 
-pub fn advice(advice: &Advice) -> Document {
-    let mut document = Document::default();
-    let head = format!(
-        "{} in {} of the application, {} on the wire, {} ms of waiting",
-        counted(advice.findings.len() as u64, "finding"),
-        counted(advice.operations, "operation"),
-        counted(advice.wire_bytes, "byte"),
-        grouped(advice.waited_ns / 1_000_000)
-    );
-    document.heading(2, head);
-    for (at, finding) in advice.findings.iter().enumerate() {
-        document.heading(3, format!("{}. {} · {}", at + 1, finding.rule, label(&finding.subject)));
-        document.facts([vec![Fact::new("", &*finding.title)], facts(finding), known_by(finding)].concat());
+/// Findings shown unless all are.
+const SHOWN: usize = 5;
+
+/// Percentage of the wire or of the waiting that a finding must save to be shown, unless all are.
+const LEAST: f64 = 2.0;
+
+/// What to show of advice, and how.
+pub struct AdviceView<'a> {
+    /// The largest first, as numbered.
+    pub statements: &'a [ViewRow],
+    pub price: Option<&'a Price>,
+    /// Shows all findings.
+    pub is_whole: bool,
+}
+
+impl AdviceView<'_> {
+    pub fn document(&self, advice: &Advice) -> Document {
+        let mut document = Document::default();
+        let head = format!(
+            "{} in {} of the application, {} on the wire, {} ms of waiting",
+            counted(advice.findings.len() as u64, "finding"),
+            counted(advice.operations, "operation"),
+            counted(advice.wire_bytes, "byte"),
+            grouped(advice.waited_ns / 1_000_000)
+        );
+        document.heading(2, head);
+        let large = advice.findings.iter().take_while(|finding| self.is_whole || finding.weight() >= LEAST);
+        let large: Vec<&AdviceFinding> = large.collect();
+        let most = if self.is_whole { large.len() } else { SHOWN };
+        for (at, finding) in large.iter().take(most).enumerate() {
+            let number = self.number(&finding.subject).map_or_else(String::new, |number| format!("#{number} "));
+            document.heading(3, format!("{}. {} · {number}{}", at + 1, finding.rule, label(&finding.subject)));
+            let facts = facts(finding, self.price);
+            document.facts([vec![Fact::new("", &*finding.title)], facts, known_by(finding)].concat());
+        }
+        let (further, small) = (large.len().saturating_sub(most), advice.findings.len() - large.len());
+        let further = (further > 0).then(|| format!("{further} more"));
+        let small = (small > 0).then(|| format!("{small} below {LEAST}%"));
+        let rest: Vec<String> = further.into_iter().chain(small).collect();
+        if !rest.is_empty() {
+            document.facts(vec![Fact::new("", format!("Not shown: {}. --all shows them.", rest.join(", ")))]);
+        }
+        document
     }
-    document
+
+    /// Returns the number of a statement; `None` if the finding is about others or about several.
+    fn number(&self, subject: &FindingSubject) -> Option<usize> {
+        let is_one = |row: &&ViewRow| is_about(subject, row);
+        let mut numbers = self.statements.iter().zip(1..).filter(|(row, _)| is_one(row)).map(|(_, number)| number);
+        let number = numbers.next().filter(|_| subject.class == Class::Workload.name())?;
+        numbers.next().is_none().then_some(number)
+    }
 }
 
 /// Returns what a finding saves, and the settings that fix it.
-pub fn facts(finding: &AdviceFinding) -> Vec<Fact> {
+pub fn facts(finding: &AdviceFinding, price: Option<&Price>) -> Vec<Fact> {
     let remedies = finding.remedies.iter().map(|of| Fact::new("remedy", format!("{}: {}", of.at, of.setting)));
-    [Fact::new("saves", saving(finding))].into_iter().chain(remedies).collect()
+    let cost = price.zip(finding.saving.cost).filter(|(_, cost)| *cost > 0.0).map(|(price, cost)| {
+        Fact::new("money", format!("{} per {} at {}, at the rate seen", money(cost), price.per.name(), price.text))
+    });
+    [Fact::new("saves", saving(finding))].into_iter().chain(cost).chain(remedies).collect()
 }
 
 /// Returns how a finding is known, and how to look at one of its operations.
@@ -55,7 +97,7 @@ pub fn known_by(finding: &AdviceFinding) -> Vec<Fact> {
 
 pub fn label(subject: &FindingSubject) -> String {
     let via = if subject.via.is_empty() { String::new() } else { format!(" ({})", subject.via) };
-    format!("{} {}{via}", subject.protocol, subject.name)
+    format!("{} {}{via}", subject.protocol, statement_name(subject.protocol, &subject.name, &subject.statement))
 }
 
 fn evidence(evidence: &ByteEvidence) -> String {
@@ -73,7 +115,7 @@ pub fn certainty(finding: &AdviceFinding) -> &'static str {
 
 /// Returns what a finding would save, as a sentence.
 pub fn saving(finding: &AdviceFinding) -> String {
-    let Saving { bytes, bytes_per_operation, percent_of_wire, ns, ms_per_operation, percent_of_waiting } =
+    let Saving { bytes, bytes_per_operation, percent_of_wire, ns, ms_per_operation, percent_of_waiting, .. } =
         finding.saving;
     let certainty = match finding.certainty {
         Certainty::Exact => "exactly",

@@ -128,7 +128,7 @@ impl ExplainArgs {
     fn find_row(&mut self, input: &InputPlan) -> Result<()> {
         let numbered = self.statement.take_if(|text| numbers::number(text).is_some());
         if let Some(number) = self.row.take().or(numbered) {
-            let row = numbers::statement(input, &number)?;
+            let row = numbers::statement(&numbers::record(input)?, &number)?;
             // A placeholder stands for several statements, or for none.
             self.statement = row.statement.filter(|text| !text.starts_with('('));
             self.name = Some(row.name);
