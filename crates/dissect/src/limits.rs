@@ -153,6 +153,9 @@ pub const SUMMED_ROWS: usize = SUMMED_STATEMENTS + (1 << 12);
 /// Operation names remembered, to list when a user asks for one that does not exist.
 pub const NAMES_LISTED: usize = 1 << 10;
 
+/// Different sizes of operations among which the median is found, 40 bytes each.
+pub const SIZES: usize = 1 << 14;
+
 /// TLS session secrets remembered from key logs, about 100 bytes each: five for each of 200,000 connections.
 pub const SECRETS: usize = 1 << 20;
 

@@ -43,6 +43,16 @@ pub struct FoundOperation {
     pub op: Option<u64>,
 }
 
+/// An operation that stands for others of its size on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizedOperation {
+    pub found: FoundOperation,
+    /// Its bytes on the wire.
+    pub bytes: u64,
+    /// Operations of about this size.
+    pub count: u64,
+}
+
 /// Finds an operation by number, or by name, statement and kind.
 #[derive(Debug)]
 pub struct Finder {
@@ -50,6 +60,8 @@ pub struct Finder {
     numbering: Numbering,
     open: HashMap<(u64, Option<u64>), OpenCandidate>,
     fitting: BTreeMap<u64, FoundOperation>,
+    /// Operations that fit, by their bytes on the wire.
+    sizes: BTreeMap<u64, SizedOperation>,
     names: BTreeMap<String, u64>,
     /// The most recent label.
     label: Option<Rc<FoundLabel>>,
@@ -78,6 +90,7 @@ impl Finder {
             numbering: Numbering::default(),
             open: HashMap::new(),
             fitting: BTreeMap::new(),
+            sizes: BTreeMap::new(),
             names: BTreeMap::new(),
             label: None,
         }
@@ -103,6 +116,30 @@ impl Finder {
         last.filter(|_| self.fitting.len() as u64 == self.enough())
     }
 
+    /// Returns the median and the largest of all operations that fit, by their bytes on the wire.
+    pub fn median_and_largest(&self) -> Option<[SizedOperation; 2]> {
+        let count: u64 = self.sizes.values().map(|sized| sized.count).sum();
+        let mut below = 0;
+        let median = self.sizes.values().find(|sized| {
+            below += sized.count;
+            2 * below >= count
+        })?;
+        Some([*median, *self.sizes.values().next_back()?])
+    }
+
+    /// Returns how many operations fit.
+    pub fn fitting_count(&self) -> u64 {
+        self.sizes.values().map(|sized| sized.count).sum()
+    }
+
+    /// Adds an operation that fits. Beyond the limit on sizes, it counts with the nearest smaller one; the largest stays exact.
+    fn add_size(&mut self, found: FoundOperation, bytes: u64) {
+        let is_full = self.sizes.len() >= limits::SIZES && self.sizes.keys().next_back() > Some(&bytes);
+        let near = self.sizes.range(..=bytes).next_back().or_else(|| self.sizes.first_key_value());
+        let key = near.filter(|_| is_full).map_or(bytes, |(near, _)| *near);
+        self.sizes.entry(key).or_insert(SizedOperation { found, bytes, count: 0 }).count += 1;
+    }
+
     /// Returns how many operations must match.
     fn enough(&self) -> u64 {
         match self.wanted {
@@ -111,11 +148,12 @@ impl Finder {
         }
     }
 
-    fn close(&mut self, op: Option<u64>, outcome: Outcome) {
+    fn close(&mut self, op: Option<u64>, operation: &Operation) {
         let connection = self.numbering.connection();
         let Some(candidate) = self.open.remove(&(connection, op)) else { return };
         let found = FoundOperation { number: candidate.number, connection, op };
-        if self.fits(&candidate, outcome) {
+        if self.fits(&candidate, operation.outcome) {
+            self.add_size(found, operation.sides.iter().map(|side| side.amounts.total()).sum());
             self.fitting.insert(found.number, found);
             if self.fitting.len() as u64 > self.enough() {
                 self.fitting.pop_last();
@@ -190,7 +228,7 @@ impl Listener for Finder {
                     candidate.label = Some(label);
                 }
             }
-            Trace::Closed { op, operation } => self.close(op, operation.outcome),
+            Trace::Closed { op, operation } => self.close(op, operation),
             _ => {}
         }
     }

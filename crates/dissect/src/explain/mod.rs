@@ -20,7 +20,7 @@ mod stream;
 mod turns;
 
 pub use fields::{FieldSums, RowName};
-pub use find::{Finder, FoundOperation, OperationQuery, QueryKind};
+pub use find::{Finder, FoundOperation, OperationQuery, QueryKind, SizedOperation};
 pub use number::{BegunOperation, Numbering};
 pub use record::{ExplainedOperation, FieldPiece, FrameItem, FramePart, FrameView, OperationRecorder};
 pub use stream::{ByteVisibility, DecodedRun, UnpostedStream};

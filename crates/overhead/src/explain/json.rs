@@ -8,6 +8,12 @@ use overhead_model::outside::to_json;
 use overhead_model::{Amounts, Class};
 use serde::Serialize;
 
+/// Returns an array of explanations, in the order of the arguments.
+pub fn several(texts: &[String]) -> String {
+    let texts: Vec<&str> = texts.iter().map(|text| text.trim_end()).collect();
+    format!("[{}]\n", texts.join(",\n"))
+}
+
 #[derive(Serialize)]
 struct ExplanationRecord<'a> {
     schema_version: u32,

@@ -15,17 +15,20 @@ use anyhow::{Error, Result, anyhow};
 use clap::{Args, ValueEnum};
 use overhead_dissect::explain::{
     ExplainedOperation, Finder, FoundOperation, FrameFinder, OperationQuery, OperationRecorder, QueryKind,
+    SizedOperation,
 };
-use overhead_model::{Class, FrameFacts};
-use overhead_report::PageExample;
-use overhead_report::text::{counted, grouped};
+use overhead_model::record::ViewRow;
+use overhead_model::{Class, FrameFacts, Run};
+use overhead_report::text::{clean, counted, grouped};
+use overhead_report::{PageExample, numbered};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const NUMBERING: &str = "\
 Operations are numbered from 1 by their first bytes in the capture, including CONNECT (handshake and
 teardown) and undecoded stretches. A number depends only on the capture, --db, --port and --keylog.
-Without --op, --name, --statement and --first, you get the first operation of the workload.
+Without --op, --name, --statement and --first, you get the first operation of the workload. With the
+number of a statement, you get its operation of median size and its largest one.
 
 Examples:
   overhead explain trace.pcap
@@ -42,7 +45,7 @@ pub struct ExplainArgs {
     /// A pcap or pcapng file, plain or compressed, or a run folder; it is read three times
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The first operation of the statement with this number in the table of `analyze`: '#3'
+    /// The median and the largest operation of the statement with this number in the table of `analyze`: '#3'
     #[arg(value_name = "#N", conflicts_with_all = ["op", "name", "statement"])]
     row: Option<String>,
     /// The operation with this number
@@ -58,8 +61,8 @@ pub struct ExplainArgs {
     #[arg(long, value_parser = choice_parser(KINDS), value_name = "KIND")]
     first: Option<QueryKind>,
     /// Of the matching operations, the one with this position
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    nth: u64,
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    nth: Option<u64>,
     #[command(flatten)]
     decode: DecodeArgs,
     /// Show every byte of long fields
@@ -107,34 +110,80 @@ impl ExplainArgs {
             bail_usage!("{file}: explain reads its file three times: save a pipe to a file first");
         }
         let input = InputPlan::open(vec![self.file.clone()], &self.decode)?;
-        self.find_row(&input)?;
+        let is_numbered = self.find_row(&input)?;
         let mut warnings = Warnings::default();
         let keys = input.read_keys(&mut warnings)?;
         let mut finder = Finder::new(self.wanted());
         input.explore(&mut finder, &keys, &mut warnings)?;
-        let Some(found) = finder.found() else { return Err(self.not_found(&finder)) };
-        let explanation = explain(&input, &keys, found, finder.count())?;
-        let text = match self.format {
-            ExplanationForm::Json => json::render(&explanation)?,
-            ExplanationForm::Table => {
-                text::render(&explanation, text::TextStyle { color: self.color.wanted(), full: self.full })
+        let both = finder.median_and_largest().filter(|_| is_numbered && self.nth.is_none());
+        let (text, mut explanations) = match both {
+            Some(both) => self.both(&input, &keys, &finder, both)?,
+            None => {
+                let Some(found) = finder.found() else { return Err(self.not_found(&input, &finder)) };
+                let explanation = explain(&input, &keys, found, finder.count())?;
+                (self.rendered(&explanation)?, vec![explanation])
             }
         };
         print::verbatim(&text)?;
-        Ok(status(&explanation.explained, warnings))
+        explanations.drain(..).for_each(|explanation| check(&explanation.explained, &mut warnings));
+        Ok(print::settled(warnings))
     }
 
-    /// Replaces the number of a statement by its name and text.
-    fn find_row(&mut self, input: &InputPlan) -> Result<()> {
+    fn rendered(&self, explanation: &Explanation) -> Result<String> {
+        Ok(match self.format {
+            ExplanationForm::Json => json::render(explanation)?,
+            ExplanationForm::Table => {
+                text::render(explanation, text::TextStyle { color: self.color.wanted(), full: self.full })
+            }
+        })
+    }
+
+    /// Explains the median and the largest operation of a statement, or one of them if they have the same size.
+    fn both(
+        &self,
+        input: &InputPlan,
+        keys: &KeyReader,
+        finder: &Finder,
+        [median, largest]: [SizedOperation; 2],
+    ) -> Result<(String, Vec<Explanation>)> {
+        let of = |sized: SizedOperation| explain(input, keys, sized.found, finder.count());
+        let mut explanations = vec![of(median)?];
+        if largest.found != median.found {
+            explanations.push(of(largest)?);
+        }
+        let texts = explanations.iter().map(|explanation| self.rendered(explanation)).collect::<Result<Vec<_>>>()?;
+        let all = finder.fitting_count();
+        let title = |what: &str, sized: SizedOperation| {
+            format!("{what} of {}, {} on the wire\n", counted(all, "operation"), counted(sized.bytes, "byte"))
+        };
+        let text = match (self.format, texts.as_slice()) {
+            (ExplanationForm::Json, texts) => json::several(texts),
+            (_, [median_text, largest_text]) => [
+                title("median", median),
+                median_text.clone(),
+                "\n".to_owned(),
+                title("largest", largest),
+                largest_text.clone(),
+            ]
+            .concat(),
+            (_, texts) => [title("median and largest", median), texts.concat()].concat(),
+        };
+        Ok((text, explanations))
+    }
+
+    /// Replaces the number of a statement by its name and text. Returns whether there was one.
+    fn find_row(&mut self, input: &InputPlan) -> Result<bool> {
         let numbered = self.statement.take_if(|text| numbers::number(text).is_some());
-        if let Some(number) = self.row.take().or(numbered) {
+        let number = self.row.take().or(numbered);
+        let is_numbered = number.is_some();
+        if let Some(number) = number {
             let row = numbers::statement(&numbers::record(input)?, &number)?;
             // A placeholder stands for several statements, or for none.
             self.statement = row.statement.filter(|text| !text.starts_with('('));
             self.name = Some(row.name);
             self.first.get_or_insert(QueryKind::Class(Class::Workload));
         }
-        Ok(())
+        Ok(is_numbered)
     }
 
     fn wanted(&self) -> OperationQuery {
@@ -143,11 +192,16 @@ impl ExplainArgs {
         }
         let is_any = self.name.is_none() && self.statement.is_none();
         let kind = self.first.or(is_any.then_some(QueryKind::Class(Class::Workload)));
-        OperationQuery::Fitting { name: self.name.clone(), statement: self.statement.clone(), kind, nth: self.nth }
+        OperationQuery::Fitting {
+            name: self.name.clone(),
+            statement: self.statement.clone(),
+            kind,
+            nth: self.nth.unwrap_or(1),
+        }
     }
 
     /// Returns an error that lists what the capture has instead.
-    fn not_found(&self, finder: &Finder) -> Error {
+    fn not_found(&self, input: &InputPlan, finder: &Finder) -> Error {
         let file = self.file.display();
         let count = finder.count();
         if count == 0 {
@@ -170,9 +224,13 @@ impl ExplainArgs {
         let what = what + &self.statement.as_ref().map_or_else(String::new, stated);
         let fit = finder.fitting().count() as u64;
         if fit > 0 {
-            return anyhow!("{file}: --nth {} of an {what}: there are {}", self.nth, grouped(fit));
+            return anyhow!("{file}: --nth {} of an {what}: there are {}", self.nth.unwrap_or(1), grouped(fit));
         }
-        anyhow!("{file}: no {what}: there are {}", names(finder))
+        let statements = self.statement.as_ref().and_then(|_| numbers::record(input).ok()).map(|run| statements(&run));
+        match statements.filter(|statements| !statements.is_empty()) {
+            Some(statements) => anyhow!("{file}: no {what}: choose one of these, by its number or text:\n{statements}"),
+            None => anyhow!("{file}: no {what}: there are {}", names(finder)),
+        }
     }
 }
 
@@ -198,8 +256,8 @@ fn explain(input: &InputPlan, keys: &KeyReader, found: FoundOperation, count: u6
     Ok(Explanation { found, count, explained, frames: frames.into_frames() })
 }
 
-/// Reports missing parts, and returns the exit status.
-fn status(explained: &ExplainedOperation, mut warnings: Warnings) -> u8 {
+/// Reports missing parts.
+fn check(explained: &ExplainedOperation, warnings: &mut Warnings) {
     let missing = explained.missing();
     if missing > 0 {
         warnings.partial(format!("{} of the operation were not captured", counted(missing, "byte")));
@@ -207,10 +265,19 @@ fn status(explained: &ExplainedOperation, mut warnings: Warnings) -> u8 {
     if !explained.is_balanced() {
         warnings.partial("what is shown differs from the ledger: this is a defect");
     }
-    print::settled(warnings)
 }
 
 const NAMES_SHOWN: usize = 20;
+
+/// Returns a line for each of the largest statements: number, and name or text.
+fn statements(run: &Run) -> String {
+    let text =
+        |row: &ViewRow| row.statement.as_ref().filter(|text| !text.starts_with('(')).unwrap_or(&row.name).clone();
+    let rows = numbered(run);
+    let lines =
+        rows.iter().take(NAMES_SHOWN).zip(1..).map(|(row, number)| format!("  #{number} {}", clean(&text(row))));
+    lines.collect::<Vec<_>>().join("\n")
+}
 
 /// Returns the most frequent operation names with their counts.
 fn names(finder: &Finder) -> String {
