@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use overhead_model::Protocol;
-use overhead_model::exit::ABORTED;
+use overhead_model::exit::{self, ABORTED};
 use overhead_model::load::{LOAD_VERSION, Load, LoadDriver, LoadResult, LoadServer, LoadSettings, LoadSummary};
 use overhead_model::record::Tool;
 use overhead_model::say;
@@ -91,6 +91,10 @@ impl<D: DatabaseDriver> Benchmark<D> {
     /// Runs the requested phases. Cleans up even after an error.
     async fn run(&self) -> Result<u8> {
         self.stop.on_signals()?;
+        if self.job.phase == BenchPhase::ListStatements {
+            let list = self.unless_stopped(self.within_timeout(self.driver.prepared_statements())).await?;
+            return exit::print_as_it_is(&list.to_string()).map(|()| exit::COMPLETE).context("standard output");
+        }
         let mut report = BenchReport::new(&self.job, self.record());
         if self.job.phase != BenchPhase::Measure {
             let versions = self.within_timeout(self.driver.versions()).await?;
@@ -205,6 +209,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
         let timeout = self.job.target.timeout;
         let error = match tokio::time::timeout(timeout, question).await {
             Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) if error.is::<UsageError>() => return Err(error),
             Ok(Err(error)) => error,
             Err(_) => anyhow!("no answer within {} s", timeout.as_secs_f64()),
         };

@@ -52,9 +52,8 @@ pub struct BenchCli {
 }
 
 const EXAMPLES: &str = "\
-A pipeline is commands sent together (redis), queries sent together (postgres), requests in flight or one
-UNLOGGED BATCH of inserts (cassandra, scylla), one find by $in or one insert of several documents (mongodb),
-one SELECT by IN or one INSERT of several rows (mysql), one request for several keys (http, memcached).
+A pipeline is commands or queries sent together (redis, postgres), requests in flight or one UNLOGGED BATCH
+of inserts (cassandra, scylla), or one request for several rows or keys (mongodb, mysql, http, memcached).
 
 Examples:
   overhead bench redis --operation empty,read,insert --clients 1,2,4,…,64 --runs 5 -o bench.json
@@ -149,6 +148,7 @@ struct LoadArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Phases (default: make the rows, measure, remove them)")]
 #[group(multiple = false)]
+#[expect(clippy::struct_excessive_bools, reason = "clap makes sure that only one is set")]
 struct PhaseArgs {
     /// Make the rows and leave them
     #[arg(long)]
@@ -159,6 +159,9 @@ struct PhaseArgs {
     /// Remove what was left
     #[arg(long)]
     cleanup_only: bool,
+    /// Only print texts of statements that clients have prepared (CQL, mysql)
+    #[arg(long)]
+    list_statements: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -272,6 +275,7 @@ impl PhaseArgs {
             Self { setup_only: true, .. } => BenchPhase::SetUp,
             Self { no_setup: true, .. } => BenchPhase::Measure,
             Self { cleanup_only: true, .. } => BenchPhase::CleanUp,
+            Self { list_statements: true, .. } => BenchPhase::ListStatements,
             _ => BenchPhase::All,
         }
     }

@@ -17,6 +17,7 @@ mod pace;
 mod plan;
 mod run;
 mod sbtest;
+mod statements;
 mod stats;
 mod stop;
 mod target;

@@ -34,7 +34,7 @@ impl BenchReport {
         if self.format == ResultFormat::Table {
             let mut text = String::new();
             if self.load.results.is_empty() {
-                text = format!("{}\n{}\n", title(&self.load), heading());
+                text = format!("{}\n{HEADING}\n", title(&self.load));
             }
             print(&format!("{text}{}\n", line(&result)))?;
         }
@@ -110,26 +110,8 @@ fn title(load: &Load) -> String {
     format!("{} by {} {}, {} rows", servers.join(", "), load.driver.name, load.driver.version, load.rows)
 }
 
-fn heading() -> String {
-    format!(
-        "{:<11} {:>7} {:>8} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}",
-        "", "", "", "operations", "", "latency µs", "", "", "", "", "", "client's"
-    ) + &format!(
-        "\n{:<11} {:>7} {:>8} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}",
-        "operation",
-        "clients",
-        "pipeline",
-        "per second",
-        "spread",
-        "p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "p99.99",
-        "max",
-        "CPU µs/op"
-    )
-}
+const HEADING: &str = "                              operations         latency µs                                                   client's\n\
+operation   clients pipeline  per second  spread       p50       p90       p99     p99.9    p99.99       max CPU µs/op";
 
 /// Returns a table line: the median run, and the spread of all runs.
 fn line(result: &LoadResult) -> String {

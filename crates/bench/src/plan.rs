@@ -195,6 +195,8 @@ pub enum BenchPhase {
     /// Use existing rows and keep them.
     Measure,
     CleanUp,
+    /// Print the statements that clients have prepared.
+    ListStatements,
 }
 
 impl BenchPhase {

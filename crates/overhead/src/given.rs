@@ -11,7 +11,7 @@ pub fn read(path: &Path) -> Result<GivenStatements> {
     let lines = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
     let given = GivenStatements::parse(&lines).map_err(|line| {
         StatusFault::usage(format!(
-            "{}, line {line}: a statement's line is its name or id, a tab and its text",
+            "{}, line {line}: a statement's line is its name or id, a tab and its text; further lines of the text begin with a tab, and comments with #",
             path.display()
         ))
     })?;

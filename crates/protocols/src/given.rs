@@ -2,11 +2,16 @@
 
 use crate::statement::{StatementDialect, StatementSummary};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Texts by the statement's name or id as on the wire: a number, or hexadecimal digits.
+/// Texts by the statement's name or id as on the wire (a number, or hexadecimal digits), for all connections or one: `10.0.0.7:40000/12`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GivenStatements(Arc<HashMap<String, GivenText>>);
+pub struct GivenStatements {
+    texts: Arc<HashMap<String, GivenText>>,
+    /// The ends of the connection, in either order.
+    ends: Option<[SocketAddr; 2]>,
+}
 
 #[derive(Debug, PartialEq, Eq)]
 enum GivenText {
@@ -15,36 +20,55 @@ enum GivenText {
     Several,
 }
 
+/// Ends a text that was cut.
+const CUT: char = '…';
+
 impl GivenStatements {
-    /// Reads one statement per line: its name or id, a tab, its text. Fails with the number of the first line that has no tab.
+    /// Reads one statement per line: its name or id, a tab, its text. A line that begins with a tab continues the text; one that begins
+    /// with `#` and has no tab is a comment. Fails with the number of the first other line.
     pub fn parse(lines: &str) -> Result<Self, usize> {
-        let mut texts = HashMap::new();
-        for (number, line) in (1_usize..).zip(lines.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let mut listed: Vec<(String, String)> = Vec::new();
+        let is_comment = |line: &str| line.starts_with('#') && !line.contains('\t');
+        let lines = (1_usize..).zip(lines.lines()).filter(|(_, line)| !line.trim().is_empty() && !is_comment(line));
+        for (number, line) in lines {
             let (name, text) = line.split_once('\t').ok_or(number)?;
+            if name.is_empty() {
+                let (_, begun) = listed.last_mut().ok_or(number)?;
+                begun.extend(["\n", text]);
+                continue;
+            }
             let name = name.trim();
             let name = name.strip_prefix("0x").map_or_else(|| name.to_owned(), str::to_ascii_lowercase);
-            texts
-                .entry(name)
-                .and_modify(|given| {
-                    if !matches!(given, GivenText::Only(first) if first == text) {
-                        *given = GivenText::Several;
-                    }
-                })
-                .or_insert_with(|| GivenText::Only(text.to_owned()));
+            listed.push((name, text.to_owned()));
         }
-        Ok(Self(Arc::new(texts)))
+        let mut texts = HashMap::new();
+        for (name, text) in listed {
+            let given = texts.entry(name).or_insert_with(|| GivenText::Only(text.clone()));
+            if !matches!(given, GivenText::Only(first) if *first == text) {
+                *given = GivenText::Several;
+            }
+        }
+        Ok(Self { texts: Arc::new(texts), ends: None })
+    }
+
+    /// Returns the texts as one connection uses them.
+    #[must_use]
+    pub fn between(&self, ends: [SocketAddr; 2]) -> Self {
+        Self { texts: Arc::clone(&self.texts), ends: Some(ends) }
     }
 
     /// Returns the names and ids that stand for several texts, in order. They are not used.
     pub fn ambiguous(&self) -> Vec<&str> {
-        let several = self.0.iter().filter(|(_, text)| **text == GivenText::Several);
+        let several = self.texts.iter().filter(|(_, text)| **text == GivenText::Several);
         let mut names: Vec<&str> = several.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         names
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        match self.0.get(name)? {
+        let mut ends = self.ends.into_iter().flatten().filter(|_| !self.texts.is_empty());
+        let own = ends.find_map(|end| self.texts.get(&format!("{end}/{name}")));
+        match own.or_else(|| self.texts.get(name))? {
             GivenText::Only(text) => Some(text),
             GivenText::Several => None,
         }
@@ -54,7 +78,7 @@ impl GivenStatements {
     pub(crate) fn summary(&self, name: &str, dialect: StatementDialect) -> StatementSummary {
         self.text(name).map_or_else(
             || StatementSummary::prepared_before(name, ""),
-            |text| StatementSummary::of(text.as_bytes(), true, dialect, true).0,
+            |text| StatementSummary::of(text.as_bytes(), !text.ends_with(CUT), dialect, true).0,
         )
     }
 }
@@ -74,5 +98,29 @@ mod tests {
         );
         assert_eq!(given.ambiguous(), ["7"]);
         assert_eq!(GivenStatements::parse("a\tSELECT 1\nSELECT 2").unwrap_err(), 2);
+    }
+
+    #[test]
+    fn a_text_may_have_several_lines() {
+        let given = GivenStatements::parse("# listed\na\tSELECT 1 -- one\n\tFROM t\n#b\tSELECT 2\n").unwrap();
+        assert_eq!((given.text("a"), given.text("#b")), (Some("SELECT 1 -- one\nFROM t"), Some("SELECT 2")));
+        assert_eq!(GivenStatements::parse("# listed\n\tFROM t").unwrap_err(), 2);
+    }
+
+    #[test]
+    fn connections_have_texts_of_their_own() {
+        let given = GivenStatements::parse("[::1]:40/7\tSELECT 1\n7\tSELECT 2\n").unwrap();
+        let text = |client: &str| {
+            let ends = [client, "[::1]:3306"].map(|end| end.parse().unwrap());
+            given.between(ends).text("7").unwrap().to_owned()
+        };
+        assert_eq!([text("[::1]:40"), text("[::1]:41")], ["SELECT 1", "SELECT 2"]);
+    }
+
+    #[test]
+    fn a_text_that_was_cut_stays_cut() {
+        let given = GivenStatements::parse("7\tSELECT a FROM t WHERE b = 'hunter…").unwrap();
+        let summary = given.summary("7", StatementDialect::Mysql);
+        assert_eq!(summary.text.as_str(), "SELECT a FROM t WHERE b = …");
     }
 }

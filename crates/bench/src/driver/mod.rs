@@ -24,12 +24,14 @@ pub mod scylla;
 mod store;
 
 use crate::data::InsertIds;
+use crate::fault::UsageError;
 use crate::plan::BenchOp;
+use crate::statements::ListedStatements;
 use crate::stats::Faults;
 use crate::target::BenchTarget;
 use anyhow::Result;
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 pub use objects::BenchObjects;
 use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
@@ -63,6 +65,12 @@ pub trait DatabaseDriver: Sized + Send + Sync + 'static {
     fn versions(&self) -> impl Future<Output = Result<Vec<Option<String>>>> + Send;
 
     fn objects(&self) -> impl Future<Output = Result<Self::Objects>> + Send;
+
+    /// Returns the statements that clients have prepared, as far as the server lists them.
+    fn prepared_statements(&self) -> impl Future<Output = Result<ListedStatements>> + Send {
+        let reason = format!("--list-statements: {} has no prepared statements", Self::TITLE);
+        async { Err(UsageError::new(reason).into()) }
+    }
 
     /// Connects one client and prepares it for these operations.
     fn connect(&self, operations: &[BenchOp]) -> impl Future<Output = Result<Self::Connection>> + Send;
@@ -134,7 +142,7 @@ fn on_off() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["on", "off"]).map(|value| value == "on")
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DriverCompression {
     /// Messages as they are.
     None,
@@ -149,14 +157,8 @@ pub enum DriverCompression {
 }
 
 impl DriverCompression {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Lz4 => "lz4",
-            Self::Snappy => "snappy",
-            Self::Zlib => "zlib",
-            Self::Zstd => "zstd",
-        }
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
@@ -172,9 +174,7 @@ impl DriverOptions {
             ("--compression", self.compression.is_some_and(|compression| compression != DriverCompression::None)),
         ];
         match set.iter().find(|(name, set)| *set && !known.contains(name)) {
-            Some((name, _)) => {
-                Err(crate::fault::UsageError::new(format!("{name}: {protocol} has no such thing")).into())
-            }
+            Some((name, _)) => Err(UsageError::new(format!("{name}: {protocol} has no such thing")).into()),
             None => Ok(()),
         }
     }
@@ -182,7 +182,7 @@ impl DriverOptions {
     /// Returns the settings for the record of those in `known`, with the drivers' defaults.
     pub fn settings(&self, known: &[&str]) -> LoadSettings {
         let is_known = |option| known.contains(&option);
-        let compression = || self.compression.unwrap_or(DriverCompression::None).name().to_owned();
+        let compression = || self.compression.unwrap_or(DriverCompression::None).name();
         LoadSettings {
             prepared: is_known("--prepared").then_some(self.prepared != Some(false)),
             skip_metadata: is_known("--skip-metadata").then_some(self.skip_metadata == Some(true)),

@@ -101,10 +101,11 @@ impl ConnectionFlow {
         segment: &Segment<'_>,
         verdict: &PortVerdict,
         keys: Option<Arc<KeyLog>>,
-        shared: SharedContext,
+        mut shared: SharedContext,
         turns: Option<SharedTurns>,
     ) -> Self {
         let (source, destination) = (segment.source, segment.destination);
+        shared.given = shared.given.between([source, destination]);
         let (from_client, decided_by) = match (segment.stream, segment.flags.syn, verdict.server_port) {
             (Some(piece), ..) => (piece.to_server, DecidedBy::Socket),
             (None, true, _) => (!segment.flags.ack, DecidedBy::Syn),

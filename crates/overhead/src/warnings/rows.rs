@@ -18,10 +18,12 @@ impl Warnings {
         }
         for (protocol, texts) in unseen.iter().filter(|(_, texts)| !texts.is_empty()) {
             let source = match *protocol {
-                "cql" => "Cassandra lists texts in system.prepared_statements",
-                "mysql" => "the server lists texts in performance_schema.prepared_statements_instances",
+                "cql" => "`overhead bench cassandra --server HOST:PORT --list-statements` prints them",
+                "mysql" => {
+                    "while the clients are connected, `overhead bench mysql --server HOST:PORT --list-statements` prints them if the server's performance schema is on"
+                }
                 // Each session sees only its own statements.
-                _ => "take them from the application or its driver's log",
+                _ => "the server does not tell them, so take them from the application or its driver's log",
             };
             self.remark(format!(
                 "{} prepared before the capture, and named by name or id; to see the texts, add --statements FILE, with a line of name or id, a tab and the text for each: {source}",

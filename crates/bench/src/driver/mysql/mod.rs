@@ -11,6 +11,7 @@
 //! The driver queries two variables on each new connection. It does not log TLS keys.
 
 mod objects;
+mod prepared;
 mod statement;
 mod text;
 
@@ -18,6 +19,7 @@ use super::{ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection,
 use crate::data::{InsertIds, NAMESPACE};
 use crate::fault::UsageError;
 use crate::plan::BenchOp;
+use crate::statements::ListedStatements;
 use crate::stats::Faults;
 use crate::target::BenchTarget;
 use crate::tls::TlsTrust;
@@ -90,6 +92,10 @@ impl DatabaseDriver for MysqlDriver {
     async fn objects(&self) -> Result<MysqlTables> {
         let connection = self.open(None).await?;
         Ok(MysqlTables { connection, database: self.database.clone(), oltp: self.options.oltp })
+    }
+
+    async fn prepared_statements(&self) -> Result<ListedStatements> {
+        prepared::list(self.open(None).await?).await
     }
 
     async fn connect(&self, operations: &[BenchOp]) -> Result<MysqlConnection> {

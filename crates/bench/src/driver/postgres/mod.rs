@@ -19,6 +19,7 @@ use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wro
 use crate::data::InsertIds;
 use crate::fault::UsageError;
 use crate::plan::BenchOp;
+use crate::statements::ListedStatements;
 use crate::stats::Faults;
 use crate::target::BenchTarget;
 use anyhow::{Result, bail};
@@ -75,6 +76,12 @@ impl DatabaseDriver for PostgresDriver {
 
     async fn objects(&self) -> Result<PostgresTables> {
         Ok(PostgresTables { client: self.open().await?.0, oltp: self.options.oltp })
+    }
+
+    async fn prepared_statements(&self) -> Result<ListedStatements> {
+        bail!(UsageError::new(
+            "--list-statements: PostgreSQL shows a session its own prepared statements only: take names and texts from your application or its driver's log, and write them into the file of --statements, one per line, with a tab between them"
+        ))
     }
 
     async fn connect(&self, operations: &[BenchOp]) -> Result<PostgresConnection> {

@@ -7,12 +7,14 @@
 //! idle except for queries at its start and a heartbeat every 30 s.
 
 mod objects;
+mod prepared;
 mod statement;
 
 use super::{ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions};
 use crate::data::InsertIds;
 use crate::fault::UsageError;
 use crate::plan::BenchOp;
+use crate::statements::ListedStatements;
 use crate::stats::Faults;
 use crate::target::BenchTarget;
 use anyhow::{Context, Result, bail};
@@ -63,6 +65,10 @@ impl DatabaseDriver for ScyllaDriver {
 
     async fn objects(&self) -> Result<ScyllaTables> {
         Ok(ScyllaTables { session: self.open().await?, keyspace: self.keyspace.clone() })
+    }
+
+    async fn prepared_statements(&self) -> Result<ListedStatements> {
+        prepared::list(&self.open().await?).await
     }
 
     async fn connect(&self, operations: &[BenchOp]) -> Result<ScyllaConnection> {
