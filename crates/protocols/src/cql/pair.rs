@@ -38,8 +38,10 @@ pub(super) struct CqlExchange {
     /// The statement executed or prepared, without literals.
     pub asked: Asked,
     pub statement: Option<CqlStatementRef>,
+    /// The id of a statement that was prepared before the capture.
+    pub unseen: Option<Box<[u8]>>,
     /// Name and class of the statement in a `PREPARE`.
-    prepares: Option<(&'static str, Class)>,
+    pub prepares: Option<(&'static str, Class)>,
     /// Name and class are guesses that the response may correct.
     pub guessed: bool,
     /// Losses of responses before the request.
@@ -227,6 +229,7 @@ impl Session {
             class,
             asked: Asked::None,
             statement: None,
+            unseen: None,
             prepares: None,
             guessed: false,
             losses: self.losses,
@@ -314,6 +317,7 @@ impl Session {
             exchange.asked = text.clone();
         } else {
             exchange.guessed = true;
+            exchange.unseen = Some(id.into());
             exchange.asked = self.unseen(id);
             if !exchange.asked.is_unseen()
                 && let Some(text) = self.shared.given.text(&hex(id))
@@ -356,8 +360,8 @@ impl Session {
         self.memory.prepared.get(self.memory.index(statement)?).map(Arc::as_ref)
     }
 
-    /// Remembers a statement when its `PREPARE` is answered. If only its result is known, `rows` says whether its
-    /// keyspace belongs to the server.
+    /// Remembers a statement when its `PREPARE` is answered, or when its result is described. If only that is known, `rows` says
+    /// whether its keyspace belongs to the server.
     pub fn remember(
         &mut self,
         exchange: &CqlExchange,
@@ -370,7 +374,7 @@ impl Session {
             Some(system) => ("SELECT", if system { Class::Background } else { Class::Workload }),
             None => ("EXECUTE", Class::Workload),
         });
-        let text = if exchange.prepares.is_some() { exchange.asked.clone() } else { self.unseen(ids.statement) };
+        let text = exchange.asked.clone();
         let (id, metadata_id) = (ids.statement.into(), ids.metadata.into());
         let guessed = name == "EXECUTE";
         let prepared = Arc::new(CqlPreparedStatement { id, metadata_id, name, class, guessed, text, bind, result });

@@ -7,6 +7,7 @@ use super::request::custom_payload;
 use super::statement::is_system_keyspace;
 use super::types::CqlTypeTable;
 use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
+use crate::statement::add_column;
 use overhead_decode::{Cursor, FieldRead, Reader, Short};
 use overhead_model::{Account, Class, Side};
 
@@ -138,7 +139,7 @@ impl CqlBody<'_> {
         types.clear();
         // Collections had another layout before version 3.
         let untyped = CqlTypeTable::default();
-        let metadata = read_metadata(cursor, &mut types, |_| Ok(()));
+        let metadata = read_metadata(cursor, &mut types, self.exchange.unseen.is_some(), |_| Ok(()));
         let done = metadata.and_then(|metadata| {
             self.apply_metadata(&metadata, &types);
             let prepared = self.exchange.statement.and_then(|statement| self.session.prepared(statement));
@@ -169,6 +170,14 @@ impl CqlBody<'_> {
                 self.exchange.class = Class::Background;
             }
         }
+        if let (Some(_), Some(columns), false) = (metadata.system, &metadata.names, metadata.conditional)
+            && let Some(id) = self.exchange.unseen.take()
+        {
+            self.exchange.asked = self.session.unseen(&id).described(columns);
+            let ids = CqlPreparedIds { statement: &id, metadata: metadata.changed.unwrap_or_default() };
+            let result = if self.header.version < 3 { CqlTypeTable::default() } else { types.clone() };
+            self.session.remember(self.exchange, ids, CqlTypeTable::default(), result, metadata.system);
+        }
     }
 
     fn prepared<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
@@ -178,11 +187,16 @@ impl CqlBody<'_> {
             ids.metadata = short_bytes(cursor, Account::Metadata, "result metadata id")?;
         }
         let (mut bind, mut result) = (CqlTypeTable::default(), CqlTypeTable::default());
-        let metadata = prepared_metadata(self.header, &mut bind, &mut result, cursor);
+        let is_unseen = self.exchange.prepares.is_none();
+        let metadata = prepared_metadata(self.header, (&mut bind, &mut result), is_unseen, cursor);
         if self.header.version < 3 {
             (bind, result) = (CqlTypeTable::default(), CqlTypeTable::default());
         }
         let rows = metadata.as_ref().ok().and_then(|metadata| metadata.system.filter(|_| !metadata.conditional));
+        if is_unseen {
+            let columns = metadata.as_ref().ok().and_then(|metadata| metadata.names.as_deref());
+            self.exchange.asked = self.session.unseen(id).described(columns.unwrap_or_default());
+        }
         // A snapped message still provides the id and some types.
         self.session.remember(self.exchange, ids, bind, result, rows);
         metadata.map(drop)
@@ -251,6 +265,8 @@ struct CqlMetadata<'a> {
     conditional: bool,
     /// The column with the server's release.
     release: Option<u32>,
+    /// Tables and columns, if wanted.
+    names: Option<String>,
 }
 
 fn cells<R: Reader>(
@@ -297,6 +313,7 @@ fn release<R: Reader>(scylla: bool, cursor: &mut Cursor<'_, '_, '_, R>) {
 fn read_metadata<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     types: &mut CqlTypeTable,
+    wants_names: bool,
     indexes: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> FieldRead,
 ) -> FieldRead<CqlMetadata<'a>> {
     cursor.out().enter("metadata");
@@ -304,6 +321,7 @@ fn read_metadata<'a, R: Reader>(
     let mut metadata = CqlMetadata {
         columns: cursor.u32_be(Account::Framing, "column count")?,
         stated: flags & metadata::ABSENT == 0,
+        names: wants_names.then(String::new),
         ..CqlMetadata::default()
     };
     indexes(cursor)?;
@@ -330,15 +348,19 @@ fn columns<R: Reader>(
     types: &mut CqlTypeTable,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> FieldRead {
-    let mut local = false;
+    let (mut local, mut of) = (false, &b""[..]);
     if global {
-        local = table(metadata, cursor)?;
+        (local, of) = table(metadata, cursor)?;
     }
     for column in 0..metadata.columns {
         if !global {
-            local = table(metadata, cursor)?;
+            (local, of) = table(metadata, cursor)?;
         }
         let name = string(cursor, Account::Schema, "column name")?;
+        let is_column = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        if let Some(names) = metadata.names.as_mut().filter(|_| is_column) {
+            add_column(names, &[of, name]);
+        }
         if local && name == b"release_version" {
             metadata.release = Some(column);
         }
@@ -348,24 +370,27 @@ fn columns<R: Reader>(
     Ok(())
 }
 
-/// Reads keyspace and table; true for `system.local`.
-fn table<R: Reader>(metadata: &mut CqlMetadata<'_>, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead<bool> {
+/// Reads keyspace and table; true for `system.local`. Returns the table, too.
+fn table<'a, R: Reader>(
+    metadata: &mut CqlMetadata<'_>,
+    cursor: &mut Cursor<'a, '_, '_, R>,
+) -> FieldRead<(bool, &'a [u8])> {
     let keyspace = string(cursor, Account::Schema, "keyspace name")?;
     let table = string(cursor, Account::Schema, "table name")?;
     let system = is_system_keyspace(keyspace);
     metadata.system = Some(system);
-    Ok(system && table == b"local")
+    Ok((system && table == b"local", table))
 }
 
 /// Reads the types of bind markers and result; returns the result's metadata.
 fn prepared_metadata<'a, R: Reader>(
     header: &Header,
-    bind: &mut CqlTypeTable,
-    result: &mut CqlTypeTable,
+    (bind, result): (&mut CqlTypeTable, &mut CqlTypeTable),
+    wants_names: bool,
     cursor: &mut Cursor<'a, '_, '_, R>,
 ) -> FieldRead<CqlMetadata<'a>> {
     cursor.out().enter("bind markers");
-    read_metadata(cursor, bind, |cursor| {
+    read_metadata(cursor, bind, false, |cursor| {
         if header.version < 4 {
             return Ok(());
         }
@@ -377,7 +402,7 @@ fn prepared_metadata<'a, R: Reader>(
         return Ok(CqlMetadata::default());
     }
     cursor.out().enter("result");
-    let metadata = read_metadata(cursor, result, |_| Ok(()))?;
+    let metadata = read_metadata(cursor, result, wants_names, |_| Ok(()))?;
     cursor.out().leave();
     Ok(metadata)
 }

@@ -6,13 +6,9 @@ use super::decode::PlainDecoder;
 use super::pair::{ExpectedResponse, label};
 use super::values::{ValueLayout, present, untyped, values};
 use super::wire::{self, capability, lenenc, lenenc_free, lenenc_text, status, u16_at};
-use crate::statement::StatementSummary;
+use crate::statement::{StatementSummary, add_column};
 use overhead_decode::{Cursor, FieldRead, Out, Reader, Short};
 use overhead_model::{Account, Outcome};
-use std::fmt::Write;
-
-/// Bytes of column names by which an unseen statement is named.
-const NAMED_COLUMNS: usize = 120;
 
 /// Most columns of a result (`MAX_FIELDS` of the server).
 const COLUMNS: u64 = 4096;
@@ -266,10 +262,8 @@ impl PlainDecoder {
         lenenc_text(c, Account::Schema, "name")?;
         let column = lenenc_text(c, Account::Schema, "original name")?;
         // An expression has neither; its name may contain values.
-        if let Some(columns) = self.unseen_columns.as_mut().filter(|columns| columns.len() < NAMED_COLUMNS)
-            && !column.is_empty()
-        {
-            let _ = write!(columns, ", {}.{}", String::from_utf8_lossy(table), String::from_utf8_lossy(column));
+        if let Some(columns) = self.unseen_columns.as_mut().filter(|_| !column.is_empty()) {
+            add_column(columns, &[table, column]);
         }
         // Twelve bytes with a length follow the names; the type in words may precede them.
         let is_extended = || c.peek().first() != Some(&12);

@@ -383,6 +383,18 @@ impl PgPairing {
         }
     }
 
+    /// Names a unit by the columns of its answer, too, if its statement was prepared before the capture.
+    pub fn describe_unseen<R: Reader>(&mut self, id: PgUnitId, described: Option<PgStatementId>, out: &mut Out<'_, R>) {
+        let Some(described) = described.and_then(|id| self.session.statement(id)) else { return };
+        let text = described.summary.text.clone();
+        if let Some(unit) = self.unit(id).filter(|unit| unit.statement.is_unseen() && unit.statement != text)
+            && let Some(via) = unit.via_unknown
+        {
+            let statement = unit.statement.described(text.columns());
+            self.label(id, "EXECUTE", false, via, statement, out);
+        }
+    }
+
     /// After an `Execute`, only a `Sync` or `Flush` can still join the unit.
     pub fn executed(&mut self, id: PgUnitId) {
         if let Some(unit) = self.unit(id) {

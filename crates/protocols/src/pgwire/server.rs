@@ -182,6 +182,9 @@ impl Pgwire {
                 let keeps = front.is_some_and(|front| front.request == PgRequest::Query || statement.is_some());
                 let session = keeps.then_some(session);
                 message.read("row description", out, |c| row_description(session, statement, c));
+                if let Some(unit) = front.map(|front| front.unit) {
+                    self.pairing.describe_unseen(unit, statement, out);
+                }
             }
             _ => message.read("no data", out, |_| Ok(())),
         }
@@ -198,19 +201,23 @@ fn row_description<R: Reader>(
 ) -> FieldRead {
     let count = c.u16_be(Account::Framing, "column count")?;
     let Some(session) = session.as_mut() else {
-        return columns(count, |_| {}, c);
+        return columns(count, |_, _| {}, c);
     };
     session.begin_columns(statement);
-    let read = columns(count, |fields| session.column(statement, fields), c);
+    let read = columns(count, |name, fields| session.column(statement, name, fields), c);
     session.end_columns(statement);
     read
 }
 
-/// Posts column descriptions and passes the bytes after each name to `column`.
-fn columns<'a, R: Reader>(count: u16, mut column: impl FnMut(&'a [u8]), c: &mut Cursor<'a, '_, '_, R>) -> FieldRead {
+/// Posts column descriptions and passes each name and the bytes after it to `column`.
+fn columns<'a, R: Reader>(
+    count: u16,
+    mut column: impl FnMut(&'a [u8], &'a [u8]),
+    c: &mut Cursor<'a, '_, '_, R>,
+) -> FieldRead {
     for _ in 0..count {
         c.out().enter("column");
-        c.c_string(Account::Schema, "name")?;
+        let name = c.c_string(Account::Schema, "name")?;
         let fields = c.peek();
         c.skip_all([
             (Account::Schema, "table", 4),
@@ -221,7 +228,7 @@ fn columns<'a, R: Reader>(count: u16, mut column: impl FnMut(&'a [u8]), c: &mut 
             (Account::Metadata, "format code", 2),
         ])?;
         c.out().leave();
-        column(fields);
+        column(name, fields);
     }
     Ok(())
 }

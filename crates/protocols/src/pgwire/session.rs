@@ -8,7 +8,7 @@ use super::values::PgTypeShape;
 use super::wire::{PgFormatCodes, u16_at, u32_at};
 use crate::GivenStatements;
 use crate::limits;
-use crate::statement::{StatementDialect, StatementSummary};
+use crate::statement::{StatementDialect, StatementSummary, StatementText, add_column};
 use overhead_decode::FastMap;
 use overhead_decode::Versioned;
 use std::borrow::Cow;
@@ -168,6 +168,8 @@ pub(super) struct Session {
     amendments: u64,
     /// Columns of the description being read.
     described: Vec<PgTypeShape>,
+    /// Their names, if the statement was prepared before the capture.
+    described_names: Option<String>,
     pub given: GivenStatements,
 }
 
@@ -248,6 +250,7 @@ impl Session {
             texts: _,
             amendments,
             described: _,
+            described_names: _,
             given: _,
         } = self;
         if !portal_names.has_no_names() {
@@ -325,9 +328,13 @@ impl Session {
     pub fn bind_unseen(&mut self, id: PgStatementId, name: &[u8], parameters: u16) {
         let Some(statement) = self.statement(id).filter(|known| known.summary.text.is_unseen()) else { return };
         let plural = if parameters == 1 { "" } else { "s" };
-        let summary = StatementSummary::prepared_before(&shown(name), format_args!(", {parameters} parameter{plural}"));
-        if statement.summary != summary {
-            self.set_text(id, summary, None);
+        let own = StatementText::prepared_before(&shown(name), format_args!(", {parameters} parameter{plural}"));
+        self.rename_unseen(id, own.described(statement.summary.text.columns()));
+    }
+
+    fn rename_unseen(&mut self, id: PgStatementId, text: StatementText) {
+        if self.statement(id).is_some_and(|known| known.summary.text != text) {
+            self.set_text(id, StatementSummary { text, ..StatementSummary::default() }, None);
         }
     }
 
@@ -426,16 +433,21 @@ impl Session {
 
     pub fn begin_columns(&mut self, statement: Option<PgStatementId>) {
         self.described.clear();
+        let unseen = statement.and_then(|id| self.statement(id)).filter(|known| known.summary.text.is_unseen());
+        self.described_names = unseen.map(|_| String::new());
         if statement.is_none() {
             self.simple.1.clear();
         }
     }
 
     /// Adds a column to the description of a statement, or of a simple query. `fields` follow its name on the wire.
-    pub fn column(&mut self, statement: Option<PgStatementId>, fields: &[u8]) {
-        let (Some(oid), Some(format)) = (u32_at(fields, 6), u16_at(fields, 16)) else {
+    pub fn column(&mut self, statement: Option<PgStatementId>, name: &[u8], fields: &[u8]) {
+        let (Some(table), Some(oid), Some(format)) = (u32_at(fields, 0), u32_at(fields, 6), u16_at(fields, 16)) else {
             return;
         };
+        if let Some(names) = self.described_names.as_mut().filter(|_| table > 0) {
+            add_column(names, &[name]);
+        }
         if statement.is_none() && self.simple.1.len() < 2 * limits::COLUMNS {
             self.simple.1.extend_from_slice(&format.to_be_bytes());
         }
@@ -452,6 +464,9 @@ impl Session {
             self.types += self.simple.0.capacity() - before;
             return;
         };
+        if let (Some(names), Some(statement)) = (self.described_names.take(), self.statement(id)) {
+            self.rename_unseen(id, statement.summary.text.described(&names));
+        }
         if self.statement(id).is_none_or(|statement| statement.columns == self.described) {
             return;
         }

@@ -41,6 +41,9 @@ pub const PREPARED_BEFORE: &str = "(prepared before the capture: ";
 /// Characters shown of a prepared statement's name.
 const LONGEST_NAME: usize = 64;
 
+/// Bytes of column names by which a statement is named that was prepared before the capture.
+const NAMED_COLUMNS: usize = 120;
+
 /// Replaces omitted parts.
 const LEFT_OUT: &str = "…";
 
@@ -51,7 +54,11 @@ pub(crate) enum StatementText {
     #[default]
     None,
     /// Prepared before the capture began: what is on the wire instead of its text.
-    PreparedBefore(Arc<str>),
+    PreparedBefore {
+        text: Arc<str>,
+        /// Bytes of the text before the columns of its answer.
+        named: u16,
+    },
     Text(Arc<str>),
 }
 
@@ -65,13 +72,13 @@ impl StatementText {
     pub fn as_str(&self) -> &str {
         match self {
             Self::None => "",
-            Self::PreparedBefore(text) | Self::Text(text) => text,
+            Self::PreparedBefore { text, .. } | Self::Text(text) => text,
         }
     }
 
     /// Returns whether it was prepared before the capture, and its text is not known.
     pub fn is_unseen(&self) -> bool {
-        matches!(self, Self::PreparedBefore(_))
+        matches!(self, Self::PreparedBefore { .. })
     }
 
     /// Returns the allocated bytes, shared or not.
@@ -82,13 +89,36 @@ impl StatementText {
     /// Returns the statement with this name or id, which was prepared before the capture began.
     pub fn prepared_before(name: &str, rest: impl Display) -> Self {
         let name: String = name.chars().take(LONGEST_NAME).collect();
-        Self::PreparedBefore(Arc::from(format!("{PREPARED_BEFORE}{name}{rest})")))
+        let text = format!("{PREPARED_BEFORE}{name}{rest})");
+        Self::PreparedBefore { named: text.len() as u16 - 1, text: Arc::from(text) }
+    }
+
+    /// Returns the columns by which it is named in addition, as added by [`add_column`].
+    pub fn columns(&self) -> &str {
+        let Self::PreparedBefore { text, named } = self else { return "" };
+        text.get(usize::from(*named)..).and_then(|columns| columns.strip_suffix(')')).unwrap_or_default()
+    }
+
+    /// Returns it named by these columns in addition, and not by others, unless its text is known.
+    pub fn described(&self, columns: &str) -> Self {
+        let Self::PreparedBefore { text, named } = self else { return self.clone() };
+        let own = text.get(..usize::from(*named)).unwrap_or_default();
+        Self::PreparedBefore { text: Arc::from(format!("{own}{columns})")), named: *named }
     }
 
     /// Returns the statement of a message that contains several.
     pub fn joined(several: &[Self]) -> Self {
         let texts: Vec<&str> = several.iter().map(Self::as_str).collect();
         Self::new(&print::cut(texts.join("; ")))
+    }
+}
+
+/// Adds a column of an answer, by its path, unless there are many. Only names of a schema may be added: those of expressions may contain
+/// values.
+pub(crate) fn add_column(columns: &mut String, path: &[&[u8]]) {
+    if columns.len() < NAMED_COLUMNS {
+        columns.push_str(", ");
+        columns.push_str(&String::from_utf8_lossy(&path.join(&b'.')));
     }
 }
 

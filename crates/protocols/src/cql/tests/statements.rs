@@ -35,6 +35,23 @@ fn texts_and_what_was_prepared_are_told_alike() {
 }
 
 #[test]
+fn a_statement_prepared_before_is_told_by_the_columns_of_its_rows() {
+    let columns = [("a", native(INT)), ("f(a, 'hunter2')", native(INT))];
+    let cells = [value(&[0; 4]), value(&[0; 4])];
+    let transcript = decode(&[
+        (Request, &[execute(1, b"id", 0, &[]), execute(2, b"id", 0, &[]), execute(3, b"lwt", 0, &[])].concat()),
+        (Response, &rows(1, "ks", &columns, &cells)),
+        (Response, &rows(2, "ks", &columns, &cells)),
+        (Response, &rows(3, "ks", &[("[applied]", native(INT))], &cells[1..])),
+        (Request, &execute(1, b"id", 2, &[])),
+        (Response, &bare_rows(1, 2, &cells)),
+    ]);
+    let select = ("SELECT", "(prepared before the capture: 6964, tab.a)");
+    let other = ("EXECUTE", "(prepared before the capture: 6c7774)");
+    assert_eq!(statements(&transcript), [select, select, other, select]);
+}
+
+#[test]
 fn a_batch_is_told_by_each_of_its_statements_once() {
     let text = |text: &str| [&[0][..], &long_string(text), &short(0)].concat();
     let known = [&[1][..], &short(2), b"id", &short(0)].concat();

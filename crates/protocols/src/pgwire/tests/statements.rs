@@ -68,6 +68,32 @@ fn an_execution_is_told_by_what_was_prepared_under_its_name_or_without_one() {
 }
 
 #[test]
+fn a_statement_prepared_before_is_told_by_the_columns_of_its_rows() {
+    let run = |more: Vec<Vec<u8>>| [vec![bind("s")], more, vec![execute(), sync()]].concat();
+    let mut expression = columns(&[23]);
+    expression.splice(11..15, [0; 4]);
+    let turns = [
+        (C, run(vec![describe(b'P', "")])),
+        (S, vec![msg(b'2', b""), columns(&[23, 23]), tag("SELECT 0"), ready()]),
+        (C, run(Vec::new())),
+        (S, vec![msg(b'2', b""), tag("SELECT 0"), ready()]),
+        (C, [run(vec![describe(b'S', "s")]), run(vec![describe(b'P', "")])].concat()),
+        (S, vec![msg(b'2', b""), msg(b't', &[0, 0]), columns(&[23]), error("ERROR"), ready()]),
+        (S, vec![msg(b'2', b""), expression, tag("SELECT 0"), ready()]),
+    ];
+    let told = |columns: &str| format!("(prepared before the capture: s, 0 parameters{columns})");
+    assert_eq!(
+        statements(&turns),
+        pairs(&[
+            ("SELECT", &told(", col, col")),
+            ("SELECT", &told(", col, col")),
+            ("EXECUTE", &told(", col")),
+            ("SELECT", &told("")),
+        ])
+    );
+}
+
+#[test]
 fn a_text_of_which_the_end_was_not_captured_is_told_by_its_beginning() {
     let message = query("SELECT a FROM t WHERE b = 'hunter2' AND c = 5");
     let mut engine = DecoderEngine::new(Pgwire::new(false), false);
