@@ -266,3 +266,29 @@ fn copies_may_have_earlier_times() {
         assert_eq!(figures(&book), figures(&once), "{session:?}");
     }
 }
+
+#[test]
+fn interfaces_at_both_ends_of_a_path_are_named() {
+    // What the way takes, by how much the server's clock is ahead, and whether it is named.
+    let ways = [(2_000, 0, false), (2_000, 30_000_000, false), (30_000, 0, true), (30_000_000, -30_000_000, true)];
+    for (session, (way_ns, ahead_ns, is_named)) in SESSIONS.iter().flat_map(|session| ways.map(|way| (session, way))) {
+        let mut both = Vec::new();
+        for (frame, at) in recorded(session.0).iter().zip(1_u64..) {
+            let is_to_server = u16::from_be_bytes([frame.bytes[36], frame.bytes[37]]) == session.1;
+            let seen = |interface, later_ns| {
+                let time_ns = (at * 90_000_000).wrapping_add_signed(later_ns);
+                let mut seen = Captured { time_ns, interface, ..frame.clone() };
+                // The client is another host.
+                seen.bytes[if is_to_server { 29 } else { 33 }] += 1;
+                seen
+            };
+            let [client_ns, server_ns] = if is_to_server { [0, way_ns] } else { [way_ns, 0] };
+            both.extend([seen(0, client_ns), seen(1, server_ns + ahead_ns)]);
+        }
+        both.sort_by_key(|frame| frame.time_ns);
+        let (book, once) = (of_port(*session, &both), of_port(*session, &recorded(session.0)));
+        assert_eq!(book.totals.duplicate_frames * 2, book.totals.frames, "{session:?} {way_ns} {ahead_ns}");
+        assert_eq!(counts(&book), counts(&once), "{session:?} {way_ns} {ahead_ns}");
+        assert_eq!(book.totals.notes.contains_key(&Note::BothEnds), is_named, "{session:?} {way_ns} {ahead_ns}");
+    }
+}

@@ -26,7 +26,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use twins::{TwinFiles, TwinFinder};
+use twins::{TwinFinder, TwinTaps};
 
 /// Two files that overlap by no more than this still count as consecutive. Frames of several receive queues are out of
 /// order by less.
@@ -87,16 +87,26 @@ fn read(paths: &[PathBuf], keys: &KeyReader, take: impl TakeFrames, warnings: &m
     let (waiting, repeats) = (VecDeque::new(), RepeatFinder::default());
     let mut reading = MergedReading { paths, keys, waiting, repeats, is_one_set: false, warnings, dropped: 0 };
     let mut clocked = Clocked { clocks: FrameClocks::default(), take };
+    let mut twins = TwinFinder::default();
     if let [path] = paths {
         let mut file = File::open(0, path, keys)?;
         reading.note_missing(set_place(&file.source).as_slice());
-        if file.rest(&mut clocked)?.is_continue() {
+        let is_by_one_tap = file.look()?.is_none() || file.source.interfaces().len() < 2;
+        let flow = if is_by_one_tap {
+            file.each(&mut clocked)
+        } else {
+            file.each(&mut |file: usize, frame: &Frame<'_>| {
+                twins.frame(file, frame);
+                clocked.take(file, frame)
+            })
+        };
+        if flow?.is_continue() {
             reading.note_end(&file);
         }
+        reading.note_twins(&twins);
         reading.note_clocks(&clocked.clocks);
         return Ok(());
     }
-    let mut twins = TwinFinder::default();
     reading.survey()?;
     let is_one_set = reading.is_one_set;
     reading.all(&mut |file: usize, frame: &Frame<'_>| {
@@ -343,12 +353,16 @@ impl<'a> MergedReading<'a> {
         }
     }
 
-    /// Warns of files with the same segments at different times.
+    /// Warns of files, and of interfaces in a file, with the same segments at different times.
     fn note_twins(&mut self, twins: &TwinFinder) {
-        for TwinFiles { files: [a, b], same, of } in twins.pairs() {
-            let (a, b) = (self.name(a), self.name(b));
+        for TwinTaps { taps: [(a, first), (b, second)], same, of } in twins.pairs() {
+            let taps = if a == b {
+                format!("{}: interfaces {first} and {second}", self.name(a))
+            } else {
+                format!("{} and {}", self.name(a), self.name(b))
+            };
             self.warnings.partial(format!(
-                "{a} and {b} hold the same segments at other times ({same} of {of} compared): captured at two places, each is counted twice, as a retransmission; analyze one of them"
+                "{taps} hold the same segments at other times ({same} of {of} compared): captured at two places, each is counted twice, as a retransmission; analyze one of them"
             ));
         }
     }

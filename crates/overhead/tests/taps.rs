@@ -1,8 +1,11 @@
 //! Captures that saw frames twice: behind an address translation, at a mirror port, at both ends of a path. Each has 60 `SET` and 60
 //! `GET` on five connections, by the server's own count.
 
+use overhead_capture::{FileSource, FrameSource, NextFrame, PcapngWriter, WriterOptions};
+use overhead_model::frame::OwnedFrame;
+use overhead_model::{Frame, LinkType};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn analyze(capture: &Path, arguments: &[&str]) -> Output {
@@ -16,9 +19,13 @@ fn record_of(capture: &Path) -> (Value, i32) {
     (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
 }
 
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/taps").join(name).join("capture.pcap")
+}
+
 /// Checks the counts, here and in an anonymised copy, and returns the warnings.
 fn counted_once(name: &str, status: i32) -> String {
-    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/taps").join(name).join("capture.pcap");
+    let capture = fixture(name);
     let copy = std::env::temp_dir().join(format!("overhead-taps-{}-{name}.pcapng", std::process::id()));
     let made = analyze(&capture, &["--anonymise", copy.to_str().unwrap(), "-q"]);
     assert_eq!(made.status.code(), Some(status), "{}", String::from_utf8_lossy(&made.stderr));
@@ -57,4 +64,38 @@ fn what_a_mirror_port_repeats_counts_once() {
 fn both_ends_of_a_path_in_one_file_are_named() {
     let warnings = counted_once("two-ends", 3);
     assert!(warnings.contains("both ends of a path"), "{warnings}");
+}
+
+/// Writes the frames of both ends with an interface for each end. The times of the server's end are `later_ns`.
+fn by_interface(path: &Path, later_ns: u64) {
+    let mut source = FileSource::open(fixture("two-ends")).unwrap();
+    let mut frames = Vec::new();
+    while let NextFrame::Frame(frame) = source.next_frame().unwrap() {
+        // The router has counted the hop.
+        let is_routed = frame.bytes[14 + 8] == 63;
+        let is_to_server = frame.bytes[36..38] == 6379_u16.to_be_bytes();
+        let interface = u32::from(is_routed == is_to_server);
+        let time_ns = frame.time_ns + u64::from(interface) * later_ns;
+        frames.push(OwnedFrame::of(&Frame { time_ns, interface, ..frame }));
+    }
+    frames.sort_by_key(|frame| frame.frame().time_ns);
+    let options = WriterOptions::new(LinkType::ETHERNET);
+    let mut writer = PcapngWriter::new("capture", std::fs::File::create(path).unwrap(), &options).unwrap();
+    writer.add_interface(&options).unwrap();
+    frames.iter().for_each(|frame| writer.write(&frame.frame()).unwrap());
+    writer.finish(None).unwrap();
+}
+
+#[test]
+fn interfaces_with_clocks_far_apart_are_named() {
+    let path = std::env::temp_dir().join(format!("overhead-taps-{}-interfaces.pcapng", std::process::id()));
+    by_interface(&path, 0);
+    let (record, status) = record_of(&path);
+    // A router in the same machine: its way takes microseconds.
+    assert_eq!((status, &record["warnings"]), (0, &Value::Array(Vec::new())));
+    by_interface(&path, 3_000_000_000);
+    let (record, status) = record_of(&path);
+    let warnings = record["warnings"].to_string();
+    assert!(status == 3 && warnings.contains("interfaces 0 and 1 hold the same segments"), "{status}: {warnings}");
+    std::fs::remove_file(path).unwrap();
 }

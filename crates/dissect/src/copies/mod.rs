@@ -1,13 +1,14 @@
 //! Recognises copies: the same packet captured twice (`design/ledger.md`, copies).
 //!
 //! - A capture on `any`, or on several interfaces, sees a frame at each interface it passes: both ends of loopback, or a bridge and the
-//!   port behind it. The same frame at another place is a copy, even if its addresses were translated on the way.
+//!   port behind it. The same frame at another place is a copy, even if its addresses were translated on the [way].
 //! - A mirror port, or merged taps, repeat nearly every frame at one place. A [trial] decides whether this is such a tap.
 //!
 //! At the same place of any other tap, a repeat is the sender's own: a retransmission.
 
 mod recent;
 pub(crate) mod trial;
+mod way;
 
 use crate::digest::Digest;
 use crate::limits;
@@ -180,6 +181,11 @@ impl Copies {
             *kept = (frame, time_ns);
         }
         self.next = (self.next + 1) % limits::COPIES;
+    }
+
+    /// Returns whether two interfaces are at both ends of a path.
+    pub fn has_both_ends(&self) -> bool {
+        self.recent.as_ref().is_some_and(|recent| recent.way.is_long())
     }
 
     /// Takes repeats at the same place as the senders' own.

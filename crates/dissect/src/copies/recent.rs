@@ -1,6 +1,7 @@
 //! Recent frames, found by their digests.
 
 use super::trial::TapOffsets;
+use super::way::WayBetweenTaps;
 use super::{CopyPlace, EarlyFrame, FrameNovelty};
 use crate::limits;
 use hashbrown::HashTable;
@@ -36,6 +37,7 @@ pub struct RecentFrames {
     numbers: HashTable<u64>,
     /// How many of them are known by their headers alone.
     by_headers: usize,
+    pub way: WayBetweenTaps,
 }
 
 impl RecentFrames {
@@ -62,7 +64,10 @@ impl RecentFrames {
         let like = self.like(&sighting).or(by_headers);
         let is_again = match like {
             Some((first, _)) if first.ends != sighting.ends => return FrameNovelty::Translated(first.ends),
-            Some((first, _)) if first.place != sighting.place => return FrameNovelty::Copy,
+            Some((first, _)) if first.place != sighting.place => {
+                self.way.passed(&first, &sighting);
+                return FrameNovelty::Copy;
+            }
             Some((first, _)) => {
                 let offset_ns = sighting.time_ns.abs_diff(first.time_ns);
                 if tap.is_some_and(|tap| tap.is_copy(offset_ns, sighting.has_id)) {

@@ -166,6 +166,7 @@ impl FrameDissector {
     /// Ends the capture and returns the totals, except the connections' own.
     pub fn finish(mut self) -> Totals {
         self.note(Note::UnsteadyTap, self.copies.unsteady_taps());
+        self.note(Note::BothEnds, u64::from(self.copies.has_both_ends()));
         self.totals.other += self.fragments.finish();
         self.totals
     }

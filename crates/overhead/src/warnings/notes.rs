@@ -67,7 +67,7 @@ impl Warnings {
                 "the tap repeated many frames, but not nearly all: repeats count as copies, and some may be retransmissions; capture at one port, in both directions",
             ),
             Note::BothEnds => self.partial(
-                "the capture has both ends of a path in one file: each frame counts where it was seen first, so latencies are shorter than at either end; analyze the capture of one end",
+                "the capture has both ends of a path in one file: each frame counts where it was seen first, so latencies are those of neither end; analyze the capture of one end",
             ),
             _ => {}
         }
