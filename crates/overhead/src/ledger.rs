@@ -70,7 +70,9 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
         watching: None,
     };
     warnings.of_unseen_statements(&aggregate.operations());
-    warnings.of_both_legs(&aggregate.connections());
+    let connections = aggregate.connections();
+    warnings.of_both_legs(&connections);
+    warnings.of_translated_twins(&connections);
     let (warnings, exit) = warnings.settle();
     let mut run = build_run(
         aggregate,

@@ -1,4 +1,4 @@
-//! Warnings about statements without a text, and about traffic that was captured on both sides of a proxy.
+//! Warnings about statements without a text, and about traffic that was captured on both sides of a proxy or router.
 
 use super::Warnings;
 use overhead_dissect::PREPARED_BEFORE;
@@ -29,6 +29,27 @@ impl Warnings {
                 "{} prepared before the capture, and named by name or id; to see the texts, add --statements FILE, with a line of name or id, a tab and the text for each: {source}",
                 if texts.len() == 1 { "1 statement was".to_owned() } else { format!("{} were", counted(texts.len() as u64, "statement")) }
             ));
+        }
+    }
+
+    /// Says that totals include both sides of an address translation, if nearly all connections have a twin between other addresses. At
+    /// one interface, as of a router with one leg, nothing but this tells it.
+    pub fn of_translated_twins(&mut self, connections: &[Connection]) {
+        let mut alike = BTreeMap::<(&str, &str, u64, u64), BTreeSet<[&str; 2]>>::new();
+        for of in connections.iter().filter(|of| of.operations > 0) {
+            let client_port = of.client.rsplit(':').next().unwrap_or_default();
+            let key = (of.protocol.as_str(), client_port, of.operations, of.wire_bytes);
+            alike.entry(key).or_default().insert([&of.client, &of.server]);
+        }
+        let (mut twins, mut all) = (0, 0);
+        for ((_, _, operations, _), ends) in alike {
+            all += operations * ends.len() as u64;
+            twins += if ends.len() == 2 { operations * 2 } else { 0 };
+        }
+        if twins > 0 && all - twins <= all / 8 {
+            self.partial(
+                "connections between other addresses have the same client ports, operations and bytes: they may be the two sides of an address translation, each counted; capture on `any`, or one side with a filter such as -f 'host ADDRESS'",
+            );
         }
     }
 
