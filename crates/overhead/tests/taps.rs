@@ -66,36 +66,54 @@ fn both_ends_of_a_path_in_one_file_are_named() {
     assert!(warnings.contains("both ends of a path"), "{warnings}");
 }
 
-/// Writes the frames of both ends with an interface for each end. The times of the server's end are `later_ns`.
-fn by_interface(path: &Path, later_ns: u64) {
-    let mut source = FileSource::open(fixture("two-ends")).unwrap();
+/// Writes a fixture with its frames changed, in the order of their new times, to a file of two interfaces.
+fn edited(name: &str, to: &Path, change: impl Fn(&Frame<'_>) -> OwnedFrame) {
+    let mut source = FileSource::open(fixture(name)).unwrap();
     let mut frames = Vec::new();
     while let NextFrame::Frame(frame) = source.next_frame().unwrap() {
-        // The router has counted the hop.
-        let is_routed = frame.bytes[14 + 8] == 63;
-        let is_to_server = frame.bytes[36..38] == 6379_u16.to_be_bytes();
-        let interface = u32::from(is_routed == is_to_server);
-        let time_ns = frame.time_ns + u64::from(interface) * later_ns;
-        frames.push(OwnedFrame::of(&Frame { time_ns, interface, ..frame }));
+        frames.push(change(&frame));
     }
     frames.sort_by_key(|frame| frame.frame().time_ns);
     let options = WriterOptions::new(LinkType::ETHERNET);
-    let mut writer = PcapngWriter::new("capture", std::fs::File::create(path).unwrap(), &options).unwrap();
+    let mut writer = PcapngWriter::new("capture", std::fs::File::create(to).unwrap(), &options).unwrap();
     writer.add_interface(&options).unwrap();
-    frames.iter().for_each(|frame| writer.write(&frame.frame()).unwrap());
+    for frame in frames {
+        writer.write(&frame.frame()).unwrap();
+    }
     writer.finish(None).unwrap();
 }
 
 #[test]
 fn interfaces_with_clocks_far_apart_are_named() {
     let path = std::env::temp_dir().join(format!("overhead-taps-{}-interfaces.pcapng", std::process::id()));
-    by_interface(&path, 0);
-    let (record, status) = record_of(&path);
+    let by_interface = |later_ns| {
+        edited("two-ends", &path, |frame| {
+            // The router has counted the hop.
+            let is_routed = frame.bytes[14 + 8] == 63;
+            let interface = u32::from(is_routed == (frame.bytes[36..38] == 6379_u16.to_be_bytes()));
+            OwnedFrame::of(&Frame { time_ns: frame.time_ns + u64::from(interface) * later_ns, interface, ..*frame })
+        });
+        record_of(&path)
+    };
     // A router in the same machine: its way takes microseconds.
+    let (record, status) = by_interface(0);
     assert_eq!((status, &record["warnings"]), (0, &Value::Array(Vec::new())));
-    by_interface(&path, 3_000_000_000);
-    let (record, status) = record_of(&path);
+    let (record, status) = by_interface(3_000_000_000);
     let warnings = record["warnings"].to_string();
     assert!(status == 3 && warnings.contains("interfaces 0 and 1 hold the same segments"), "{status}: {warnings}");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_translation_that_one_interface_sees_twice_is_named() {
+    let path = std::env::temp_dir().join(format!("overhead-taps-{}-one-leg.pcapng", std::process::id()));
+    edited("nat", &path, |frame| {
+        let bytes = [&[2; 12][..], &[8, 0], &frame.bytes[20..]].concat();
+        let original_len = frame.original_len - 6;
+        OwnedFrame::of(&Frame { link: LinkType::ETHERNET, original_len, bytes: &bytes, ..*frame })
+    });
+    let (record, status) = record_of(&path);
+    let warnings = record["warnings"].to_string();
+    assert!(status == 3 && warnings.contains("two sides of an address translation"), "{status}: {warnings}");
     std::fs::remove_file(path).unwrap();
 }
