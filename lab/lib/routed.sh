@@ -7,8 +7,9 @@ tcpdumps=() files=()
 # routed NAME…: runs a command in the client's, the router's or the server's namespace.
 routed() { local side=$1; shift; exec_as_root ip netns exec "routed-$side" "$@"; }
 
-# route nat|mirror|ends: makes the namespaces, and starts the server at $HOST as the client sees it.
+# route nat|hairpin|mirror|ends: makes the namespaces, and starts the server at $HOST as the client sees it.
 #   nat      the router publishes the server under its own address, and hides the client's
+#   hairpin  so does its public address, and both are behind one interface of the router
 #   mirror   the router has a port, `mirror`, that gets both directions of both its interfaces
 route() {
     local side net rules=''
@@ -26,11 +27,12 @@ route() {
     (routed router sysctl -qw net.ipv4.ip_forward=1)
     export HOST=10.77.2.2
     case $1 in
-        nat)
+        nat | hairpin)
             HOST=10.77.1.1
+            [ "$1" = nat ] || hairpin
             rules="table ip nat {
                 chain before { type nat hook prerouting priority -100; tcp dport 6379 dnat to 10.77.2.2; }
-                chain after { type nat hook postrouting priority 100; oifname server masquerade; }
+                chain after { type nat hook postrouting priority 100; oifname { server, lan } masquerade; }
             }"
             ;;
         mirror)
@@ -51,6 +53,15 @@ route() {
     \}}")
     (routed server redis-server --bind 10.77.2.2 --save '' --protected-mode no >/dev/null) &
     wait_until 10 ping_routed
+}
+
+# hairpin: joins the client's and the server's sides to one network.
+hairpin() {
+    HOST=203.0.113.1
+    (routed router ip link add lan type bridge)
+    for side in client server; do (routed router ip addr flush dev "$side") && (routed router ip link set "$side" master lan); done
+    for net in 10.77.1.1 10.77.2.1; do (routed router ip addr add "$net/24" dev lan); done
+    (routed router ip link set lan up) && (routed router ip addr add "$HOST/32" dev lo)
 }
 
 ping_routed() { (routed server redis-cli -h 10.77.2.2 ping) 2>/dev/null | grep -q PONG; }
