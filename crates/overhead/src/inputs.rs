@@ -91,16 +91,14 @@ fn read(paths: &[PathBuf], keys: &KeyReader, take: impl TakeFrames, warnings: &m
     if let [path] = paths {
         let mut file = File::open(0, path, keys)?;
         reading.note_missing(set_place(&file.source).as_slice());
-        let is_by_one_tap = file.look()?.is_none() || file.source.interfaces().len() < 2;
-        let flow = if is_by_one_tap {
-            file.each(&mut clocked)
-        } else {
-            file.each(&mut |file: usize, frame: &Frame<'_>| {
+        let has_taps = file.look()?.is_some() && file.source.interfaces().len() > 1;
+        let flow = file.each(&mut |file: usize, frame: &Frame<'_>| {
+            if has_taps {
                 twins.frame(file, frame);
-                clocked.take(file, frame)
-            })
-        };
-        if flow?.is_continue() {
+            }
+            clocked.take(file, frame)
+        })?;
+        if flow.is_continue() {
             reading.note_end(&file);
         }
         reading.note_twins(&twins);

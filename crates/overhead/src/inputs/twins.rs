@@ -65,11 +65,11 @@ impl TwinFinder {
     }
 
     fn tap(&mut self, tap: (usize, u32)) -> Option<usize> {
-        let known = self.taps.iter().position(|known| *known == tap);
-        known.or_else(|| {
-            let is_room = self.taps.len() < TAPS;
-            is_room.then(|| self.taps.push(tap)).map(|()| self.taps.len() - 1)
-        })
+        let at = self.taps.iter().position(|known| *known == tap).unwrap_or(self.taps.len());
+        if at == self.taps.len() && at < TAPS {
+            self.taps.push(tap);
+        }
+        (at < TAPS).then_some(at)
     }
 
     /// Returns the taps that have the same segments, each pair once.

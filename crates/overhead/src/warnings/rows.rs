@@ -55,25 +55,22 @@ impl Warnings {
 
     /// Says that totals include both legs of a proxy if one server of a protocol looks like the client of others.
     pub fn of_both_legs(&mut self, connections: &[Connection]) {
-        let ends: Vec<(&str, [SocketAddr; 2], u64)> = connections
+        let parsed = |end: &str| end.parse::<SocketAddr>().ok();
+        let legs: Vec<(&str, SocketAddr, SocketAddr, u64)> = connections
             .iter()
-            .filter_map(|of| {
-                Some((of.protocol.as_str(), [of.client.parse().ok()?, of.server.parse().ok()?], of.operations))
-            })
+            .filter_map(|of| Some((of.protocol.as_str(), parsed(&of.client)?, parsed(&of.server)?, of.operations)))
             .collect();
-        let sum = |is_counted: &dyn Fn(&str, [SocketAddr; 2]) -> bool| -> u64 {
-            ends.iter()
-                .filter(|(protocol, ends, _)| is_counted(protocol, *ends))
-                .map(|(_, _, operations)| operations)
-                .sum()
-        };
         let servers: BTreeSet<(&str, SocketAddr)> =
-            ends.iter().map(|(protocol, ends, _)| (*protocol, ends[1])).collect();
-        let proxy = servers.iter().find(|(protocol, server)| {
-            let before = sum(&|of, ends| of == *protocol && ends[1] == *server);
-            let behind = sum(&|of, ends| {
-                of == *protocol && ends[1] != *server && ends[0].ip() == server.ip() && ends[0].port() != server.port()
-            });
+            legs.iter().map(|&(protocol, _, server, _)| (protocol, server)).collect();
+        let proxy = servers.into_iter().find(|&(protocol, proxy)| {
+            let (mut before, mut behind) = (0, 0);
+            for &(_, client, server, operations) in legs.iter().filter(|leg| leg.0 == protocol) {
+                if server == proxy {
+                    before += operations;
+                } else if client.ip() == proxy.ip() && client.port() != proxy.port() {
+                    behind += operations;
+                }
+            }
             // A proxy adds or saves only set-up.
             before.min(behind) > 0 && before.abs_diff(behind) <= before.max(behind) / 8
         });
