@@ -1,3 +1,3 @@
 module overhead.invalid/httpkv
 
-go 1.21
+go 1.22

@@ -13,19 +13,16 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
+	"expvar"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -38,56 +35,35 @@ const maxHead = 8 << 20
 type store struct {
 	sync.RWMutex
 	values map[string][]byte
-	counts counts
-}
-
-// What the server says of itself. Bytes are those of the sockets, heads included.
-type counts struct {
-	Requests     atomic.Int64
-	Gets         atomic.Int64
-	MultiGets    atomic.Int64
-	Keys         atomic.Int64
-	Hits         atomic.Int64
-	Sets         atomic.Int64
-	BytesRead    atomic.Int64
-	BytesWritten atomic.Int64
+	// What the server says of itself, by name. Bytes are those of the sockets, heads included.
+	counts *expvar.Map
 }
 
 func main() {
 	if len(os.Args) != 2 {
 		log.Fatal("usage: httpkv ADDRESS")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := serve(ctx, os.Args[1]); err != nil && !errors.Is(err, http.ErrServerClosed) {
+	kv := &store{values: map[string][]byte{}, counts: new(expvar.Map)}
+	listener, err := net.Listen("tcp", os.Args[1])
+	if err != nil {
 		log.Fatal(err)
 	}
-}
-
-func serve(ctx context.Context, address string) error {
-	kv := &store{values: map[string][]byte{}}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
 	server := &http.Server{Handler: kv.routes(), MaxHeaderBytes: maxHead, ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		<-ctx.Done()
-		server.Close()
-	}()
-	return server.Serve(counting{listener, &kv.counts})
+	log.Fatal(server.Serve(counting{listener, kv.counts}))
 }
 
 func (kv *store) routes() http.Handler {
 	routes := http.NewServeMux()
-	routes.HandleFunc("/get", kv.get)
-	routes.HandleFunc("/mget", kv.multiGet)
-	routes.HandleFunc("/set", kv.set)
-	routes.HandleFunc("/mset", kv.multiSet)
-	routes.HandleFunc("/delete", kv.remove)
-	routes.HandleFunc("/stats", kv.stats)
+	routes.HandleFunc("GET /get", kv.get)
+	routes.HandleFunc("GET /mget", kv.multiGet)
+	routes.HandleFunc("POST /mget", kv.multiGet)
+	routes.HandleFunc("PUT /set", kv.set)
+	routes.HandleFunc("POST /set", kv.set)
+	routes.HandleFunc("POST /mset", kv.multiSet)
+	routes.HandleFunc("POST /delete", kv.remove)
+	routes.HandleFunc("GET /stats", kv.stats)
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
-		kv.counts.Requests.Add(1)
+		kv.counts.Add("requests", 1)
 		response.Header().Set("Server", "httpkv/1.0")
 		routes.ServeHTTP(response, request)
 	})
@@ -97,15 +73,15 @@ func (kv *store) find(key string) ([]byte, bool) {
 	kv.RLock()
 	value, found := kv.values[key]
 	kv.RUnlock()
-	kv.counts.Keys.Add(1)
+	kv.counts.Add("keys", 1)
 	if found {
-		kv.counts.Hits.Add(1)
+		kv.counts.Add("hits", 1)
 	}
 	return value, found
 }
 
 func (kv *store) get(response http.ResponseWriter, request *http.Request) {
-	kv.counts.Gets.Add(1)
+	kv.counts.Add("gets", 1)
 	value, found := kv.find(request.URL.Query().Get("key"))
 	if !found {
 		http.Error(response, "no such key", http.StatusNotFound)
@@ -115,42 +91,32 @@ func (kv *store) get(response http.ResponseWriter, request *http.Request) {
 }
 
 func (kv *store) multiGet(response http.ResponseWriter, request *http.Request) {
-	kv.counts.MultiGets.Add(1)
+	kv.counts.Add("multi_gets", 1)
 	keys := request.URL.Query()["key"]
 	if request.Method == http.MethodPost {
-		body, err := io.ReadAll(http.MaxBytesReader(response, request.Body, maxBody))
-		if err != nil {
-			http.Error(response, err.Error(), http.StatusRequestEntityTooLarge)
+		body, isWhole := bodyOf(response, request)
+		if !isWhole {
 			return
 		}
 		keys = lines(body)
 	}
 	var all bytes.Buffer
 	for _, key := range keys {
-		value, found := kv.find(key)
-		if !found {
+		if value, found := kv.find(key); found {
+			fmt.Fprintf(&all, "%d\n%s\n", len(value), value)
+		} else {
 			all.WriteString("-1\n")
-			continue
 		}
-		all.WriteString(strconv.Itoa(len(value)))
-		all.WriteByte('\n')
-		all.Write(value)
-		all.WriteByte('\n')
 	}
 	answer(response, all.Bytes())
 }
 
 func (kv *store) set(response http.ResponseWriter, request *http.Request) {
-	if request.Method != http.MethodPut && request.Method != http.MethodPost {
-		http.Error(response, "PUT or POST", http.StatusMethodNotAllowed)
+	value, isWhole := bodyOf(response, request)
+	if !isWhole {
 		return
 	}
-	value, err := io.ReadAll(http.MaxBytesReader(response, request.Body, maxBody))
-	if err != nil {
-		http.Error(response, err.Error(), http.StatusRequestEntityTooLarge)
-		return
-	}
-	kv.counts.Sets.Add(1)
+	kv.counts.Add("sets", 1)
 	kv.Lock()
 	kv.values[request.URL.Query().Get("key")] = value
 	kv.Unlock()
@@ -158,9 +124,8 @@ func (kv *store) set(response http.ResponseWriter, request *http.Request) {
 }
 
 func (kv *store) multiSet(response http.ResponseWriter, request *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(response, request.Body, maxBody))
-	if err != nil || request.Method != http.MethodPost {
-		http.Error(response, "POST lines of key, length and value", http.StatusBadRequest)
+	body, isWhole := bodyOf(response, request)
+	if !isWhole {
 		return
 	}
 	kv.Lock()
@@ -174,16 +139,15 @@ func (kv *store) multiSet(response http.ResponseWriter, request *http.Request) {
 			return
 		}
 		kv.values[string(key)] = append([]byte(nil), rest[:length]...)
-		kv.counts.Sets.Add(1)
+		kv.counts.Add("sets", 1)
 		body = rest[length+1:]
 	}
 	response.WriteHeader(http.StatusNoContent)
 }
 
 func (kv *store) remove(response http.ResponseWriter, request *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(response, request.Body, maxBody))
-	if err != nil || request.Method != http.MethodPost {
-		http.Error(response, "POST keys, one a line", http.StatusBadRequest)
+	body, isWhole := bodyOf(response, request)
+	if !isWhole {
 		return
 	}
 	kv.Lock()
@@ -197,21 +161,16 @@ func (kv *store) remove(response http.ResponseWriter, request *http.Request) {
 }
 
 func (kv *store) stats(response http.ResponseWriter, _ *http.Request) {
-	said, err := json.Marshal(map[string]int64{
-		"requests":      kv.counts.Requests.Load(),
-		"gets":          kv.counts.Gets.Load(),
-		"multi_gets":    kv.counts.MultiGets.Load(),
-		"keys":          kv.counts.Keys.Load(),
-		"hits":          kv.counts.Hits.Load(),
-		"sets":          kv.counts.Sets.Load(),
-		"bytes_read":    kv.counts.BytesRead.Load(),
-		"bytes_written": kv.counts.BytesWritten.Load(),
-	})
+	answer(response, []byte(kv.counts.String()))
+}
+
+// bodyOf returns the body of a request, or answers that it is too large.
+func bodyOf(response http.ResponseWriter, request *http.Request) ([]byte, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(response, request.Body, maxBody))
 	if err != nil {
-		http.Error(response, err.Error(), http.StatusInternalServerError)
-		return
+		http.Error(response, err.Error(), http.StatusRequestEntityTooLarge)
 	}
-	answer(response, said)
+	return body, err == nil
 }
 
 // answer sends a body with its length, however long it is.
@@ -224,19 +183,13 @@ func answer(response http.ResponseWriter, body []byte) {
 }
 
 func lines(body []byte) []string {
-	var keys []string
-	for _, line := range bytes.Split(body, []byte("\n")) {
-		if len(line) > 0 {
-			keys = append(keys, string(line))
-		}
-	}
-	return keys
+	return strings.FieldsFunc(string(body), func(letter rune) bool { return letter == '\n' })
 }
 
 // counting is a listener whose connections count what goes through them.
 type counting struct {
 	net.Listener
-	counts *counts
+	counts *expvar.Map
 }
 
 func (listener counting) Accept() (net.Conn, error) {
@@ -249,17 +202,17 @@ func (listener counting) Accept() (net.Conn, error) {
 
 type counted struct {
 	net.Conn
-	counts *counts
+	counts *expvar.Map
 }
 
 func (connection counted) Read(bytes []byte) (int, error) {
 	count, err := connection.Conn.Read(bytes)
-	connection.counts.BytesRead.Add(int64(count))
+	connection.counts.Add("bytes_read", int64(count))
 	return count, err
 }
 
 func (connection counted) Write(bytes []byte) (int, error) {
 	count, err := connection.Conn.Write(bytes)
-	connection.counts.BytesWritten.Add(int64(count))
+	connection.counts.Add("bytes_written", int64(count))
 	return count, err
 }

@@ -6,32 +6,12 @@ same capture, each at places of its own, and TRUE, that of the whole capture: ho
 import pathlib
 import sys
 
-sys.path.insert(0, sys.argv[1])
 sys.dont_write_bytecode = True
+sys.path[:0] = [sys.argv[1], str(pathlib.Path(__file__).resolve().parents[3] / "lib")]
 import answers  # noqa: E402
-from pyspark.sql import SparkSession, functions as f  # noqa: E402
-
-failed = 0
-
-
-def check(name, found, wanted=True):
-    global failed
-    is_same = found == wanted
-    failed += not is_same
-    print(f"answers {name} ... {'ok' if is_same else f'FAILED: wanted {wanted}, found {found}'}", flush=True)
-
-
-def session():
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+from check import spark_session  # noqa: E402
+from pyspark.sql import functions as f  # noqa: E402
+from testing import check, finish  # noqa: E402
 
 
 def known(spark):
@@ -86,12 +66,12 @@ def test_sampled(spark, sampled, whole):
 
 
 def main():
-    spark = session()
+    spark = spark_session()
     test_known(spark)
     if len(sys.argv) > 2:
         test_sampled(spark, *map(str, map(pathlib.Path, sys.argv[2:4])))
     spark.stop()
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":

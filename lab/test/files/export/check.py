@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""check.py DATA RECORDS QUESTIONS READER…: reads a data set of `overhead export` with DuckDB, pandas, Polars and Spark, and holds what each
-finds against the run records in RECORDS (NAME.json for run NAME). Then has DuckDB answer the questions."""
+"""check.py DATA RECORDS QUESTIONS READER…: reads a data set of `overhead export` with each READER (DuckDB, pandas, Polars, Spark), and compares
+it with the run records in RECORDS (NAME.json for run NAME). Then DuckDB answers the questions."""
 
 import json
 import math
+import operator
 import os
 import pathlib
 import sys
@@ -12,6 +13,7 @@ os.environ.setdefault("TZ", "UTC")
 ACCOUNTS = "link ip tcp control retransmission tls framing metadata schema query data status unknown".split()
 AMOUNTS = [f"{side}_{what}" for side in ("request", "response") for what in ("frames", "wire_bytes", "payload_bytes", *(f"{a}_bytes" for a in ACCOUNTS))]
 ROW = ["run", "protocol", "class", "name", "via"]
+COLUMNS = [*ROW, "outcome", "latency_ns", *AMOUNTS]
 NOT_COUNTED = ("late", "unsolicited")
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 # Of the record's histograms, by its contract.
@@ -19,7 +21,6 @@ PRECISION = 0.001
 
 
 def expected(records):
-    """Returns, by row, what the records say: counts, and all amounts."""
     rows = {}
     for record in records.glob("*.json"):
         run = json.loads(record.read_text())
@@ -37,89 +38,48 @@ def expected(records):
 def by_duckdb(data):
     import duckdb
 
-    connection = duckdb.connect()
-    sums = ", ".join(f"sum({name})" for name in AMOUNTS)
-    found = connection.execute(
-        f"""SELECT run, protocol, class, name, via, count(*) FILTER (WHERE outcome NOT IN {NOT_COUNTED}),
-                   count(*) FILTER (WHERE outcome = 'error'), count(*) FILTER (WHERE outcome = 'unsolicited'), {sums}, list_sort(list(latency_ns) FILTER (WHERE latency_ns IS NOT NULL))
-            FROM read_parquet('{data}/operations/**/*.parquet', hive_partitioning = true, hive_types = {{'run': VARCHAR}})
-            GROUP BY ALL"""
-    ).fetchall()
-    width = len(ROW)
-    return {
-        tuple(row[:width]): {"count": row[5], "errors": row[6], "unsolicited": row[7], "amounts": [int(x) for x in row[8:-1]], "latencies": row[-1] or []}
-        for row in found
-    }
+    files = f"read_parquet('{data}/operations/**/*.parquet', hive_partitioning = true, hive_types = {{'run': VARCHAR}})"
+    return duckdb.sql(f"SELECT {', '.join(COLUMNS)} FROM {files}").fetchall()
 
 
 def by_pandas(data):
     import pandas
 
-    frame = pandas.read_parquet(f"{data}/operations")
-    frame["run"] = frame["run"].astype(str)
-    found = {}
-    for key, group in frame.groupby(ROW, observed=True, sort=False):
-        found[key] = {
-            "count": int((~group["outcome"].isin(NOT_COUNTED)).sum()),
-            "errors": int((group["outcome"] == "error").sum()),
-            "unsolicited": int((group["outcome"] == "unsolicited").sum()),
-            "amounts": [int(group[name].sum()) for name in AMOUNTS],
-            "latencies": sorted(int(x) for x in group["latency_ns"].dropna()),
-        }
-    return found
+    return pandas.read_parquet(f"{data}/operations").astype({"run": str})[COLUMNS].itertuples(index=False, name=None)
 
 
 def by_polars(data):
     import polars
 
-    outcome = polars.col("outcome")
-    lazy = polars.scan_parquet(f"{data}/operations", hive_partitioning=True, hive_schema={"host": polars.String, "run": polars.String})
-    grouped = lazy.group_by(ROW).agg(
-        (~outcome.is_in(NOT_COUNTED)).sum().alias("count"),
-        (outcome == "error").sum().alias("errors"),
-        (outcome == "unsolicited").sum().alias("unsolicited"),
-        *(polars.col(name).sum() for name in AMOUNTS),
-        polars.col("latency_ns").drop_nulls().sort().alias("latencies"),
-    )
-    found = {}
-    for row in grouped.collect().iter_rows(named=True):
-        key = tuple(row[name] for name in ROW)
-        found[key] = {**{name: row[name] for name in ("count", "errors", "unsolicited", "latencies")}, "amounts": [row[name] for name in AMOUNTS]}
-    return found
+    schema = {"host": polars.String, "run": polars.String}
+    return polars.scan_parquet(f"{data}/operations", hive_partitioning=True, hive_schema=schema).select(COLUMNS).collect().iter_rows()
+
+
+def by_spark(data):
+    return spark_session().read.parquet(f"{data}/operations").select(*COLUMNS).toLocalIterator()
 
 
 def spark_session():
     from pyspark.sql import SparkSession
 
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.driver.memory", "1g")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
-        .getOrCreate()
-    )
+    options = {"ui.enabled": "false", "ui.showConsoleProgress": "false", "driver.memory": "1g", "sql.shuffle.partitions": "4",
+               "sql.sources.partitionColumnTypeInference.enabled": "false"}
+    spark = SparkSession.builder.master("local[2]").config(map={f"spark.{name}": value for name, value in options.items()}).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
-def by_spark(data):
-    from pyspark.sql import functions as f
-
-    outcome = f.col("outcome")
-    table = spark_session().read.parquet(f"{data}/operations")
-    grouped = table.groupBy(*ROW).agg(
-        f.sum((~outcome.isin(*NOT_COUNTED)).cast("long")).alias("count"),
-        f.sum((outcome == "error").cast("long")).alias("errors"),
-        f.sum((outcome == "unsolicited").cast("long")).alias("unsolicited"),
-        *(f.sum(name).alias(name) for name in AMOUNTS),
-        f.sort_array(f.collect_list("latency_ns")).alias("latencies"),
-    )
+def summed(rows):
+    """Returns by row of a record what the rows of a data set, each of COLUMNS, come to."""
     found = {}
-    for row in grouped.collect():
-        key = tuple(row[name] for name in ROW)
-        found[key] = {**{name: row[name] for name in ("errors", "unsolicited", "latencies")}, "count": row["count"], "amounts": [row[name] for name in AMOUNTS]}
+    for *key, outcome, latency, in_amounts in ((*row[:7], row[7:]) for row in rows):
+        of = found.setdefault(tuple(key), {"count": 0, "errors": 0, "unsolicited": 0, "amounts": [0] * len(AMOUNTS), "latencies": []})
+        of["count"] += outcome not in NOT_COUNTED
+        of["errors"] += outcome == "error"
+        of["unsolicited"] += outcome == "unsolicited"
+        of["amounts"] = list(map(operator.add, of["amounts"], in_amounts))
+        if latency is not None and latency == latency:  # pandas has NaN for none
+            of["latencies"].append(int(latency))
     return found
 
 
@@ -135,7 +95,7 @@ def compare(reader, found, wanted):
         for name, a, b in zip(AMOUNTS, have["amounts"], want["amounts"]):
             if a != b:
                 faults.append(f"{reader}: {key}: {name} is {a}, and {b} in the record")
-        latencies, latency = have["latencies"], want["latency"]
+        latencies, latency = sorted(have["latencies"]), want["latency"]
         if len(latencies) != latency["count"]:
             faults.append(f"{reader}: {key}: {len(latencies)} latencies, and {latency['count']} in the record")
         elif latencies:
@@ -182,13 +142,10 @@ def schema_faults(data, with_spark):
             if kind == "int64" and not said["unit"] and field.name not in WITHOUT_UNIT:
                 faults.append(f"{name}: a number without a unit")
             wanted = {key: said[key] for key in ("unit", "description")}
-            of_arrow = {key: (field.metadata or {}).get(key.encode(), b"(none)").decode() for key in wanted}
-            found_by = {"Arrow": of_arrow}
+            found_by = {"Arrow": {key: (field.metadata or {}).get(key.encode(), b"(none)").decode() for key in wanted}}
             if with_spark:
                 found_by["Spark"] = {key: of_spark[field.name].get(key) for key in wanted}
-            for reader, found in found_by.items():
-                if found != wanted:
-                    faults.append(f"{name}: {reader} finds {found}")
+            faults += [f"{name}: {reader} finds {found}" for reader, found in found_by.items() if found != wanted]
         faults += [f"{table}.{name}: described, and not there" for name in about]
     print(f"schema: {described} columns with unit and description, in the footer and in the column metadata of Arrow{' and Spark' if with_spark else ''}; {len(faults)} faults")
     return faults
@@ -214,8 +171,6 @@ def ask(data, questions):
         print(f"\nquestion {title}\n  {' | '.join(names)}")
         for row in rows[:5]:
             print("  " + " | ".join(str(value) for value in row))
-        if len(rows) > 5:
-            print(f"  … {len(rows) - 5} more")
         if not rows and not title.startswith("8"):
             faults.append(f"question {title} has no answer")
     total = connection.execute("SELECT (SELECT sum(wire_bytes) FROM operations) + (SELECT sum(other_bytes) FROM runs), (SELECT sum(wire_bytes) FROM runs)").fetchone()
@@ -232,7 +187,7 @@ def main():
     faults = schema_faults(data, with_spark)
     of_name = {"DuckDB": by_duckdb, "pandas": by_pandas, "Polars": by_polars, "Spark": by_spark}
     for reader in readers:
-        faults += compare(reader, of_name[reader](data), wanted)
+        faults += compare(reader, summed(of_name[reader](data)), wanted)
     if with_spark:
         spark_session().stop()
     faults += ask(data, questions)
