@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
-"""lab/lib/guest.py --machine x86_64|aarch64 --kernel FILE --initramfs FILE --log FILE: boots a kernel under qemu and waits for its end.
+"""lab/lib/guest.py x86_64|aarch64 KERNEL INITRAMFS LOG: boots a kernel under qemu and waits for its end.
 
-The guest is emulated, whatever machine this is, with --cpus CPUs and no network. Its console goes to the log, line by
-line with the seconds since the start; lines that begin with "@@" are the guest's words to lab/test/kernels and are printed
-too. Ends with 0 when the guest has said "@@ over" and powered off; 1 when it has not; 2 on a wrong call; 75 when it hangs
-where the kernel patches its own code, as guests under qemu's emulation now and then do: start it again.
+The guest is emulated, with one CPU and no network. Its console goes to LOG, each line with the seconds since the start; lines that
+begin with "@@" are for lab/test/kernels and are printed, too. Ends with 0 when the guest has said "@@ over" and powered off, with 1
+when it has not, and with 75 when it hangs where the kernel patches its own code, as emulated guests now and then do: start it again.
 
-That hang is told from others by the program counters: the guest is silent, and its CPUs go round in `asm_exc_int3`, the
-handler of the breakpoint that the kernel puts where it patches. The guest names the addresses ("@@ patching ADDRESS NAME").
-A guest that is silent before it has reached its init counts as such a hang, too: it can name nothing yet.
+Such a guest is silent, and its CPU goes round in `asm_exc_int3`, the handler of the breakpoint that the kernel puts where it
+patches. The guest names the addresses ("@@ patching ADDRESS NAME"). A guest that is silent before its init counts as well: it
+can name nothing yet.
 """
 
-import argparse
 import json
 import os
 import re
@@ -25,6 +23,9 @@ import time
 
 SAMPLES = 40  # of the program counters of a silent guest
 BETWEEN = 0.05  # seconds
+SILENT, GIVE_UP = 30, 120  # seconds of the emulator's CPU time without a word: the guest is looked at, and ended
+MEMORY = "1024"  # MiB
+CLOCK = "shift=3,sleep=off"  # an instruction takes 2^shift ns
 HANDLER_BYTES = 0x100  # what is looked at from the beginning of a function that the guest has named
 HANGS = 75  # EX_TEMPFAIL of sysexits.h
 
@@ -64,19 +65,18 @@ class Monitor:
 
 
 class Guest:
-    def __init__(self, options):
+    def __init__(self, machine, kernel, initramfs, log):
         self.started = time.monotonic()
-        self.log = open(options.log, "w", encoding="utf-8", buffering=1)
+        self.log = open(log, "w", encoding="utf-8", buffering=1)
         self.handlers = []
         self.reached_init = self.over = False
         self.folder = tempfile.TemporaryDirectory(prefix="overhead-guest.")
         self.monitor_path = os.path.join(self.folder.name, "qmp")
-        words = [f"console={CONSOLES[options.machine]}", "quiet", "panic=-1", "rdinit=/init", *options.append]
-        command = MACHINES[options.machine] + [
-            *("-accel", "tcg", *(["-icount", options.icount] if options.icount != "none" else []), "-smp", str(options.cpus), "-m", str(options.memory)),
-            *("-kernel", options.kernel, "-initrd", options.initramfs, "-append", " ".join(words)),
+        command = MACHINES[machine] + [
+            *("-accel", "tcg", "-icount", CLOCK, "-smp", "1", "-m", MEMORY, "-kernel", kernel, "-initrd", initramfs),
+            *("-append", f"console={CONSOLES[machine]} quiet panic=-1 rdinit=/init"),
             *("-display", "none", "-serial", "stdio", "-nic", "none", "-no-reboot", "-nodefaults", "-no-user-config"),
-            *("-qmp", f"unix:{self.monitor_path},server=on,wait=off", *options.qemu),
+            *("-qmp", f"unix:{self.monitor_path},server=on,wait=off"),
         ]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.rest = b""
@@ -138,16 +138,16 @@ class Guest:
         self.folder.cleanup()
 
 
-def run(options):
-    guest = Guest(options)
+def main():
+    guest = Guest(*sys.argv[1:])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         looked = False
         while guest.listen():
             silent = guest.worked() - guest.heard
-            if silent < options.silent:
+            if silent < SILENT:
                 looked = False
-            elif silent > options.give_up:
+            elif silent > GIVE_UP:
                 print(f"{guest.seconds():.2f} @@ silent for {silent:.0f} s of CPU time, and not because it patches its code", flush=True)
                 return 1
             elif not looked:
@@ -161,21 +161,5 @@ def run(options):
         guest.end()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--machine", choices=MACHINES, required=True)
-    parser.add_argument("--kernel", required=True)
-    parser.add_argument("--initramfs", required=True)
-    parser.add_argument("--log", required=True)
-    parser.add_argument("--cpus", type=int, default=1)
-    parser.add_argument("--memory", type=int, default=1024, help="MiB")
-    parser.add_argument("--icount", default="shift=3,sleep=off", help="qemu's -icount: an instruction takes 2^shift ns; or none")
-    parser.add_argument("--append", action="append", default=[], metavar="WORD", help="one more word for the kernel")
-    parser.add_argument("--qemu", action="append", default=[], metavar="WORD", help="one more word for qemu")
-    parser.add_argument("--silent", type=int, default=30, help="seconds of the emulator's CPU time without a word, after which the guest is looked at")
-    parser.add_argument("--give-up", type=int, default=120, help="the same, after which it is ended")
-    sys.exit(run(parser.parse_args()))
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
