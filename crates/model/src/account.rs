@@ -1,5 +1,6 @@
 //! The thirteen accounts of the ledger, in stack order.
 
+use schemars::JsonSchema;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -7,8 +8,7 @@ use std::fmt;
 use std::ops::{AddAssign, Index, IndexMut};
 
 /// Where a byte of a captured frame is posted. The identifiers ([`Account::name`]) are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Account {
@@ -212,8 +212,7 @@ impl Serialize for Amounts {
 }
 
 /// All thirteen names, as they are written.
-#[cfg(feature = "schema")]
-impl schemars::JsonSchema for Amounts {
+impl JsonSchema for Amounts {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Amounts".into()
     }

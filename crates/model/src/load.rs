@@ -8,11 +8,11 @@
 mod csv;
 
 use crate::record::{Latency, Tool};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Returns the JSON schema of the record, as `docs/bench.schema.json` has it.
-#[cfg(feature = "schema")]
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Load)
 }
@@ -21,8 +21,7 @@ pub fn schema() -> schemars::Schema {
 pub const LOAD_VERSION: u32 = 1;
 
 /// One invocation of `overhead bench`: one driver, one or more servers, one result per combination of swept options.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
     /// [`LOAD_VERSION`].
     pub schema_version: u32,
@@ -51,8 +50,7 @@ pub struct Load {
 }
 
 /// The client library of a [`Load`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadDriver {
     /// Name of the crate.
     pub name: String,
@@ -61,8 +59,7 @@ pub struct LoadDriver {
 }
 
 /// One server of a [`Load`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadServer {
     /// `host:port`, or `unix:path`.
     pub address: String,
@@ -71,8 +68,7 @@ pub struct LoadServer {
 }
 
 /// How operations were sent; `null` for settings that the protocol does not have.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadSettings {
     /// Statements were prepared once per connection.
     pub prepared: Option<bool>,
@@ -95,8 +91,7 @@ pub struct LoadSettings {
 }
 
 /// The runs of one combination of swept options.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadResult {
     /// `empty`, `read`, `insert`, `oltp-point`, `oltp-range`, `oltp-insert` or `mix`.
     pub operation: String,
@@ -119,8 +114,7 @@ pub struct LoadResult {
 }
 
 /// One repetition.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRun {
     /// Start of the measurement, Unix time.
     pub started_ns: u64,
@@ -144,8 +138,7 @@ pub struct LoadRun {
 }
 
 /// CPU time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadCpu {
     /// In user mode.
     pub user: u64,
@@ -154,8 +147,7 @@ pub struct LoadCpu {
 }
 
 /// The result of the runs of a [`LoadResult`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadSummary {
     /// Index in `runs` of the run with the median rate (of an even number of runs: the lower of the two middle ones).
     pub median_run: usize,

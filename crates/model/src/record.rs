@@ -4,8 +4,8 @@
 //! with the reason, never zero and never missing. Readers ignore fields they do not know, and convert records of version 1
 //! ([`Run::from_version_1`]).
 //!
-//! `docs/run.schema.json` and `docs/run.md` are made of these types and their documentation (feature `schema`): each derives
-//! `JsonSchema`, and `make bless` writes both anew when one has changed.
+//! `docs/run.schema.json` and `docs/run.md` are made of these types and their documentation: each derives `JsonSchema`, and
+//! `make bless` writes both anew when one has changed.
 
 mod container;
 mod counters;
@@ -34,12 +34,12 @@ pub use watching::WatchingCost;
 use crate::account::Amounts;
 use crate::operation::DecidedBy;
 use crate::stream::Transport;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Returns the JSON schema of the record, as `docs/run.schema.json` has it. Every type of the record derives its part from
 /// its own documentation.
-#[cfg(feature = "schema")]
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Run)
 }
@@ -50,8 +50,8 @@ pub fn schema() -> schemars::Schema {
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// A quantity, or the reason why there is none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Measured_for_{T}"))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Measured_for_{T}")]
 #[serde(untagged)]
 pub enum Measured<T> {
     /// Why it could not be measured, as a phrase without a full stop.
@@ -101,8 +101,7 @@ impl Measured<Latency> {
 }
 
 /// A run: one capture, its ledger and the counters of the same window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -154,8 +153,7 @@ pub struct Run {
 }
 
 /// The program that wrote a record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// `overhead`.
     pub name: String,
@@ -164,8 +162,7 @@ pub struct Tool {
 }
 
 /// The machine and the command of a live run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
     /// The command line of the tool itself.
     pub command_line: Vec<String>,
@@ -189,8 +186,7 @@ pub struct Environment {
 }
 
 /// A network interface, with the properties that affect captured frames.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interface {
     /// Its name.
     pub name: String,
@@ -205,8 +201,7 @@ pub struct Interface {
 }
 
 /// The command run under a capture.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     /// Program and arguments; passwords are `***`.
     pub command: Vec<String>,
@@ -218,8 +213,7 @@ pub struct Workload {
 }
 
 /// Where the frames of a run came from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
     /// File or live.
     pub kind: SourceKind,
@@ -257,8 +251,7 @@ pub struct Source {
 }
 
 /// The choice of connections on the command line, needed to read the same packets in the same way.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Selected {
     /// Systems or protocols named by `--db`; empty for detection.
     pub db: Vec<String>,
@@ -267,8 +260,7 @@ pub struct Selected {
 }
 
 /// Kind of a [`Source`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
     /// Capture files or standard input.
@@ -278,8 +270,7 @@ pub enum SourceKind {
 }
 
 /// One file of a [`Source`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// Path as the user gave it; `-` for standard input.
     pub path: String,
@@ -290,8 +281,7 @@ pub struct Input {
 }
 
 /// Transport totals over the selected connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpTotals {
     /// Connections.
     pub connections: u64,
@@ -332,8 +322,7 @@ pub struct TcpTotals {
 }
 
 /// The ledger: totals per side and account, and the proof that they add up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
     /// True when `difference` is 0.
     pub balanced: bool,
@@ -375,8 +364,7 @@ impl Run {
 }
 
 /// A selected connection.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connection {
     /// `address:port` of the client; `pid:4711` if it is known only by its process.
     pub client: String,
@@ -405,8 +393,7 @@ pub struct Connection {
 }
 
 /// The kernel's TCP counters of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelTcp {
     /// Bytes on the wire.
     pub wire_bytes: u64,
@@ -417,8 +404,7 @@ pub struct KernelTcp {
 }
 
 /// The cost of the measurement itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Observer {
     /// CPU time of this tool.
     pub cpu_ns: Measured<u64>,

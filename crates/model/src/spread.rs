@@ -1,12 +1,12 @@
 //! The spread of repeated measurements.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Median and spread of one quantity over repeated runs, one value for each run. Quartiles lie between the ordered values by
 /// linear interpolation (type 7 of Hyndman and Fan, the default of R and NumPy): of five runs they are the second and the
 /// fourth.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Runs that have a value.
     pub runs: u64,

@@ -14,6 +14,7 @@ use crate::call::CallPacket;
 use crate::frame::Frame;
 #[cfg(doc)]
 use crate::frame::LinkType;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::Write as _;
@@ -61,8 +62,7 @@ const PROCESSES: u64 = 0xfd6f_7665_7268_0000;
 const PATHS: u64 = 0xfd6f_7665_7268_0001;
 
 /// The carrier of the bytes of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// TCP, in frames.

@@ -6,10 +6,10 @@
 
 use crate::record::{CycleSource, Environment, Measured, Selected, Tool, Within};
 use crate::spread::Spread;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Returns the JSON schema of the record, as `docs/sweep.schema.json` has it.
-#[cfg(feature = "schema")]
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Sweep)
 }
@@ -18,8 +18,7 @@ pub fn schema() -> schemars::Schema {
 pub const SWEEP_VERSION: u32 = 1;
 
 /// A sweep: one command with all combinations of its parameters' values, each run several times under a capture.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sweep {
     /// [`SWEEP_VERSION`].
     pub schema_version: u32,
@@ -45,8 +44,7 @@ pub struct Sweep {
 }
 
 /// A parameter of the command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepParameter {
     /// Its name; `{name}` in the command is replaced by a value.
     pub name: String,
@@ -55,8 +53,7 @@ pub struct SweepParameter {
 }
 
 /// One combination of values, and the results of its runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepPoint {
     /// A value for each parameter.
     pub values: Vec<String>,
@@ -75,8 +72,7 @@ pub struct SweepPoint {
 }
 
 /// One run of a [`SweepPoint`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepRun {
     /// Its folder, relative to the sweep's.
     pub folder: String,
@@ -88,8 +84,7 @@ pub struct SweepRun {
 }
 
 /// Figures of all workload operations of a run together, over the runs that count.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepTotal {
     /// Workload operations of a run.
     pub operations: Measured<Spread>,
@@ -107,8 +102,7 @@ pub struct SweepTotal {
 }
 
 /// Work of a role's processes per workload operation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepWork {
     /// System calls.
     pub syscalls: Measured<Spread>,
@@ -121,8 +115,7 @@ pub struct SweepWork {
 }
 
 /// One workload operation of a [`SweepPoint`], over the runs that count and have it. Its spreads do not add up.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepOperation {
     /// Protocol name.
     pub protocol: String,
@@ -149,8 +142,7 @@ pub struct SweepOperation {
 }
 
 /// Figures of a distribution of latencies, each over the runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepLatency {
     /// Arithmetic mean.
     pub mean: Measured<Spread>,
@@ -171,8 +163,7 @@ pub struct SweepLatency {
 }
 
 /// Figures that a load generator printed about one of its tests.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepReported {
     /// The program (`redis-benchmark`, `memtier_benchmark`, `pgbench`, `sysbench`).
     pub program: String,

@@ -1,10 +1,10 @@
 //! Names that engines and Kubernetes give to containers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A container with processes of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Container {
     /// The engine's name for it; for a container of a pod, its name within the pod; the id if no name is known.
     pub name: String,

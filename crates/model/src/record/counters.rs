@@ -1,12 +1,12 @@
 //! The kernel's counters for the processes of both roles.
 
 use super::{Container, Measured, WorkSample};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Kernel counters over the run's window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counters {
     /// Length of the window.
     pub window_ns: u64,
@@ -30,8 +30,7 @@ fn not_sampled() -> Measured<WorkSample> {
 }
 
 /// Counters of the processes of one role.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Role {
     /// Followed processes, in order of appearance.
     pub pids: Vec<u32>,
@@ -76,8 +75,7 @@ fn not_compared() -> Measured<f64> {
 }
 
 /// Counters of the processes with connections of one protocol.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProtocolCounters {
     /// Protocol name, as in operations.
     pub protocol: String,
@@ -88,8 +86,7 @@ pub struct ProtocolCounters {
 }
 
 /// One system call of a [`Role`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Syscall {
     /// Calls that returned in the window, or that never return (`exit`).
     pub count: u64,
@@ -100,8 +97,7 @@ pub struct Syscall {
 }
 
 /// CPU cycles and their unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cycles {
     /// In user mode.
     pub user: u64,
@@ -117,8 +113,7 @@ pub struct Cycles {
 }
 
 /// Unit of [`Cycles`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CycleSource {
     /// The CPU's cycle counter.
@@ -128,8 +123,7 @@ pub enum CycleSource {
 }
 
 /// CPU time. `user + kernel` is exact, from the scheduler; the split between them may be sampled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OnCpu {
     /// In user mode.
     pub user: u64,
@@ -140,8 +134,7 @@ pub struct OnCpu {
 }
 
 /// How user and kernel time were separated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Split {
     /// `sampled` (clock at 1 in n system calls), `all` (clock at each), or `scheduler` (the kernel's own utime/stime).
     pub method: String,
@@ -150,8 +143,7 @@ pub struct Split {
 }
 
 /// Times a thread left a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextSwitches {
     /// The thread had to wait.
     pub voluntary: u64,
@@ -160,8 +152,7 @@ pub struct ContextSwitches {
 }
 
 /// Calls and bytes at the socket layer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Socket {
     /// Sends that transferred at least one byte.
     pub send_calls: u64,
@@ -174,8 +165,7 @@ pub struct Socket {
 }
 
 /// Network softirqs of the whole machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Softirq {
     /// `NET_RX` runs.
     pub rx_count: u64,

@@ -1,12 +1,12 @@
 //! The kernel's work by operation, sampled.
 
 use super::Measured;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The kernel's work for the operations of a row, at both ends. It is sampled: see [`OperationWork::sampled`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationKernel {
     /// Work of the server's processes.
     pub server: Measured<OperationWork>,
@@ -16,8 +16,7 @@ pub struct OperationKernel {
 
 /// System calls and CPU time per operation, of the processes of one end. A thread's work is charged to the socket that
 /// it touched last, and so to the operations whose bytes it read or wrote there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationWork {
     /// Operations behind the figures: those of the sampled windows; at least 100.
     pub sampled: u64,
@@ -38,8 +37,7 @@ pub struct OperationWork {
 
 /// CPU time per operation, in nanoseconds, as the scheduler counts it. The time that sampling adds to each system call
 /// is subtracted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationTime {
     /// Time of the operation itself.
     pub on_cpu_ns: f64,
@@ -64,8 +62,7 @@ impl OperationWork {
 }
 
 /// How the work by operation was sampled, and its totals.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkSample {
     /// Windows of time in which work was sampled.
     pub windows: u64,
@@ -82,8 +79,7 @@ pub struct WorkSample {
 }
 
 /// The sampled work of one role, compared with the counted work.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SampledRole {
     /// Operations sampled.
     pub operations: u64,
@@ -107,8 +103,7 @@ pub struct SampledRole {
 }
 
 /// What a sampled quantity was charged to. The three parts are all of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SampledSums {
     /// Operations.
     pub operations: u64,

@@ -2,11 +2,11 @@
 
 use super::{By, RowTotals};
 use crate::operation::Class;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Operations summed by connection, client or server. All rows together equal the sum of `operations`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerRows {
     /// The grain of the rows.
     pub by: By,
@@ -17,8 +17,7 @@ pub struct PeerRows {
 }
 
 /// Totals of a class of operations on one connection, with one client or with one server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerRow {
     /// Class of the operations.
     pub class: Class,

@@ -2,11 +2,11 @@
 
 use super::{Ledger, SideSums};
 use crate::operation::Class;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The bytes a link would have carried for the same payload. Modelled, not measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Projection {
     /// MTU of the link in bytes; `null` if frames stay as captured.
     pub mtu: Option<u32>,
@@ -43,8 +43,7 @@ pub struct Projection {
 }
 
 /// The operations of a row as a link would have carried them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectedRow {
     /// Protocol name.
     pub protocol: String,

@@ -1,10 +1,10 @@
 //! Rotation of packet files.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Packet files of a run that wrote several in sequence (`-G`, `-C`, `-W`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rotation {
     /// Files written, including deleted ones.
     pub files: u64,

@@ -3,11 +3,11 @@
 use super::{Measured, OperationKernel, PeerRow, RowEstimates, SideSums, ViewRow};
 use crate::account::{Account, Amounts};
 use crate::operation::{Class, Side};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One row of the record: all operations of one protocol, class, name and way of sending.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationRow {
     /// Protocol name.
     pub protocol: String,
@@ -57,8 +57,7 @@ pub struct OperationRow {
 }
 
 /// Totals of operations.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RowTotals {
     /// Operations (of class `unmatched`: stretches).
     pub count: u64,
@@ -82,8 +81,7 @@ pub struct RowTotals {
 }
 
 /// The operations of a row with one statement.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatementRow {
     /// SQL or CQL without its literals, a command with the shape of its filter or the pattern of its keys, a method with the
     /// pattern of its path. It holds no user data.
@@ -148,8 +146,7 @@ impl RowTotals {
 }
 
 /// How many operations took no longer than a certain time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Within {
     /// The time; as exact as a percentile, to 0.1%.
     pub ns: u64,
@@ -158,8 +155,7 @@ pub struct Within {
 }
 
 /// One field of a row's messages.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FieldRow {
     /// Direction.
     pub side: Side,
@@ -193,8 +189,7 @@ impl OperationRow {
 }
 
 /// One direction of an [`OperationRow`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SideRow {
     /// Frames touched, summed over operations; shared frames count once in each.
     pub frames: u64,
@@ -210,8 +205,7 @@ pub struct SideRow {
 }
 
 /// A distribution of sizes over operations. `total` includes late bytes; the rest is fixed when an operation closes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Distribution {
     /// Sum.
     pub total: u64,
@@ -232,8 +226,7 @@ pub struct Distribution {
 }
 
 /// A distribution of latencies, over operations with both ends in the capture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Operations in the distribution.
     pub count: u64,

@@ -3,12 +3,12 @@
 use super::Measured;
 use crate::account::Account;
 use crate::operation::Side;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The windows of a run that captured part of the time (`--sample`). All other figures of the record cover only these
 /// windows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// Length of a window in nanoseconds.
     pub window_ns: u64,
@@ -35,8 +35,7 @@ pub struct Sample {
 }
 
 /// An estimate for the whole from a sample, with its error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// The estimate: a ratio of sums over windows.
     pub value: f64,
@@ -49,8 +48,7 @@ pub struct Estimate {
 }
 
 /// Estimates for the operations of a row.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RowEstimates {
     /// Windows with operations of the row.
     pub windows: u64,
@@ -70,8 +68,7 @@ pub struct RowEstimates {
 }
 
 /// Mean bytes of an account.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AccountEstimate {
     /// Direction.
     pub side: Side,

@@ -3,11 +3,11 @@
 use super::{OperationRow, PeerRow, RowTotals, SideRow, StatementRow};
 use crate::account::Amounts;
 use crate::operation::{Class, OTHER, SideTotals};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The grain of the rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     /// Operations with the same name.
@@ -36,8 +36,7 @@ impl By {
 }
 
 /// The sort key of rows, largest first. Rows of the workload always come first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SortKey {
     /// Bytes on the wire.
     #[default]
@@ -55,8 +54,7 @@ pub enum SortKey {
 }
 
 /// The price of a byte on the wire.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Price {
     /// The price as given, such as `0.02/GB`.
     pub text: String,
@@ -82,8 +80,7 @@ impl Price {
 const DAY_NS: f64 = 86_400e9;
 
 /// The time that a cost is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BillingPeriod {
     #[default]
@@ -113,8 +110,7 @@ impl BillingPeriod {
 }
 
 /// The price of a row's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Price of a million such operations; `null` without operations.
     pub per_million_operations: Option<f64>,
@@ -123,8 +119,7 @@ pub struct Cost {
 }
 
 /// The rows of a record in the requested order and number. They have the same sum as all rows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct View {
     /// The grain of the rows.
     pub by: By,
@@ -140,8 +135,7 @@ pub struct View {
 }
 
 /// A row of a view.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ViewRow {
     /// Class of the operations; `null` if the row merges several classes.
     pub class: Option<Class>,
@@ -174,8 +168,7 @@ pub struct ViewRow {
 }
 
 /// Totals of one direction of a row.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SideSums {
     /// Frames touched, summed over operations; shared frames count once in each.
     pub frames: u64,

@@ -2,11 +2,11 @@
 
 use super::Measured;
 use crate::spread::Spread;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The cost of capturing. The command ran alternately with and without the capture.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchingCost {
     /// Pairs of runs.
     pub rounds: u64,
