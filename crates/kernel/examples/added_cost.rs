@@ -4,9 +4,9 @@
 //! The clock is this thread's CPU time. Each round goes through all cases, so that slow moments affect them alike,
 //! and the lowest of all rounds counts.
 
-use overhead_kernel::{
-    CounterOptions, CycleChoice, EmptyPrograms, Error, KernelCounters, OwnCost, ProcessRole, ProcessSelection,
-};
+mod empty;
+
+use overhead_kernel::{CounterOptions, CycleChoice, Error, KernelCounters, OwnCost, ProcessRole, ProcessSelection};
 use overhead_model::record::Counters as Record;
 use std::hint::black_box;
 use std::time::Duration;
@@ -77,12 +77,14 @@ fn main() -> Result<(), Error> {
 }
 
 fn measure(case: Case, calls: u32, lowest: &mut Lowest) -> Result<f64, Error> {
-    let empty = match case {
-        Case::Empty => Some(EmptyPrograms::attach(true)?),
-        Case::EmptyReturn => Some(EmptyPrograms::attach(false)?),
-        Case::Return => Some(EmptyPrograms::attach_to_dispatcher(false)?),
-        Case::EntryAndReturn => Some(EmptyPrograms::attach_to_dispatcher(true)?),
-        _ => None,
+    let (_links, dispatcher) = match case {
+        Case::Empty => (empty::attach(true)?, None),
+        Case::EmptyReturn => (empty::attach(false)?, None),
+        Case::Return | Case::EntryAndReturn => {
+            let (links, function) = empty::attach_to_dispatcher(case == Case::EntryAndReturn)?;
+            (links, Some(function))
+        }
+        _ => (Vec::new(), None),
     };
     let counted = matches!(case, Case::Others | Case::Counted | Case::Cycles | Case::Timed);
     let counters = counted.then(|| load(case)).transpose()?;
@@ -92,7 +94,7 @@ fn measure(case: Case, calls: u32, lowest: &mut Lowest) -> Result<f64, Error> {
         black_box(unsafe { libc::syscall(libc::SYS_getppid) });
     }
     let each = (cpu_ns() - start) as f64 / f64::from(calls);
-    if let Some(function) = empty.as_ref().and_then(EmptyPrograms::function) {
+    if let Some(function) = dispatcher {
         println!("{}: {function}", if case == Case::Return { "fexit" } else { "fentry and fexit" });
     }
     match (case, counters) {

@@ -28,7 +28,7 @@ const SWITCH: &str = "sched_switch";
 const ENTRY: &str = "sys_enter";
 
 /// Run manually to measure the overhead of timing a program.
-pub(crate) const EMPTY: &str = "empty";
+const EMPTY: &str = "empty";
 /// System calls by which an event loop waits for any of its sockets.
 const WAITS: &[Sysno] = &[
     #[cfg(target_arch = "x86_64")]
