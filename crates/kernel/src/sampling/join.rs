@@ -47,6 +47,26 @@ pub(super) struct KindWork {
     pub divided_ns: f64,
 }
 
+impl KindWork {
+    pub fn add(&mut self, other: &Self) {
+        self.sampled += other.sampled;
+        self.operations += other.operations;
+        self.own.add(&other.own, 1.0);
+        self.rounds.add(&other.rounds, 1.0);
+        self.divided_ns += other.divided_ns;
+    }
+
+    /// Returns the time of the operations and of their part in the event loop.
+    pub fn ns(&self) -> f64 {
+        self.own.ns + self.rounds.ns
+    }
+
+    /// Returns the system calls of the operations and of their part in the event loop.
+    pub fn calls(&self) -> f64 {
+        self.own.count() + self.rounds.count()
+    }
+}
+
 /// A thread's work from one waiting call to the next.
 #[derive(Default)]
 struct LoopRound {

@@ -37,16 +37,10 @@ pub struct SampledWork {
     pub(super) dropped: u64,
 }
 
-/// A role's work for one kind, and its share of the event loop's work.
-#[derive(Clone, Debug, Default)]
-struct ChargedWork {
-    sums: KindWork,
-    shared: CpuWork,
-}
-
 #[derive(Debug)]
 struct RoleSample {
-    kinds: BTreeMap<usize, ChargedWork>,
+    /// By kind, with the loop's work outside their rounds.
+    kinds: BTreeMap<usize, KindWork>,
     unattributed: CpuWork,
     slices: u64,
     moved: f64,
@@ -161,13 +155,8 @@ impl SampledWork {
             all.moved += slot.moved;
             all.unknown += slot.unknown;
             all.unattributed.add(&slot.unattributed, 1.0);
-            for (kind, sums) in &slot.kinds {
-                let charged = all.kinds.entry(*kind).or_default();
-                charged.sums.sampled += sums.sampled;
-                charged.sums.operations += sums.operations;
-                charged.sums.own.add(&sums.own, 1.0);
-                charged.shared.add(&sums.rounds, 1.0);
-                charged.sums.divided_ns += sums.divided_ns;
+            for (kind, work) in &slot.kinds {
+                all.kinds.entry(*kind).or_default().add(work);
             }
             for thread in slot.threads.values() {
                 let operations: f64 = thread.operations.values().sum();
@@ -175,7 +164,7 @@ impl SampledWork {
                     all.unattributed.add(&thread.shared, 1.0);
                 }
                 for (kind, part) in thread.operations.iter().filter(|_| operations > 0.0) {
-                    all.kinds.entry(*kind).or_default().shared.add(&thread.shared, part / operations);
+                    all.kinds.entry(*kind).or_default().rounds.add(&thread.shared, part / operations);
                 }
             }
         }
@@ -239,9 +228,9 @@ impl RoleSample {
     /// Returns the sampled CPU time and system calls per operation, including the loop's; 0 if none was sampled.
     fn per_operation(&self, kinds: &[usize]) -> (f64, f64) {
         let charged = || kinds.iter().filter_map(|kind| self.kinds.get(kind));
-        let operations: f64 = charged().map(|kind| kind.sums.operations).sum();
-        let ns: f64 = charged().map(|kind| kind.sums.own.ns + kind.shared.ns).sum();
-        let calls: f64 = charged().map(|kind| kind.sums.own.count() + kind.shared.count()).sum();
+        let operations: f64 = charged().map(|kind| kind.operations).sum();
+        let ns: f64 = charged().map(KindWork::ns).sum();
+        let calls: f64 = charged().map(KindWork::calls).sum();
         if operations > 0.0 { (ns / operations, calls / operations) } else { (0.0, 0.0) }
     }
 
@@ -253,7 +242,7 @@ impl RoleSample {
     /// time belongs to threads that touch no socket, and to no operation.
     fn correction(&self, counted_ns: f64, charged: (f64, f64), is_sampled: f64) -> TimeCorrection {
         let (charged_ns, calls) = charged;
-        let operations: f64 = self.kinds.values().map(|kind| kind.sums.own.ns + kind.shared.ns).sum();
+        let operations: f64 = self.kinds.values().map(KindWork::ns).sum();
         if charged_ns <= 0.0 || operations <= 0.0 || calls <= 0.0 {
             return TimeCorrection::default();
         }
@@ -290,15 +279,9 @@ impl RoleSample {
 
     /// Returns the work per operation of these kinds. The run has `of` such operations.
     fn work(&self, kinds: &[usize], of: u64) -> Measured<OperationWork> {
-        let mut all = ChargedWork::default();
-        for charged in kinds.iter().filter_map(|kind| self.kinds.get(kind)) {
-            all.sums.sampled += charged.sums.sampled;
-            all.sums.operations += charged.sums.operations;
-            all.sums.own.add(&charged.sums.own, 1.0);
-            all.sums.divided_ns += charged.sums.divided_ns;
-            all.shared.add(&charged.shared, 1.0);
-        }
-        let (sampled, operations) = (all.sums.sampled, all.sums.operations);
+        let mut all = KindWork::default();
+        kinds.iter().filter_map(|kind| self.kinds.get(kind)).for_each(|work| all.add(work));
+        let (sampled, operations) = (all.sampled, all.operations);
         if let Some(reason) = self.unfit_reason(sampled) {
             return Measured::unavailable(reason);
         }
@@ -321,9 +304,9 @@ impl RoleSample {
             Measured::Value(correction) => {
                 let ns = |ns: f64, work: &CpuWork| correction.apply(ns, work.count()) / operations;
                 Measured::Value(OperationTime {
-                    on_cpu_ns: ns(all.sums.own.ns, &all.sums.own),
-                    in_calls_ns: ns(all.sums.own.in_calls_ns, &all.sums.own),
-                    shared_ns: ns(all.shared.ns, &all.shared),
+                    on_cpu_ns: ns(all.own.ns, &all.own),
+                    in_calls_ns: ns(all.own.in_calls_ns, &all.own),
+                    shared_ns: ns(all.rounds.ns, &all.rounds),
                 })
             }
         };
@@ -331,9 +314,9 @@ impl RoleSample {
             sampled: (sampled.round() as u64).min(of),
             of,
             time,
-            syscalls: calls(&all.sums.own),
-            shared_syscalls: calls(&all.shared),
-            divided: if all.sums.own.ns > 0.0 { all.sums.divided_ns / all.sums.own.ns } else { 0.0 },
+            syscalls: calls(&all.own),
+            shared_syscalls: calls(&all.rounds),
+            divided: if all.own.ns > 0.0 { all.divided_ns / all.own.ns } else { 0.0 },
         })
     }
 
@@ -341,7 +324,7 @@ impl RoleSample {
     fn over_counted(&self, counters: &Measured<RoleRecord>, charged: f64) -> f64 {
         let Some(role) = counters.value().filter(|role| role.withheld.is_none()) else { return 1.0 };
         let counted: u64 = role.syscalls.values().map(|call| call.count).sum();
-        let operations: f64 = self.kinds.values().map(|kind| kind.sums.own.count() + kind.shared.count()).sum();
+        let operations: f64 = self.kinds.values().map(KindWork::calls).sum();
         let all = operations + self.unattributed.count();
         if counted == 0 || all <= 0.0 { 1.0 } else { charged / (counted as f64 * operations / all) }
     }
@@ -364,10 +347,10 @@ impl RoleSample {
         }
         let sums = |quantity: fn(&CpuWork) -> f64| {
             let charged =
-                |of: fn(&ChargedWork) -> &CpuWork| self.kinds.values().map(|kind| quantity(of(kind))).sum::<f64>();
+                |of: fn(&KindWork) -> &CpuWork| self.kinds.values().map(|kind| quantity(of(kind))).sum::<f64>();
             SampledSums {
-                operations: charged(|kind| &kind.sums.own).round() as u64,
-                shared: charged(|kind| &kind.shared).round() as u64,
+                operations: charged(|kind| &kind.own).round() as u64,
+                shared: charged(|kind| &kind.rounds).round() as u64,
                 unattributed: quantity(&self.unattributed).round() as u64,
             }
         };
@@ -388,7 +371,7 @@ impl RoleSample {
         let role = counters.value();
         let counted_ns = role.and_then(|role| role.on_cpu_ns.value()).map(|time| (time.user + time.kernel) as f64);
         let counted_calls = role.map(|role| role.syscalls.values().map(|call| call.count).sum::<u64>() as f64);
-        let operations: f64 = self.kinds.values().map(|kind| kind.sums.sampled).sum();
+        let operations: f64 = self.kinds.values().map(|kind| kind.sampled).sum();
         Measured::Value(SampledRole {
             operations: operations.round() as u64,
             on_cpu_ns: sums(|work| work.ns),
@@ -410,7 +393,7 @@ mod tests {
         let own = CpuWork { ns: operations_ns, calls: BTreeMap::from([(0, 400.0)]), ..CpuWork::default() };
         let sums = KindWork { sampled: 200.0, operations: 200.0, own, ..KindWork::default() };
         RoleSample {
-            kinds: BTreeMap::from([(0, ChargedWork { sums, shared: CpuWork::default() })]),
+            kinds: BTreeMap::from([(0, sums)]),
             unattributed: CpuWork { ns: unattributed_ns, ..CpuWork::default() },
             ..RoleSample::default()
         }
@@ -470,7 +453,7 @@ mod tests {
         );
         role.calls_over_counted = 1.0;
         assert!(role.work(&[0], 1_000).value().is_some());
-        role.kinds.get_mut(&0).unwrap().sums.sampled = 99.0;
+        role.kinds.get_mut(&0).unwrap().sampled = 99.0;
         let reason = "99 of its operations were sampled; 100 are needed";
         assert_eq!(role.work(&[0], 1_000), Measured::unavailable(reason));
     }
