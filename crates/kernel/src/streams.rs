@@ -12,7 +12,7 @@ use crate::object::{self, has_tracepoint, kernel_types, map, ring_size};
 use crate::skeleton::stream_types as types;
 use crate::snapshot::{plain, plain_types};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer};
-use order::{OrderedPiece, StreamOrder};
+use order::StreamOrder;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Read;
@@ -76,6 +76,11 @@ pub struct StreamBytes {
 }
 
 impl StreamBytes {
+    /// 0 to the server, 1 from it.
+    fn direction(&self) -> usize {
+        usize::from(!self.to_server)
+    }
+
     /// Returns the end of a connection: an empty piece from its client.
     pub fn end(time_ns: u64, id: u64, socket: usize, client_pid: u32, offset: u64, is_old: bool) -> Self {
         let (bytes, absent) = (Vec::new(), None);
@@ -151,12 +156,11 @@ impl UnixStreams {
         let (mut links, mut connections) = (Vec::new(), None);
         for program in object.progs_mut().filter(|program| program.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
-            let link = program.attach();
-            match link.map_err(|error| Error::Attach { program: name.clone(), reason: format!("{error:#}") }) {
+            match program.attach() {
                 Ok(link) if name == "read_connections" => connections = Some(link),
                 Ok(link) => links.push(link),
                 // All are required; without the iterator, old connections would look like new ones.
-                Err(error) => return Err(error),
+                Err(error) => return Err(Error::Attach { program: name, reason: format!("{error:#}") }),
             }
         }
         let (order, last_check) = (StreamOrder::default(), Instant::now());
@@ -333,32 +337,6 @@ fn bytes_of(record: &[u8], clock: &ClockStamp) -> Option<StreamBytes> {
         absent: absent.filter(|_| piece.captured < piece.length),
         seen: piece.seen,
     })
-}
-
-impl OrderedPiece for StreamBytes {
-    fn connection(&self) -> u64 {
-        self.id
-    }
-
-    fn direction(&self) -> usize {
-        usize::from(!self.to_server)
-    }
-
-    fn end(&self) -> u64 {
-        self.offset + u64::from(self.length)
-    }
-
-    fn seen(&self) -> u64 {
-        self.seen
-    }
-
-    fn time_ns(&self) -> u64 {
-        self.time_ns
-    }
-
-    fn is_old(&self) -> bool {
-        self.is_old
-    }
 }
 
 /// Returns the name of a system call.

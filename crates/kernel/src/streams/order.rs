@@ -3,58 +3,33 @@
 //! A piece arrives when its writing call returns, possibly after the other end has read and even answered it. So a
 //! piece waits until everything its writer had read is there.
 
+use super::StreamBytes;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
-pub(super) trait OrderedPiece {
-    fn connection(&self) -> u64;
-    /// 0 or 1.
-    fn direction(&self) -> usize;
-    /// Bytes of the direction up to the piece's end.
-    fn end(&self) -> u64;
-    /// Bytes of the other direction that its writer had read.
-    fn seen(&self) -> u64;
-    /// When it was written, or at the latest when the other end began to read it, Unix nanoseconds.
-    fn time_ns(&self) -> u64;
-    /// The connection began before the capture, so bytes in flight then are in no piece.
-    fn is_old(&self) -> bool;
-}
-
 /// Pieces that wait, by connection.
-#[derive(Debug)]
-pub(super) struct StreamOrder<P = super::StreamBytes> {
-    connections: HashMap<u64, ConnectionOrder<P>>,
+#[derive(Debug, Default)]
+pub(super) struct StreamOrder {
+    connections: HashMap<u64, ConnectionOrder>,
     /// Connections with waiting pieces.
     waiting: BTreeSet<u64>,
 }
 
-#[derive(Debug)]
-struct ConnectionOrder<P> {
+#[derive(Debug, Default)]
+struct ConnectionOrder {
     /// Bytes handed on, by direction.
     handed: [u64; 2],
-    held: [VecDeque<P>; 2],
+    held: [VecDeque<StreamBytes>; 2],
     /// Bytes of each direction that were read but are in no piece.
     missing: [u64; 2],
     /// When the oldest waiting piece began to wait, or a waiting piece was last handed on.
     since: Option<Instant>,
 }
 
-impl<P> Default for ConnectionOrder<P> {
-    fn default() -> Self {
-        Self { handed: [0; 2], held: [VecDeque::new(), VecDeque::new()], missing: [0; 2], since: None }
-    }
-}
-
-impl<P> Default for StreamOrder<P> {
-    fn default() -> Self {
-        Self { connections: HashMap::new(), waiting: BTreeSet::new() }
-    }
-}
-
-impl<P: OrderedPiece> StreamOrder<P> {
+impl StreamOrder {
     /// Takes a piece and hands on all that need not wait.
-    pub(super) fn push(&mut self, piece: P, now: Instant, take: &mut impl FnMut(P)) {
-        let id = piece.connection();
+    pub(super) fn push(&mut self, piece: StreamBytes, now: Instant, take: &mut impl FnMut(StreamBytes)) {
+        let id = piece.id;
         let connection = self.connections.entry(id).or_default();
         if connection.is_empty() {
             if connection.is_due(&piece) {
@@ -75,7 +50,7 @@ impl<P: OrderedPiece> StreamOrder<P> {
 
     /// Hands on all pieces of connections without progress since `before`, or of all connections. Returns how many
     /// pieces came before something their writers had read.
-    pub(super) fn release(&mut self, before: Option<Instant>, take: &mut impl FnMut(P)) -> u64 {
+    pub(super) fn release(&mut self, before: Option<Instant>, take: &mut impl FnMut(StreamBytes)) -> u64 {
         let (connections, mut early) = (&mut self.connections, 0);
         self.waiting.retain(|id| {
             let Some(connection) = connections.get_mut(id) else { return false };
@@ -92,7 +67,7 @@ impl<P: OrderedPiece> StreamOrder<P> {
     pub(super) fn waits_from(&self, time_ns: u64) -> bool {
         let connections = self.waiting.iter().filter_map(|id| self.connections.get(id));
         let mut first = connections.flat_map(|connection| connection.held.iter().filter_map(VecDeque::front));
-        first.any(|piece| piece.time_ns() <= time_ns)
+        first.any(|piece| piece.time_ns <= time_ns)
     }
 
     pub(super) fn forget(&mut self, id: u64) {
@@ -101,30 +76,30 @@ impl<P: OrderedPiece> StreamOrder<P> {
     }
 }
 
-impl<P: OrderedPiece> ConnectionOrder<P> {
+impl ConnectionOrder {
     fn is_empty(&self) -> bool {
         self.held.iter().all(VecDeque::is_empty)
     }
 
     /// Returns how many bytes its writer had read that were not handed on.
-    fn missing(&self, piece: &P) -> u64 {
+    fn missing(&self, piece: &StreamBytes) -> u64 {
         let other = 1 - piece.direction();
-        piece.seen().saturating_sub(self.handed[other] + self.missing[other])
+        piece.seen.saturating_sub(self.handed[other] + self.missing[other])
     }
 
-    fn is_due(&self, piece: &P) -> bool {
+    fn is_due(&self, piece: &StreamBytes) -> bool {
         self.missing(piece) == 0
     }
 
-    fn hand(&mut self, piece: P, take: &mut impl FnMut(P)) {
+    fn hand(&mut self, piece: StreamBytes, take: &mut impl FnMut(StreamBytes)) {
         let handed = &mut self.handed[piece.direction()];
-        *handed = piece.end().max(*handed);
+        *handed = (*handed).max(piece.offset + u64::from(piece.length));
         take(piece);
     }
 
     /// Hands on the pieces that no longer need to wait; returns whether there were any. If both directions wait for
     /// each other, bytes were read that are in no piece, and later pieces will not change that.
-    fn settle(&mut self, take: &mut impl FnMut(P)) -> bool {
+    fn settle(&mut self, take: &mut impl FnMut(StreamBytes)) -> bool {
         let mut any = false;
         loop {
             let due = |direction: &usize| self.held[*direction].front().is_some_and(|piece| self.is_due(piece));
@@ -142,21 +117,21 @@ impl<P: OrderedPiece> ConnectionOrder<P> {
     }
 
     /// Hands on the earlier of both first pieces. A piece is never later than one whose writer had read it.
-    fn hand_first(&mut self, take: &mut impl FnMut(P)) {
-        let first = |direction: &usize| self.held[*direction].front().map_or(u64::MAX, OrderedPiece::time_ns);
+    fn hand_first(&mut self, take: &mut impl FnMut(StreamBytes)) {
+        let first = |direction: &usize| self.held[*direction].front().map_or(u64::MAX, |piece| piece.time_ns);
         let direction = (0..2).min_by_key(first).unwrap_or_default();
         let Some(piece) = self.held[direction].pop_front() else { return };
-        if piece.is_old() {
+        if piece.is_old {
             self.missing[1 - direction] += self.missing(&piece);
         }
         self.hand(piece, take);
     }
 
     /// Hands on everything. Returns how many pieces came before something their writers had read.
-    fn release(&mut self, take: &mut impl FnMut(P)) -> u64 {
+    fn release(&mut self, take: &mut impl FnMut(StreamBytes)) -> u64 {
         let mut early = 0;
         while !self.is_empty() {
-            let is_new = self.held.iter().filter_map(VecDeque::front).any(|piece| !piece.is_old());
+            let is_new = self.held.iter().filter_map(VecDeque::front).any(|piece| !piece.is_old);
             early += u64::from(is_new);
             self.hand_first(take);
             self.settle(take);
@@ -174,58 +149,24 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Piece(usize, u64, u64, u64);
 
-    /// A piece of an old connection, whose writer had read this many bytes that are in no piece.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    struct Old(Piece, u64);
+    impl Piece {
+        fn bytes(self) -> StreamBytes {
+            let Self(direction, offset, length, seen) = self;
+            let bytes = StreamBytes::end(offset + seen, 1, 0, 0, offset, false);
+            StreamBytes { to_server: direction == 0, length: length as u32, seen, ..bytes }
+        }
 
-    impl OrderedPiece for Old {
-        fn connection(&self) -> u64 {
-            1
-        }
-        fn direction(&self) -> usize {
-            self.0.direction()
-        }
-        fn end(&self) -> u64 {
-            self.0.end()
-        }
-        fn seen(&self) -> u64 {
-            self.0.seen() + self.1
-        }
-        fn time_ns(&self) -> u64 {
-            self.0.time_ns()
-        }
-        fn is_old(&self) -> bool {
-            true
-        }
-    }
-
-    impl OrderedPiece for Piece {
-        fn connection(&self) -> u64 {
-            1
-        }
-        fn direction(&self) -> usize {
-            self.0
-        }
-        fn end(&self) -> u64 {
-            self.1 + self.2
-        }
-        fn seen(&self) -> u64 {
-            self.3
-        }
-        fn time_ns(&self) -> u64 {
-            self.1 + self.3
-        }
-        fn is_old(&self) -> bool {
-            false
+        fn of(piece: &StreamBytes) -> Self {
+            Self(piece.direction(), piece.offset, u64::from(piece.length), piece.time_ns - piece.offset)
         }
     }
 
     fn ordered(pieces: &[Piece]) -> Vec<Piece> {
         let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         for piece in pieces {
-            order.push(*piece, Instant::now(), &mut |piece| found.push(piece));
+            order.push(piece.bytes(), Instant::now(), &mut |piece| found.push(Piece::of(&piece)));
         }
-        order.release(None, &mut |piece| found.push(piece));
+        order.release(None, &mut |piece| found.push(Piece::of(&piece)));
         found
     }
 
@@ -264,10 +205,10 @@ mod tests {
     fn what_waits_is_handed_on_in_time() {
         let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         let now = Instant::now();
-        order.push(Piece(1, 0, 5, 10), now, &mut |piece| found.push(piece));
-        order.release(now.checked_sub(std::time::Duration::from_millis(1)), &mut |piece| found.push(piece));
+        order.push(Piece(1, 0, 5, 10).bytes(), now, &mut |piece| found.push(Piece::of(&piece)));
+        order.release(now.checked_sub(std::time::Duration::from_millis(1)), &mut |piece| found.push(Piece::of(&piece)));
         assert!(found.is_empty(), "there is time");
-        order.release(Some(now), &mut |piece| found.push(piece));
+        order.release(Some(now), &mut |piece| found.push(Piece::of(&piece)));
         assert_eq!(found.len(), 1);
     }
 
@@ -276,12 +217,12 @@ mod tests {
         let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         let began = Instant::now();
         let at = |ms: u64| began + std::time::Duration::from_millis(ms);
-        order.push(Piece(1, 0, 5, 10), at(0), &mut |piece| found.push(piece));
-        order.push(Piece(0, 0, 10, 0), at(90), &mut |piece| found.push(piece));
-        order.push(Piece(1, 5, 5, 20), at(95), &mut |piece| found.push(piece));
-        assert_eq!(order.release(Some(at(90)), &mut |piece| found.push(piece)), 0);
+        order.push(Piece(1, 0, 5, 10).bytes(), at(0), &mut |piece| found.push(Piece::of(&piece)));
+        order.push(Piece(0, 0, 10, 0).bytes(), at(90), &mut |piece| found.push(Piece::of(&piece)));
+        order.push(Piece(1, 5, 5, 20).bytes(), at(95), &mut |piece| found.push(Piece::of(&piece)));
+        assert_eq!(order.release(Some(at(90)), &mut |piece| found.push(Piece::of(&piece))), 0);
         assert_eq!(found.len(), 2, "the second answer has waited for 5 ms, not for 95");
-        order.push(Piece(0, 10, 10, 5), at(110), &mut |piece| found.push(piece));
+        order.push(Piece(0, 10, 10, 5).bytes(), at(110), &mut |piece| found.push(Piece::of(&piece)));
         assert_eq!(found, [Piece(0, 0, 10, 0), Piece(1, 0, 5, 10), Piece(0, 10, 10, 5), Piece(1, 5, 5, 20)]);
         assert!(!order.waits_from(u64::MAX));
     }
@@ -289,8 +230,8 @@ mod tests {
     #[test]
     fn what_is_handed_on_too_early_is_counted() {
         let mut order = StreamOrder::default();
-        order.push(Piece(1, 0, 5, 10), Instant::now(), &mut |_| ());
-        order.push(Piece(1, 5, 5, 10), Instant::now(), &mut |_| ());
+        order.push(Piece(1, 0, 5, 10).bytes(), Instant::now(), &mut |_| ());
+        order.push(Piece(1, 5, 5, 10).bytes(), Instant::now(), &mut |_| ());
         assert!(order.waits_from(10) && !order.waits_from(9), "the first was written at 10");
         assert_eq!(order.release(None, &mut |_| ()), 2);
         assert!(!order.waits_from(u64::MAX));
@@ -303,8 +244,9 @@ mod tests {
             [Piece(1, 0, 5, 0), Piece(0, 0, 10, 5), Piece(1, 5, 5, 10), Piece(0, 10, 10, 10), Piece(1, 10, 5, 20)];
         let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         for piece in talk {
-            let old = Old(piece, if piece.0 == 1 { 7 } else { 0 });
-            order.push(old, Instant::now(), &mut |piece: Old| found.push(piece.0));
+            let seen = piece.3 + if piece.0 == 1 { 7 } else { 0 };
+            let old = StreamBytes { seen, is_old: true, ..piece.bytes() };
+            order.push(old, Instant::now(), &mut |piece| found.push(Piece::of(&piece)));
         }
         assert_eq!(found, talk, "what waited for one another is settled at once, and not waited for again");
         assert_eq!(order.release(None, &mut |_| ()), 0);
