@@ -6,7 +6,7 @@ use crate::ownership::canonical;
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{Process, all_processes};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// A family of processes that listens on TCP ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,16 +97,6 @@ pub fn tcp_connections(pid: u32, ports: &[u16]) -> Result<Vec<TcpConnection>, Er
         remote: canonical(entry.remote_address),
     };
     Ok(connected.map(ends).collect())
-}
-
-impl TcpServer {
-    /// Returns whether any of the addresses is reachable from another host or network namespace.
-    pub fn is_reachable(&self) -> bool {
-        !self.addresses.iter().all(|address| match address.ip() {
-            IpAddr::V4(ip) => ip.is_loopback(),
-            IpAddr::V6(ip) => ip.is_loopback(),
-        })
-    }
 }
 
 #[cfg(test)]

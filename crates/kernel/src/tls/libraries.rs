@@ -27,6 +27,15 @@ pub(super) const FREE: &str = "SSL_free";
 const NEEDED: [&str; 2] = ["SSL_read", "SSL_write"];
 /// Larger programs are not searched for static libraries.
 const MAX_SEARCHED_BYTES: u64 = 1 << 30;
+/// Beginnings of the names of other TLS libraries.
+const OTHERS: [(&str, &str); 6] = [
+    ("libjvm.so", "Java's own TLS"),
+    ("libgnutls.so", "GnuTLS"),
+    ("libssl3.so", "NSS"),
+    ("libmbedtls.so", "Mbed TLS"),
+    ("libwolfssl.so", "wolfSSL"),
+    ("librustls", "rustls"),
+];
 /// Searched for system libraries, together with their subfolders for architectures.
 const LIBRARY_FOLDERS: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
 
@@ -139,22 +148,7 @@ fn may_be_openssl(path: &Path) -> bool {
 /// Recognises other TLS libraries by file name.
 fn other_by_name(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?;
-    let starts = |start: &str| name.starts_with(start);
-    if starts("libjvm.so") {
-        Some("Java's own TLS")
-    } else if starts("libgnutls.so") {
-        Some("GnuTLS")
-    } else if starts("libssl3.so") {
-        Some("NSS")
-    } else if starts("libmbedtls.so") {
-        Some("Mbed TLS")
-    } else if starts("libwolfssl.so") {
-        Some("wolfSSL")
-    } else if starts("librustls") {
-        Some("rustls")
-    } else {
-        None
-    }
+    OTHERS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, other)| *other)
 }
 
 /// Returns the library functions that a file defines, and other TLS libraries linked into it.
@@ -174,24 +168,12 @@ fn search_file(path: &Path) -> Option<(BTreeSet<String>, BTreeSet<&'static str>)
         others.insert("Go's crypto/tls");
     }
     // Texts of panics name the source files.
+    let has = |texts: &[u8], part: &[u8]| memchr::memmem::find(texts, part).is_some();
     let texts = file.section_by_name(".rodata").and_then(|section| section.data().ok().map(<[u8]>::to_vec));
-    if texts.is_some_and(|texts| contains(&texts, b"/rustls-0.") || contains(&texts, b"rustls/src/")) {
+    if texts.is_some_and(|texts| has(&texts, b"/rustls-0.") || has(&texts, b"rustls/src/")) {
         others.insert("rustls");
     }
     Some((functions, others))
-}
-
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    let Some((first, _)) = part.split_first() else { return true };
-    let mut rest = text;
-    while let Some(at) = rest.iter().position(|byte| byte == first) {
-        rest = rest.get(at..).unwrap_or_default();
-        if rest.starts_with(part) {
-            return true;
-        }
-        rest = rest.get(1..).unwrap_or_default();
-    }
-    false
 }
 
 fn system_libraries() -> Vec<PathBuf> {
