@@ -2,42 +2,31 @@
 
 use crate::data::XorshiftRng;
 use anyhow::{Result, bail};
+use overhead_model::enum_with;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// An operation. The first three are the reference workload, the others are `sysbench` statements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BenchOp {
-    /// Reads a missing row.
-    Empty,
-    Read,
-    Insert,
-    /// Reads one column by id, like `oltp_point_select`.
-    OltpPoint,
-    /// Reads one column of 100 consecutive rows, like the first range query of `oltp_read_only`.
-    OltpRange,
-    /// Inserts a row with its values in the text, like `oltp_insert`.
-    OltpInsert,
+enum_with! {
+    /// An operation. The first three are the reference workload, the others are `sysbench` statements.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum BenchOp, name: &'static str {
+        /// Reads a missing row.
+        Empty = "empty",
+        Read = "read",
+        Insert = "insert",
+        /// Reads one column by id, like `oltp_point_select`.
+        OltpPoint = "oltp-point",
+        /// Reads one column of 100 consecutive rows, like the first range query of `oltp_read_only`.
+        OltpRange = "oltp-range",
+        /// Inserts a row with its values in the text, like `oltp_insert`.
+        OltpInsert = "oltp-insert",
+    }
 }
 
 impl BenchOp {
-    pub const ALL: [Self; 6] =
-        [Self::Empty, Self::Read, Self::Insert, Self::OltpPoint, Self::OltpRange, Self::OltpInsert];
-
     /// Supported by every driver.
     pub const REFERENCE: [Self; 3] = [Self::Empty, Self::Read, Self::Insert];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::Read => "read",
-            Self::Insert => "insert",
-            Self::OltpPoint => "oltp-point",
-            Self::OltpRange => "oltp-range",
-            Self::OltpInsert => "oltp-insert",
-        }
-    }
 
     /// Returns whether it uses the `sysbench` table.
     pub const fn is_oltp(self) -> bool {

@@ -2,29 +2,23 @@
 
 use super::Note;
 use crate::limits;
+use overhead_model::enum_with;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Codec {
-    /// DEFLATE in a zlib frame (RFC 1950 and 1951).
-    Zlib,
-    /// Zstandard (RFC 8878).
-    Zstd,
-    /// Snappy's raw format.
-    Snappy,
-    /// LZ4's block format.
-    Lz4,
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Codec, name: &'static str {
+        /// DEFLATE in a zlib frame (RFC 1950 and 1951).
+        Zlib = "zlib",
+        /// Zstandard (RFC 8878).
+        Zstd = "zstd",
+        /// Snappy's raw format.
+        Snappy = "Snappy",
+        /// LZ4's block format.
+        Lz4 = "LZ4",
+    }
 }
 
 impl Codec {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Zlib => "zlib",
-            Self::Zstd => "zstd",
-            Self::Snappy => "Snappy",
-            Self::Lz4 => "LZ4",
-        }
-    }
-
     /// Returns the largest number of bytes that one compressed byte can expand to.
     pub const fn expansion(self) -> usize {
         match self {

@@ -7,76 +7,43 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::ops::{AddAssign, Index, IndexMut};
 
-/// Where a byte of a captured frame is posted. The identifiers ([`Account::name`]) are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[repr(u8)]
-pub enum Account {
-    /// Link-layer header and trailing padding of frames that carry new payload.
-    Link,
-    /// IPv4/IPv6 header with options, extension headers and tunnel headers of such frames.
-    Ip,
-    /// TCP header with options of such frames.
-    Tcp,
-    /// Whole frames without payload: SYN, ACK, FIN, RST, window updates, keep-alives.
-    Control,
-    /// Frames, or parts of them, whose payload was seen before.
-    Retransmission,
-    /// TLS record headers, nonces, tags, padding, handshake and alerts.
-    Tls,
-    /// Bytes that delimit and type protocol messages.
-    Framing,
-    /// Bytes that steer or identify an operation.
-    Metadata,
-    /// Bytes that describe the shape of the user's data.
-    Schema,
-    /// The request itself: SQL, CQL, command words, collection names.
-    Query,
-    /// The user's own keys, parameters and values.
-    Data,
-    /// The outcome: tags, counts, errors, warnings.
-    Status,
-    /// Payload that was not decoded.
-    Unknown,
+crate::enum_with! {
+    /// Where a byte of a captured frame is posted. The identifiers ([`Account::name`]) are stable.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[repr(u8)]
+    pub enum Account, name: &'static str {
+        /// Link-layer header and trailing padding of frames that carry new payload.
+        Link = "link",
+        /// IPv4/IPv6 header with options, extension headers and tunnel headers of such frames.
+        Ip = "ip",
+        /// TCP header with options of such frames.
+        Tcp = "tcp",
+        /// Whole frames without payload: SYN, ACK, FIN, RST, window updates, keep-alives.
+        Control = "control",
+        /// Frames, or parts of them, whose payload was seen before.
+        Retransmission = "retransmission",
+        /// TLS record headers, nonces, tags, padding, handshake and alerts.
+        Tls = "tls",
+        /// Bytes that delimit and type protocol messages.
+        Framing = "framing",
+        /// Bytes that steer or identify an operation.
+        Metadata = "metadata",
+        /// Bytes that describe the shape of the user's data.
+        Schema = "schema",
+        /// The request itself: SQL, CQL, command words, collection names.
+        Query = "query",
+        /// The user's own keys, parameters and values.
+        Data = "data",
+        /// The outcome: tags, counts, errors, warnings.
+        Status = "status",
+        /// Payload that was not decoded.
+        Unknown = "unknown",
+    }
 }
 
 impl Account {
-    pub const COUNT: usize = 13;
-
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Link,
-        Self::Ip,
-        Self::Tcp,
-        Self::Control,
-        Self::Retransmission,
-        Self::Tls,
-        Self::Framing,
-        Self::Metadata,
-        Self::Schema,
-        Self::Query,
-        Self::Data,
-        Self::Status,
-        Self::Unknown,
-    ];
-
-    /// Returns the stable identifier used in JSON, CSV and figures.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Link => "link",
-            Self::Ip => "ip",
-            Self::Tcp => "tcp",
-            Self::Control => "control",
-            Self::Retransmission => "retransmission",
-            Self::Tls => "tls",
-            Self::Framing => "framing",
-            Self::Metadata => "metadata",
-            Self::Schema => "schema",
-            Self::Query => "query",
-            Self::Data => "data",
-            Self::Status => "status",
-            Self::Unknown => "unknown",
-        }
-    }
+    pub const COUNT: usize = Self::ALL.len();
 
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|account| account.name() == name)

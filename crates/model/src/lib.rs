@@ -23,6 +23,7 @@ pub mod stream;
 pub mod sweep;
 pub mod system;
 pub mod trace;
+mod variants;
 
 pub use account::{Account, Amounts, PayloadAmounts};
 pub use call::{CallPacket, CallPart};

@@ -8,26 +8,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// A direction of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[repr(u8)]
-pub enum Side {
-    /// Client to server.
-    Request,
-    /// Server to client.
-    Response,
+crate::enum_with! {
+    /// A direction of a connection.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[repr(u8)]
+    pub enum Side, name: &'static str {
+        /// Client to server.
+        Request = "request",
+        /// Server to client.
+        Response = "response",
+    }
 }
 
 impl Side {
     pub const BOTH: [Self; 2] = [Self::Request, Self::Response];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Request => "request",
-            Self::Response => "response",
-        }
-    }
 
     #[must_use]
     pub const fn other(self) -> Self {
@@ -38,32 +33,25 @@ impl Side {
     }
 }
 
-/// The purpose of an operation, so that a benchmark's figures are not diluted by handshakes and heartbeats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Class {
-    /// Requests of the application.
-    Workload,
-    /// Connecting, authenticating, preparing.
-    Setup,
-    /// Heartbeats, events, topology queries, replication.
-    Background,
-    /// A response without a request, a request cut off, an undecoded stretch.
-    Unmatched,
+crate::enum_with! {
+    /// The purpose of an operation, so that a benchmark's figures are not diluted by handshakes and heartbeats.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Class, name: &'static str {
+        /// Requests of the application.
+        Workload = "workload",
+        /// Connecting, authenticating, preparing.
+        Setup = "setup",
+        /// Heartbeats, events, topology queries, replication.
+        Background = "background",
+        /// A response without a request, a request cut off, an undecoded stretch.
+        Unmatched = "unmatched",
+    }
 }
 
 impl Class {
     /// Number of classes; [`Class::Unmatched`] is the last.
     pub const COUNT: usize = Self::Unmatched as usize + 1;
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Workload => "workload",
-            Self::Setup => "setup",
-            Self::Background => "background",
-            Self::Unmatched => "unmatched",
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

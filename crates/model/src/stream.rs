@@ -61,31 +61,24 @@ const MOST_DIGITS: usize = 20;
 const PROCESSES: u64 = 0xfd6f_7665_7268_0000;
 const PATHS: u64 = 0xfd6f_7665_7268_0001;
 
-/// The carrier of the bytes of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transport {
-    /// TCP, in frames.
-    #[default]
-    Tcp,
-    /// A UNIX stream socket: no frames, no link.
-    Unix,
-    /// Calls of a TLS library, in clear: no frames.
-    TlsPlaintext,
-    /// Of a run: its connections differ, and each says what carried it.
-    Mixed,
+crate::enum_with! {
+    /// The carrier of the bytes of a connection.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Transport, name: &'static str {
+        /// TCP, in frames.
+        #[default]
+        Tcp = "tcp",
+        /// A UNIX stream socket: no frames, no link.
+        Unix = "unix",
+        /// Calls of a TLS library, in clear: no frames.
+        TlsPlaintext = "tls-plaintext",
+        /// Of a run: its connections differ, and each says what carried it.
+        Mixed = "mixed",
+    }
 }
 
 impl Transport {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Unix => "unix",
-            Self::TlsPlaintext => "tls-plaintext",
-            Self::Mixed => "mixed",
-        }
-    }
-
     /// Returns whether the bytes came in frames, whose headers are in the ledger.
     pub const fn has_frames(self) -> bool {
         matches!(self, Self::Tcp | Self::Mixed)

@@ -24,7 +24,6 @@ pub mod pgwire;
 pub mod resp;
 pub mod ssdb;
 pub mod statement;
-mod variants;
 mod verb;
 mod words_by_length;
 

@@ -31,10 +31,10 @@ use crate::stats::Faults;
 use crate::target::BenchTarget;
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::Args;
 pub use objects::BenchObjects;
-use overhead_model::Protocol;
 use overhead_model::load::LoadSettings;
+use overhead_model::{Protocol, enum_with};
 use std::fmt::Display;
 use std::future::Future;
 
@@ -142,23 +142,19 @@ fn on_off() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["on", "off"]).map(|value| value == "on")
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DriverCompression {
-    /// Messages as they are.
-    None,
-    /// CQL.
-    Lz4,
-    /// CQL, MongoDB.
-    Snappy,
-    /// MongoDB, `MySQL`.
-    Zlib,
-    /// MongoDB.
-    Zstd,
-}
-
-impl DriverCompression {
-    pub fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+    pub enum DriverCompression, name: &'static str {
+        /// Messages as they are.
+        None = "none",
+        /// CQL.
+        Lz4 = "lz4",
+        /// CQL, MongoDB.
+        Snappy = "snappy",
+        /// MongoDB, `MySQL`.
+        Zlib = "zlib",
+        /// MongoDB.
+        Zstd = "zstd",
     }
 }
 

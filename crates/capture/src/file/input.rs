@@ -3,6 +3,7 @@
 use crate::SourceError;
 use flate2::bufread::MultiGzDecoder;
 use lz4_flex::frame::FrameDecoder;
+use overhead_model::enum_with;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, IsTerminal, Read};
 use std::path::Path;
@@ -14,26 +15,20 @@ const COMPRESSED_READ_BYTES: usize = 128 << 10;
 
 type BoxedReader = Box<dyn Read + Send>;
 
-/// Compression around a capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileCompression {
-    /// RFC 1952, any number of members.
-    Gzip,
-    /// RFC 8878, any number of frames.
-    Zstd,
-    /// LZ4 frame format, any number of frames.
-    Lz4,
+enum_with! {
+    /// Compression around a capture.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FileCompression, name: &'static str {
+        /// RFC 1952, any number of members.
+        Gzip = "gzip",
+        /// RFC 8878, any number of frames.
+        Zstd = "zstd",
+        /// LZ4 frame format, any number of frames.
+        Lz4 = "lz4",
+    }
 }
 
 impl FileCompression {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gzip => "gzip",
-            Self::Zstd => "zstd",
-            Self::Lz4 => "lz4",
-        }
-    }
-
     fn detect(head: &[u8]) -> Option<Self> {
         match head {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),

@@ -1,5 +1,6 @@
 use super::NetworkNamespace;
 use crate::SourceError;
+use overhead_model::enum_with;
 use pcap::{Device, IfFlags};
 use std::net::IpAddr;
 
@@ -14,32 +15,24 @@ pub struct LiveInterface {
     pub flags: Vec<InterfaceFlag>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InterfaceFlag {
-    Up,
-    /// It has a carrier.
-    Running,
-    Loopback,
-    Wireless,
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum InterfaceFlag, name: &'static str {
+        Up = "up",
+        /// It has a carrier.
+        Running = "running",
+        Loopback = "loopback",
+        Wireless = "wireless",
+    }
 }
 
 impl InterfaceFlag {
-    const ALL: [(Self, IfFlags); 4] = [
+    const BITS: [(Self, IfFlags); 4] = [
         (Self::Up, IfFlags::UP),
         (Self::Running, IfFlags::RUNNING),
         (Self::Loopback, IfFlags::LOOPBACK),
         (Self::Wireless, IfFlags::WIRELESS),
     ];
-
-    /// Returns tcpdump's name for it, in lower case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Running => "running",
-            Self::Loopback => "loopback",
-            Self::Wireless => "wireless",
-        }
-    }
 }
 
 /// Lists the interfaces that libpcap can open in a namespace (or this process's), likely ones first.
@@ -51,7 +44,7 @@ pub fn list_interfaces(namespace: Option<&NetworkNamespace>) -> Result<Vec<LiveI
 
 impl From<Device> for LiveInterface {
     fn from(device: Device) -> Self {
-        let holds = InterfaceFlag::ALL.into_iter().filter(|(_, flag)| device.flags.contains(*flag));
+        let holds = InterfaceFlag::BITS.into_iter().filter(|(_, flag)| device.flags.contains(*flag));
         Self {
             flags: holds.map(|(flag, _)| flag).collect(),
             addresses: device.addresses.iter().map(|address| address.addr).collect(),

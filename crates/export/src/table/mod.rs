@@ -5,7 +5,7 @@ pub mod operations;
 pub mod runs;
 pub mod statements;
 
-use overhead_model::{Account, Side, SideTotals};
+use overhead_model::{Account, Side, SideTotals, enum_with};
 use parquet::data_type::ByteArray;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -14,23 +14,14 @@ use std::fmt::Write;
 const WINDOW: &str =
     "of a capture in windows (--sample): number of the period whose window it is of, from 0; absent without sampling";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnKind {
-    /// Signed, 64 bits.
-    Integer,
-    /// UTF-8.
-    Text,
-    Flag,
-}
-
-impl ColumnKind {
-    /// Returns the name used by `--schema`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Integer => "int64",
-            Self::Text => "string",
-            Self::Flag => "boolean",
-        }
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ColumnKind, name: &'static str {
+        /// Signed, 64 bits.
+        Integer = "int64",
+        /// UTF-8.
+        Text = "string",
+        Flag = "boolean",
     }
 }
 

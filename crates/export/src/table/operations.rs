@@ -5,7 +5,7 @@ use super::{ExportField, WINDOW, integer, of_sides, text};
 use crate::encode::DatasetFormat;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use overhead_model::{Outcome, SideTotals};
+use overhead_model::{Outcome, SideTotals, enum_with};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
@@ -18,31 +18,19 @@ const LINES: usize = 1 << 13;
 /// Limit on distinct shapes, for traffic with hardly any equal operations.
 const SHAPES: usize = 1 << 14;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum RowEnding {
-    Ok,
-    Error,
-    NoReply,
-    Unanswered,
-    Unsolicited,
-    /// Frames after the operation had closed, added up by connection and statement.
-    Late,
-    /// Open when its window ended.
-    Cut,
-}
-
-impl RowEnding {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::NoReply => "no_reply",
-            Self::Unanswered => "unanswered",
-            Self::Unsolicited => "unsolicited",
-            Self::Late => "late",
-            Self::Cut => "cut",
-        }
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum RowEnding, name: &'static str {
+        Ok = "ok",
+        Error = "error",
+        NoReply = "no_reply",
+        Unanswered = "unanswered",
+        Unsolicited = "unsolicited",
+        /// Frames after the operation had closed, added up by connection and statement.
+        Late = "late",
+        /// Open when its window ended.
+        Cut = "cut",
     }
 }
 

@@ -6,32 +6,22 @@ use crate::operation::{Class, OTHER, SideTotals};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The grain of the rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum By {
-    /// Operations with the same name.
-    #[default]
-    Name,
-    /// Operations with the same name and statement.
-    Statement,
-    /// A connection.
-    Connection,
-    /// The address of a client.
-    Client,
-    /// The address and port of a server.
-    Server,
-}
-
-impl By {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Statement => "statement",
-            Self::Connection => "connection",
-            Self::Client => "client",
-            Self::Server => "server",
-        }
+crate::enum_with! {
+    /// The grain of the rows.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum By, name: &'static str {
+        /// Operations with the same name.
+        #[default]
+        Name = "name",
+        /// Operations with the same name and statement.
+        Statement = "statement",
+        /// A connection.
+        Connection = "connection",
+        /// The address of a client.
+        Client = "client",
+        /// The address and port of a server.
+        Server = "server",
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::pair::MemcacheRequestKind;
 use crate::limits;
-use crate::variants::enum_with;
 use overhead_decode::{DecodeStep, Free, Malformed, Out, Reader, near};
 use overhead_model::Account;
+use overhead_model::enum_with;
 
 /// Longest key (`KEY_MAX_LENGTH`). A longer one is not followed by a value.
 pub(super) const KEY: usize = 250;

@@ -1,8 +1,8 @@
 //! Maps BSON fields to accounts, by the document they belong to (the envelope of a command or reply, or user documents)
 //! and their name.
 
-use crate::variants::enum_with;
 use overhead_model::Account::{self, Data, Metadata, Query, Schema, Status};
+use overhead_model::enum_with;
 
 enum_with! {
     /// The meaning of a document, or of the elements of an array.

@@ -1,8 +1,8 @@
 //! The field that an argument of a command is posted to.
 
-use crate::variants::enum_with;
 use overhead_decode::{Free, Out, Reader};
 use overhead_model::Account;
+use overhead_model::enum_with;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArgumentField {

@@ -3,6 +3,7 @@
 use super::copying::UnitCopies;
 use crate::statement::StatementText;
 use overhead_decode::OpId;
+use overhead_model::enum_with;
 
 /// Units are numbered from 0.
 pub(in super::super) type PgUnitId = u64;
@@ -29,28 +30,17 @@ pub(super) enum PgUnitStage {
     Closed,
 }
 
-/// Messages that can name a unit that executes nothing; the greatest one does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in super::super) enum PgSetupKind {
-    Flush,
-    Sync,
-    Close,
-    Describe,
-    Parse,
-    /// Expects an `Execute`.
-    Bind,
-}
-
-impl PgSetupKind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Flush => "FLUSH",
-            Self::Sync => "SYNC",
-            Self::Close => "CLOSE",
-            Self::Describe => "DESCRIBE",
-            Self::Parse => "PREPARE",
-            Self::Bind => "BIND",
-        }
+enum_with! {
+    /// Messages that can name a unit that executes nothing; the greatest one does.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(in super::super) enum PgSetupKind, name: &'static str {
+        Flush = "FLUSH",
+        Sync = "SYNC",
+        Close = "CLOSE",
+        Describe = "DESCRIBE",
+        Parse = "PREPARE",
+        /// Expects an `Execute`.
+        Bind = "BIND",
     }
 }
 

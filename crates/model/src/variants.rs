@@ -1,6 +1,7 @@
 //! Enums with a constant for each variant.
 
-/// Defines an enum, and a method that returns the constant of a variant.
+/// Defines an enum, a list of its variants, and a method that returns the constant of a variant.
+#[macro_export]
 macro_rules! enum_with {
     (
         $(#[$on:meta])* $vis:vis enum $Name:ident, $method:ident: $Constant:ty {
@@ -12,9 +13,12 @@ macro_rules! enum_with {
             $($(#[$about])* $Variant),+
         }
 
+        #[allow(dead_code, reason = "some enums need no list")]
         impl $Name {
+            $vis const ALL: [Self; [$(Self::$Variant),+].len()] = [$(Self::$Variant),+];
+
             #[inline]
-            pub const fn $method(self) -> $Constant {
+            $vis const fn $method(self) -> $Constant {
                 match self {
                     $(Self::$Variant => $constant),+
                 }
@@ -22,4 +26,3 @@ macro_rules! enum_with {
         }
     };
 }
-pub(crate) use enum_with;
