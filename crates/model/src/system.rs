@@ -50,16 +50,8 @@ protocols! {
         schemes: ["redis", "valkey"],
         tls_schemes: ["rediss", "valkeys"],
         systems: {
-            "redis": 6379,
-            "redis-server": 6379,
-            "valkey": 6379,
-            "valkey-server": 6379,
-            "keydb": 6379,
-            "dragonfly": 6379,
-            "dragonflydb": 6379,
-            "garnet": 6379,
-            "pika": 9221,
-            "resp": 6379,
+            "redis": 6379, "redis-server": 6379, "valkey": 6379, "valkey-server": 6379, "keydb": 6379,
+            "dragonfly": 6379, "dragonflydb": 6379, "garnet": 6379, "pika": 9221, "resp": 6379,
         },
     }
     Cql {
@@ -68,12 +60,7 @@ protocols! {
         ports: [9042, 19042],
         schemes: ["cql", "cassandra", "scylla"],
         tls_schemes: [],
-        systems: {
-            "cassandra": 9042,
-            "scylla": 9042,
-            "scylladb": 9042,
-            "cql": 9042,
-        },
+        systems: { "cassandra": 9042, "scylla": 9042, "scylladb": 9042, "cql": 9042 },
     }
     Pgwire {
         name: "pgwire",
@@ -82,15 +69,8 @@ protocols! {
         schemes: ["postgres", "postgresql"],
         tls_schemes: [],
         systems: {
-            "postgres": 5432,
-            "postgresql": 5432,
-            "pg": 5432,
-            "cockroach": 26257,
-            "cockroachdb": 26257,
-            "yugabyte": 5433,
-            "yugabytedb": 5433,
-            "greenplum": 5432,
-            "pgwire": 5432,
+            "postgres": 5432, "postgresql": 5432, "pg": 5432, "cockroach": 26257, "cockroachdb": 26257,
+            "yugabyte": 5433, "yugabytedb": 5433, "greenplum": 5432, "pgwire": 5432,
         },
     }
     Mysql {
@@ -100,12 +80,7 @@ protocols! {
         schemes: ["mysql", "mariadb"],
         tls_schemes: [],
         systems: {
-            "mysql": 3306,
-            "mysqld": 3306,
-            "mariadb": 3306,
-            "percona": 3306,
-            "tidb": 4000,
-            "oceanbase": 2881,
+            "mysql": 3306, "mysqld": 3306, "mariadb": 3306, "percona": 3306, "tidb": 4000, "oceanbase": 2881,
             "polardb-x": 8527,
         },
     }
@@ -115,12 +90,7 @@ protocols! {
         ports: [27017, 27018, 27019],
         schemes: ["mongodb"],
         tls_schemes: [],
-        systems: {
-            "mongodb": 27017,
-            "mongod": 27017,
-            "ferretdb": 27017,
-            "mongo": 27017,
-        },
+        systems: { "mongodb": 27017, "mongod": 27017, "ferretdb": 27017, "mongo": 27017 },
     }
     Http {
         name: "http",
@@ -129,11 +99,7 @@ protocols! {
         schemes: ["http"],
         tls_schemes: ["https"],
         systems: {
-            "http": 80,
-            "https": 443,
-            "rocksserver": 5577,
-            "elasticsearch": 9200,
-            "couchdb": 5984,
+            "http": 80, "https": 443, "rocksserver": 5577, "elasticsearch": 9200, "couchdb": 5984,
             "clickhouse": 8123,
         },
     }
@@ -143,9 +109,7 @@ protocols! {
         ports: [8888],
         schemes: ["ssdb"],
         tls_schemes: [],
-        systems: {
-            "ssdb": 8888,
-        },
+        systems: { "ssdb": 8888 },
     }
     Memcache {
         name: "memcache",
@@ -153,11 +117,7 @@ protocols! {
         ports: [11211],
         schemes: ["memcache", "memcached"],
         tls_schemes: [],
-        systems: {
-            "memcached": 11211,
-            "pogocache": 9401,
-            "memcache": 11211,
-        },
+        systems: { "memcached": 11211, "pogocache": 9401, "memcache": 11211 },
     }
 }
 
