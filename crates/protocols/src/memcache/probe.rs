@@ -62,52 +62,23 @@ fn begins_reply(bytes: &[u8]) -> Option<bool> {
     const PREFIXES: [&[u8]; 7] =
         [b"VALUE ", b"STAT ", b"VERSION ", b"CLIENT_ERROR ", b"SERVER_ERROR ", b"VA ", b"CONFIG "];
     // Replies to meta commands with flags, and to administration commands.
-    const RARE: [&[u8]; 19] = [
-        b"HD ",
-        b"EN ",
-        b"NF ",
-        b"NS ",
-        b"EX ",
-        b"ME ",
-        b"ITEM ",
-        b"PREFIX ",
-        b"key=",
-        b"ts=",
-        b"RESET",
-        b"BUSY ",
-        b"BADCLASS ",
-        b"NOSPARE ",
-        b"NOTFULL ",
-        b"UNSAFE ",
-        b"SAME ",
-        b"NOTSTARTED ",
-        b"MEMLIMIT_",
-    ];
-    const WORDS: [&[u8]; 12] = [
-        b"STORED",
-        b"NOT_STORED",
-        b"EXISTS",
-        b"NOT_FOUND",
-        b"END",
-        b"DELETED",
-        b"TOUCHED",
-        b"HD",
-        b"EN",
-        b"NF",
-        b"NS",
-        b"MN",
-    ];
+    const WITH_MORE: &str = "HD EN NF NS EX ME ITEM PREFIX BUSY BADCLASS NOSPARE NOTFULL UNSAFE SAME NOTSTARTED";
+    const BEGINNINGS: [&[u8]; 5] = [b"key=", b"ts=", b"RESET", b"MEMLIMIT_", b"ERROR"];
+    const ALONE: &str = "STORED NOT_STORED EXISTS NOT_FOUND END DELETED TOUCHED HD EN NF NS MN";
+    let is_one_of = |words: &str, word: &[u8]| words.split(' ').any(|known| known.as_bytes() == word);
     if PREFIXES.iter().any(|prefix| bytes.starts_with(prefix)) {
         return Some(true);
     }
     // Bytes that are not text are rejected before the line is complete.
     let line = line(bytes).filter(|line| wire::is_text(line))?;
-    let may_be = RARE.iter().any(|prefix| line.starts_with(prefix));
+    let first = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+    let may_be = BEGINNINGS.iter().any(|start| line.starts_with(start))
+        || (first.len() < line.len() && is_one_of(WITH_MORE, first));
     let is_number = (1..=20).contains(&line.len()) && line.iter().all(u8::is_ascii_digit);
-    if WORDS.contains(&line) {
+    if is_one_of(ALONE, line) {
         Some(true)
     } else {
-        (may_be || is_number || matches!(line, b"OK" | b"EX") || line.starts_with(b"ERROR")).then_some(false)
+        (may_be || is_number || matches!(line, b"OK" | b"EX")).then_some(false)
     }
 }
 

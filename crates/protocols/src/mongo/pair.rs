@@ -9,6 +9,10 @@ use overhead_model::{Class, Outcome, Side};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
+/// Commands that ask about the server; shells and drivers send them before the application's.
+const INTROSPECTION: &str = "buildInfo buildinfo whatsmyuri getCmdLineOpts getLog getParameter getFreeMonitoringStatus \
+    connectionStatus hostInfo atlasVersion features";
+
 /// A request without its complete reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MongoPending {
@@ -53,7 +57,7 @@ pub(super) struct MongoPairing {
 }
 
 /// Facts about the connection that affect later messages.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 #[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 struct State {
     /// A `hello` was seen.
@@ -68,13 +72,7 @@ struct State {
 
 impl MongoPairing {
     pub(super) fn new(mid_stream: bool) -> Self {
-        let state = State {
-            greeted: mid_stream,
-            working: mid_stream,
-            monitor: false,
-            server_named: false,
-            client_named: false,
-        };
+        let state = State { greeted: mid_stream, working: mid_stream, ..State::default() };
         Self { waiting: BTreeMap::new(), state: Versioned::new(state) }
     }
 
@@ -198,7 +196,7 @@ impl MongoPairing {
             "ping" if self.state.monitor => Class::Background,
             "ping" => Class::Workload,
             _ if facts.oplog || name.starts_with("replSet") || name.starts_with('_') => Class::Background,
-            _ if is_introspection(name) && !self.state.working => Class::Setup,
+            _ if !self.state.working && INTROSPECTION.split(' ').any(|known| known == name) => Class::Setup,
             _ => {
                 self.state.put(|state| &mut state.working, true);
                 Class::Workload
@@ -239,24 +237,6 @@ impl MongoPairing {
             _ => {}
         }
     }
-}
-
-/// Returns whether shells and drivers send this command before the application starts.
-fn is_introspection(name: &str) -> bool {
-    matches!(
-        name,
-        "buildInfo"
-            | "buildinfo"
-            | "whatsmyuri"
-            | "getCmdLineOpts"
-            | "getLog"
-            | "getParameter"
-            | "getFreeMonitoringStatus"
-            | "connectionStatus"
-            | "hostInfo"
-            | "atlasVersion"
-            | "features"
-    )
 }
 
 /// Returns whether a command's name may be shown. Commands between the servers of a sharded cluster have long names.

@@ -8,6 +8,7 @@ use super::facts::MongoFacts;
 use super::roles::DocumentRole;
 use super::wire::BsonLayout;
 use crate::pattern;
+use crate::words_by_length::WordsByLength;
 
 /// Longest shape in bytes; the rest is left out.
 const LONGEST: usize = 2 << 10;
@@ -23,7 +24,7 @@ pub(super) struct CommandShape {
     /// The next range to open is shown.
     is_next_shown: bool,
     /// The next range to open may be a replacement document, which is data.
-    is_next_update: bool,
+    pub is_next_update: bool,
     /// Statements are not wanted.
     is_off: bool,
 }
@@ -124,11 +125,6 @@ impl CommandShape {
         }
     }
 
-    /// The next document is a replacement, unless it contains operators.
-    pub fn expect_update(&mut self) {
-        self.is_next_update = true;
-    }
-
     /// Opens a range whose content has `role`.
     pub fn open(&mut self, opens: ShapeOpening, role: DocumentRole) {
         if self.is_off {
@@ -174,7 +170,7 @@ impl CommandShape {
 
     /// Returns the statement; empty if the command's name is enough.
     pub fn statement(&self, facts: &MongoFacts) -> String {
-        let collection = if names_collection(facts.name()) { facts.collection() } else { "" };
+        let collection = if OF_COLLECTION.contains(facts.name().as_bytes()) { facts.collection() } else { "" };
         if self.is_off || collection.is_empty() && self.text.is_empty() {
             return String::new();
         }
@@ -198,32 +194,22 @@ fn push_name(name: &[u8], text: &mut String) {
     }
 }
 
-/// Returns whether the command names a collection. Other commands may name a user instead.
-fn names_collection(command: &str) -> bool {
-    matches!(
-        command,
-        "find"
-            | "insert"
-            | "update"
-            | "delete"
-            | "aggregate"
-            | "count"
-            | "distinct"
-            | "findAndModify"
-            | "findandmodify"
-            | "getMore"
-            | "killCursors"
-            | "mapReduce"
-            | "explain"
-            | "create"
-            | "drop"
-            | "createIndexes"
-            | "dropIndexes"
-            | "listIndexes"
-            | "collMod"
-            | "collStats"
-            | "validate"
-            | "compact"
-            | "convertToCapped"
-    )
-}
+/// Commands that name a collection. Others may name a user instead.
+const OF_COLLECTION: WordsByLength = WordsByLength(&[
+    "",
+    "",
+    "",
+    "",
+    "find drop",
+    "count",
+    "insert update delete create",
+    "getMore explain collMod compact",
+    "distinct validate",
+    "aggregate mapReduce collStats",
+    "",
+    "killCursors dropIndexes listIndexes",
+    "",
+    "findAndModify findandmodify createIndexes",
+    "",
+    "convertToCapped",
+]);

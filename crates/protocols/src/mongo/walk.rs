@@ -335,7 +335,7 @@ impl BodyWalk {
     fn bare_document<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
         let len = length(cursor.peek(), 0, EMPTY_DOCUMENT, range.end - self.pos)?;
         if self.opcode == MongoOpcode::Update && self.lead.is_none() {
-            self.shape.expect_update();
+            self.shape.is_next_update = true;
         }
         let role = self.lead.take().unwrap_or(range.role);
         self.open_document(cursor, RangeKind::Document, role, len)
