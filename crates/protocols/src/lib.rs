@@ -198,9 +198,9 @@ registry! {
     Resp => resp::Resp, |mid_stream, _| resp::Resp::new(mid_stream);
     Cql => cql::Cql, |mid_stream, shared| cql::Cql::sharing(mid_stream, shared.clone());
     Pgwire => pgwire::Pgwire, |mid_stream, shared| pgwire::Pgwire::sharing(mid_stream, shared);
-    Http => http::Http, |_, _| http::Http::new();
-    Ssdb => ssdb::Ssdb, |_, _| ssdb::Ssdb::new();
-    Memcache => memcache::Memcache, |_, _| memcache::Memcache::new();
+    Http => http::Http, |_, _| http::Http::default();
+    Ssdb => ssdb::Ssdb, |_, _| ssdb::Ssdb::default();
+    Memcache => memcache::Memcache, |_, _| memcache::Memcache::default();
     Mysql => mysql::Mysql, |mid_stream, shared| mysql::Mysql::sharing(mid_stream, shared);
     Mongo => mongo::Mongo, |mid_stream, shared| mongo::Mongo::sharing(mid_stream, shared);
 }

@@ -7,6 +7,7 @@ use super::*;
 use crate::engine::ConnectionEngine;
 use overhead_decode::{Note, OpId};
 use overhead_model::Account;
+use overhead_protocols::SharedContext;
 use overhead_protocols::mongo::Mongo;
 use overhead_protocols::pgwire::Pgwire;
 use overhead_protocols::resp::Resp;
@@ -488,7 +489,7 @@ fn encryption_asked_for_and_accepted() {
     let conversation: [(Side, &[u8]); 4] =
         [(Side::Request, &SSL_REQUEST), (Side::Response, b"S"), (Side::Request, &hello), (Side::Response, &data)];
     assert_eq!(
-        check(|| layered(Pgwire::new(false)), &conversation).summary(),
+        check(|| layered(Pgwire::sharing(false, &SharedContext::default())), &conversation).summary(),
         [
             "setup SSLREQUEST [] ok: framing 8 | status 1",
             "setup TLS [] ok: tls 7 | ",
@@ -500,7 +501,7 @@ fn encryption_asked_for_and_accepted() {
 #[test]
 fn encryption_without_a_request() {
     let hello = [&[22, 3, 1, 0, 42, 1, 0, 0, 38][..], &[7; 38]].concat();
-    let transcript = check(|| layered(Pgwire::new(false)), &[(Side::Request, &hello)]);
+    let transcript = check(|| layered(Pgwire::sharing(false, &SharedContext::default())), &[(Side::Request, &hello)]);
     assert_eq!(transcript.summary(), ["setup TLS [] open: tls 47 | "]);
 }
 
@@ -514,7 +515,7 @@ fn a_client_hello_is_not_taken_for_an_inline_command() {
 #[test]
 fn a_client_hello_is_not_taken_for_a_message_with_a_length() {
     let hello = [22, 3, 1, 0, 8, 1, 0, 0, 4, 3, 3, 0, 0];
-    let transcript = check(|| layered(Mongo::new(false)), &[(Side::Request, &hello)]);
+    let transcript = check(|| layered(Mongo::sharing(false, &SharedContext::default())), &[(Side::Request, &hello)]);
     assert_eq!(transcript.ops[0].name(), "TLS");
 }
 

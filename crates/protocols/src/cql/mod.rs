@@ -58,10 +58,6 @@ pub struct Cql {
 }
 
 impl Cql {
-    pub fn new(mid_stream: bool) -> Self {
-        Self::sharing(mid_stream, SharedContext::default())
-    }
-
     pub fn sharing(mid_stream: bool, shared: SharedContext) -> Self {
         let framing = if mid_stream { CqlFraming::Either } else { CqlFraming::Messages };
         Self {

@@ -11,9 +11,17 @@ mod statements;
 mod values;
 
 use super::Cql;
+use crate::SharedContext;
 use overhead_model::Side::{Request, Response};
 use overhead_model::{Account, Side};
 use overhead_testing::transcript::{Transcript, check};
+
+impl Cql {
+    /// Returns a decoder that shares nothing with other connections.
+    pub fn new(mid_stream: bool) -> Self {
+        Self::sharing(mid_stream, SharedContext::default())
+    }
+}
 
 /// Decodes a conversation from its start, split at every byte.
 fn decode(conversation: &[(Side, &[u8])]) -> Transcript {

@@ -49,11 +49,7 @@ pub struct Http {
     pairing: HttpPairing,
 }
 
-impl Http {
-    pub fn new() -> Self {
-        Self::default()
-    }
-}
+impl Http {}
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match (wire::begins_request(bytes), wire::begins_response(bytes)) {
@@ -99,7 +95,7 @@ impl Decoder for Http {
         // Between operations, only the known software matters.
         let Self { request, response, pairing } = self;
         let is_idle = request.is_between() && response.is_between() && pairing.is_idle();
-        is_idle.then(|| u64::from(request.knows_software()) | u64::from(response.knows_software()) << 1)
+        is_idle.then(|| u64::from(request.knows_software) | u64::from(response.knows_software) << 1)
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {

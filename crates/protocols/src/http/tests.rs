@@ -19,7 +19,7 @@ const NOTHING: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 fn talk(conversation: &[(Side, &str)]) -> Transcript {
     let bytes: Vec<(Side, &[u8])> = conversation.iter().map(|(side, text)| (*side, text.as_bytes())).collect();
-    check(Http::new, &bytes)
+    check(Http::default, &bytes)
 }
 
 fn single(request: &str, response: &str) -> String {

@@ -16,7 +16,7 @@ const S: Side = Side::Response;
 
 fn talk(conversation: &[(Side, &str)]) -> Transcript {
     let bytes: Vec<(Side, &[u8])> = conversation.iter().map(|(side, text)| (*side, text.as_bytes())).collect();
-    check(Memcache::new, &bytes)
+    check(Memcache::default, &bytes)
 }
 
 fn single(request: &str, response: &str) -> String {
@@ -283,7 +283,7 @@ fn a_request_cut_off_is_never_labelled() {
 
 #[test]
 fn a_snapped_value_keeps_its_length() {
-    let mut engine = DecoderEngine::new(Memcache::new(), false);
+    let mut engine = DecoderEngine::new(Memcache::default(), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, b"get k\r\n", &mut transcript);
     engine.bytes(S, b"VALUE k 0 1000\r\nabc", &mut transcript);
@@ -292,7 +292,7 @@ fn a_snapped_value_keeps_its_length() {
     engine.bytes(S, b"END\r\n", &mut transcript);
     engine.finish(&mut transcript);
     assert!(transcript.notes.contains(&Note::LostBoundary));
-    let mut engine = DecoderEngine::new(Memcache::new(), false);
+    let mut engine = DecoderEngine::new(Memcache::default(), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, b"set k 0 0 1000\r\nabc", &mut transcript);
     engine.opaque(C, 999, &mut transcript);
@@ -312,7 +312,7 @@ fn a_snapped_value_keeps_its_length() {
 #[test]
 fn after_a_gap_decoding_resumes_at_the_next_command() {
     for (start, name) in [("get a", "get"), ("set k 0 0 500\r\nabc", "set"), ("delete", "get")] {
-        let mut engine = DecoderEngine::new(Memcache::new(), false);
+        let mut engine = DecoderEngine::new(Memcache::default(), false);
         let mut transcript = Transcript::default();
         engine.bytes(C, start.as_bytes(), &mut transcript);
         engine.opaque(C, 600, &mut transcript);
@@ -327,7 +327,7 @@ fn after_a_gap_decoding_resumes_at_the_next_command() {
 
 #[test]
 fn answers_lost_close_what_waited() {
-    let mut engine = DecoderEngine::new(Memcache::new(), false);
+    let mut engine = DecoderEngine::new(Memcache::default(), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, b"get a\r\nget b\r\n", &mut transcript);
     engine.bytes(S, b"VALUE a 0 ", &mut transcript);
@@ -345,7 +345,7 @@ fn a_line_without_an_end_is_given_up() {
     let long = "x".repeat(100_000);
     for start in ["", "get ", "get a "] {
         let line = format!("{start}{long}");
-        let transcript = Transcript::of(Memcache::new(), &[(C, line.as_bytes())]);
+        let transcript = Transcript::of(Memcache::default(), &[(C, line.as_bytes())]);
         assert!(transcript.notes.iter().any(|note| matches!(note, Note::Malformed(_))), "{start:?}");
         assert_eq!(transcript.total(C), line.len() as u64);
     }
@@ -356,7 +356,7 @@ fn a_get_of_ten_thousand_keys_needs_no_room() {
     let keys: Vec<String> = (0..10_000).map(|key| format!("key:{key:040}")).collect();
     let line = format!("get {}\r\n", keys.join(" "));
     let pieces: Vec<(Side, &[u8])> = line.as_bytes().chunks(1448).map(|piece| (C, piece)).collect();
-    let transcript = Transcript::of(Memcache::new(), &[pieces.as_slice(), &[(S, b"END\r\n")]].concat());
+    let transcript = Transcript::of(Memcache::default(), &[pieces.as_slice(), &[(S, b"END\r\n")]].concat());
     assert_eq!(transcript.summary(), ["workload get [text] ok: framing 10002, query 3, data 440000 | framing 5"]);
 }
 
@@ -414,7 +414,7 @@ proptest! {
 fn conserve(pieces: &[(bool, Vec<u8>)]) -> Result<(), TestCaseError> {
     let conversation: Vec<(Side, &[u8])> =
         pieces.iter().map(|(response, bytes)| (if *response { S } else { C }, bytes.as_slice())).collect();
-    let transcript = Transcript::of(Memcache::new(), &conversation);
+    let transcript = Transcript::of(Memcache::default(), &conversation);
     for side in Side::BOTH {
         let sent: usize = conversation.iter().filter(|(of, _)| *of == side).map(|(_, bytes)| bytes.len()).sum();
         prop_assert_eq!(transcript.total(side), sent as u64);

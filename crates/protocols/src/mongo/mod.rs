@@ -77,12 +77,7 @@ pub struct Mongo {
 }
 
 impl Mongo {
-    /// Returns a decoder for a connection; `mid_stream` if its handshake was not captured.
-    pub fn new(mid_stream: bool) -> Self {
-        Self::sharing(mid_stream, &SharedContext::default())
-    }
-
-    /// Like [`Mongo::new`], for one of several connections.
+    /// Returns a decoder for a connection; `mid_stream` if its start was not captured.
     pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
         Self {
             pairing: MongoPairing::new(mid_stream),

@@ -9,7 +9,7 @@ mod properties;
 mod statements;
 
 use super::{Mongo, sniff};
-use crate::Sniff;
+use crate::{SharedContext, Sniff};
 use build::*;
 use compressed::squeezed;
 use overhead_decode::{Codec, DecoderEngine, Note};
@@ -18,6 +18,13 @@ use overhead_model::Side::{Request, Response};
 use overhead_model::{Account, Outcome, Side};
 use overhead_testing::transcript::{Transcript, check};
 use proptest::prelude::*;
+
+impl Mongo {
+    /// Returns a decoder that shares nothing with other connections.
+    pub fn new(mid_stream: bool) -> Self {
+        Self::sharing(mid_stream, &SharedContext::default())
+    }
+}
 
 fn decode(conversation: &[(Side, &[u8])]) -> Transcript {
     check(|| Mongo::new(false), conversation)

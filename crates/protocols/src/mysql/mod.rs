@@ -76,12 +76,7 @@ enum PacketLayer {
 }
 
 impl Mysql {
-    /// Returns a decoder for a connection; `mid_stream` if its handshake was not captured.
-    pub fn new(mid_stream: bool) -> Self {
-        Self::sharing(mid_stream, &SharedContext::default())
-    }
-
-    /// Like [`Mysql::new`], for one of several connections.
+    /// Returns a decoder for a connection; `mid_stream` if its start was not captured.
     pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
         Self {
             plain: PlainDecoder::new(mid_stream, shared.given.clone()),

@@ -15,6 +15,13 @@ mod statements;
 
 use build::*;
 
+impl Mysql {
+    /// Returns a decoder that shares nothing with other connections.
+    pub fn new(mid_stream: bool) -> Self {
+        Self::sharing(mid_stream, &SharedContext::default())
+    }
+}
+
 /// Returns the summary of a conversation after a login with these capabilities.
 fn summary(capabilities: u64, talk: &[(Side, &[u8])]) -> Vec<String> {
     said(capabilities, talk).summary().split_off(1)

@@ -178,11 +178,7 @@ pub(super) fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
 }
 
 impl Pgwire {
-    pub fn new(mid_stream: bool) -> Self {
-        Self::sharing(mid_stream, &SharedContext::default())
-    }
-
-    /// Like [`Pgwire::new`], for one of several connections.
+    /// Returns a decoder for a connection; `mid_stream` if its start was not captured.
     pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
         let mut pairing = PgPairing::new(mid_stream);
         pairing.session.given = shared.given.clone();

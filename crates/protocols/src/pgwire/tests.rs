@@ -1,9 +1,17 @@
 //! Conversations, each named after its situation.
 
 use super::*;
+use crate::SharedContext;
 use overhead_decode::{DecoderEngine, Note};
 use overhead_testing::transcript::{Transcript, check};
 use proptest::prelude::*;
+
+impl Pgwire {
+    /// Returns a decoder that shares nothing with other connections.
+    pub fn new(mid_stream: bool) -> Self {
+        Self::sharing(mid_stream, &SharedContext::default())
+    }
+}
 
 mod copies;
 mod hostile;

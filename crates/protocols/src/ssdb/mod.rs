@@ -64,11 +64,7 @@ enum SsdbStage {
     BlockEnd,
 }
 
-impl Ssdb {
-    pub fn new() -> Self {
-        Self::default()
-    }
-}
+impl Ssdb {}
 
 /// Recognises a block that holds a command or a status.
 pub fn sniff(bytes: &[u8]) -> Sniff {

@@ -14,7 +14,7 @@ const S: Side = Side::Response;
 
 fn talk(conversation: &[(Side, &str)]) -> Transcript {
     let bytes: Vec<(Side, &[u8])> = conversation.iter().map(|(side, text)| (*side, text.as_bytes())).collect();
-    check(Ssdb::new, &bytes)
+    check(Ssdb::default, &bytes)
 }
 
 fn packet(blocks: &[&str]) -> String {
@@ -119,7 +119,7 @@ fn defects_end_the_direction_and_nothing_else() {
 
 #[test]
 fn a_snapped_block_keeps_its_size_and_after_a_gap_decoding_resumes() {
-    let mut engine = DecoderEngine::new(Ssdb::new(), false);
+    let mut engine = DecoderEngine::new(Ssdb::default(), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, b"3\nset\n1\nk\n1000\nabc", &mut transcript);
     engine.opaque(C, 997, &mut transcript);
@@ -140,9 +140,9 @@ fn a_snapped_block_keeps_its_size_and_after_a_gap_decoding_resumes() {
 #[test]
 fn blocks_are_free_but_the_first() {
     let turn = [(C, b"3\nget\n3\nkey\n\n".as_slice()), (S, b"2\nok\n3\nval\n\n")];
-    let checked = free::check(Ssdb::new, &[turn, turn].concat());
+    let checked = free::check(Ssdb::default, &[turn, turn].concat());
     assert_eq!((checked.turns, checked.repeatable, checked.free), (2, 2, 12), "{checked:?}");
-    assert_eq!(free::numbers(Ssdb::new(), &[(C, b"7\nsync140\n\n")]), [None]);
+    assert_eq!(free::numbers(Ssdb::default(), &[(C, b"7\nsync140\n\n")]), [None]);
 }
 
 #[test]
@@ -178,7 +178,7 @@ proptest! {
 fn conserve(pieces: &[(bool, Vec<u8>)]) -> Result<(), TestCaseError> {
     let conversation: Vec<(Side, &[u8])> =
         pieces.iter().map(|(response, bytes)| (if *response { S } else { C }, bytes.as_slice())).collect();
-    let transcript = Transcript::of(Ssdb::new(), &conversation);
+    let transcript = Transcript::of(Ssdb::default(), &conversation);
     for side in Side::BOTH {
         let sent: usize = conversation.iter().filter(|(of, _)| *of == side).map(|(_, bytes)| bytes.len()).sum();
         prop_assert_eq!(transcript.total(side), sent as u64);

@@ -154,10 +154,10 @@ fn a_pipeline_is_answered_in_order() {
 
 #[test]
 fn what_is_cut_off_by_the_end() {
-    let transcript = Transcript::of(super::Http::new(), &[(C, b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\na")]);
+    let transcript = Transcript::of(super::Http::default(), &[(C, b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\na")]);
     assert_eq!(outcomes(&transcript), ["unmatched (cut off) [] open"]);
     let transcript = Transcript::of(
-        super::Http::new(),
+        super::Http::default(),
         &[(C, GET.as_bytes()), (S, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na")],
     );
     assert_eq!(outcomes(&transcript), ["workload GET /a [] open"]);

@@ -11,7 +11,7 @@ enum StreamPiece<'a> {
 use StreamPiece::{Bytes, Opaque};
 
 fn play(mid_stream: bool, pieces: &[StreamPiece<'_>]) -> Transcript {
-    let mut engine = DecoderEngine::new(Http::new(), mid_stream);
+    let mut engine = DecoderEngine::new(Http::default(), mid_stream);
     let mut transcript = Transcript::default();
     for piece in pieces {
         match piece {
@@ -153,7 +153,7 @@ fn what_is_not_of_this_protocol_ends_the_direction() {
 #[test]
 fn empty_lines_without_end_are_no_request() {
     let empty = "\r\n".repeat(1000);
-    let transcript = Transcript::of(Http::new(), &[(C, empty.as_bytes())]);
+    let transcript = Transcript::of(Http::default(), &[(C, empty.as_bytes())]);
     assert_eq!(transcript.notes, [Note::Malformed("not a request line")]);
     let few = format!("\r\n\r\n{GET}\r\n{GET}");
     assert_eq!(outcomes(&talk(&[(C, &few), (S, NOTHING), (S, NOTHING)])), ["workload GET /a [] ok"; 2]);
@@ -162,7 +162,7 @@ fn empty_lines_without_end_are_no_request() {
 #[test]
 fn a_head_has_to_end() {
     let endless = format!("GET / HTTP/1.1\r\n{}", "A: b\r\n".repeat(200_000));
-    let transcript = Transcript::of(Http::new(), &[(C, endless.as_bytes())]);
+    let transcript = Transcript::of(Http::default(), &[(C, endless.as_bytes())]);
     assert_eq!(transcript.notes, [Note::Malformed("a head without an end")]);
     assert_eq!(transcript.total(C), endless.len() as u64);
 }
@@ -173,7 +173,7 @@ fn a_head_that_comes_byte_by_byte_is_looked_at_once() {
     let long = "a".repeat(250_000);
     for head in [format!("GET / HTTP/1.1\r\nCookie: {long}\r\n\r\n"), format!("GET /?{long} HTTP/1.1\r\n\r\n")] {
         let pieces: Vec<(Side, &[u8])> = head.as_bytes().chunks(1).map(|byte| (C, byte)).collect();
-        let transcript = Transcript::of(Http::new(), &pieces);
+        let transcript = Transcript::of(Http::default(), &pieces);
         assert_eq!(outcomes(&transcript), ["workload GET / [] open"]);
     }
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
@@ -227,14 +227,14 @@ const WORDS: [&str; 24] = [
 fn conserve(pieces: &[(bool, Vec<u8>)]) -> Result<(), TestCaseError> {
     let conversation: Vec<(Side, &[u8])> =
         pieces.iter().map(|(response, bytes)| (if *response { S } else { C }, bytes.as_slice())).collect();
-    let transcript = Transcript::of(Http::new(), &conversation);
+    let transcript = Transcript::of(Http::default(), &conversation);
     for side in Side::BOTH {
         let sent: usize = conversation.iter().filter(|(of, _)| *of == side).map(|(_, bytes)| bytes.len()).sum();
         prop_assert_eq!(transcript.total(side), sent as u64);
     }
     let bytewise: Vec<_> =
         conversation.iter().flat_map(|(side, bytes)| bytes.chunks(1).map(|byte| (*side, byte))).collect();
-    prop_assert_eq!(Transcript::of(Http::new(), &bytewise).summary(), transcript.summary());
-    overhead_testing::free::check(Http::new, &conversation);
+    prop_assert_eq!(Transcript::of(Http::default(), &bytewise).summary(), transcript.summary());
+    overhead_testing::free::check(Http::default, &conversation);
     Ok(())
 }

@@ -151,7 +151,7 @@ fn requests_that_a_server_refuses_are_operations() {
 fn more_fields_than_most_heads_have() {
     let fields = "X-Field: 1\r\n".repeat(300);
     let transcript = super::Transcript::of(
-        super::Http::new(),
+        super::Http::default(),
         &[
             (C, format!("GET / HTTP/1.1\r\n{fields}\r\n").as_bytes()),
             (S, format!("HTTP/1.1 204 X\r\n{fields}\r\n").as_bytes()),
@@ -190,7 +190,7 @@ fn targets_may_have_bytes_beyond_ascii() {
         let head = [b"POST ", target, b" HTTP/1.1\r\nContent-Length: 14\r\n\r\n"].concat();
         let request = [&head[..], b"GET / HTTP/1.1\n"].concat();
         let request = &request[..head.len() + 14];
-        let transcript = super::Transcript::of(super::Http::new(), &[(C, request), (S, NOTHING.as_bytes())]);
+        let transcript = super::Transcript::of(super::Http::default(), &[(C, request), (S, NOTHING.as_bytes())]);
         assert_eq!(transcript.notes, []);
         let [said] = &transcript.summary()[..] else { panic!("{target:?}") };
         assert!(said.starts_with(&format!("workload {name} [] ok: ")), "{said}");

@@ -8,11 +8,11 @@ fn bytes<'a>(conversation: &'a [(Side, &str)]) -> Vec<(Side, &'a [u8])> {
 }
 
 fn check(conversation: &[(Side, &str)]) -> Checked {
-    free::check(Http::new, &bytes(conversation))
+    free::check(Http::default, &bytes(conversation))
 }
 
 fn numbers(conversation: &[(Side, &str)]) -> Vec<Option<u64>> {
-    free::numbers(Http::new(), &bytes(conversation))
+    free::numbers(Http::default(), &bytes(conversation))
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn answer(opcode: u8, status: u8, opaque: u8, parts: [&[u8]; 3]) -> Vec<u8> {
 
 fn talk(conversation: &[(Side, Vec<u8>)]) -> Transcript {
     let bytes: Vec<(Side, &[u8])> = conversation.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
-    check(Memcache::new, &bytes)
+    check(Memcache::default, &bytes)
 }
 
 const NOTHING: [&[u8]; 3] = [b"", b"", b""];
@@ -181,7 +181,7 @@ fn defects_end_the_direction_and_nothing_else() {
 
 #[test]
 fn a_snapped_value_keeps_its_length_and_a_snapped_header_does_not() {
-    let mut engine = DecoderEngine::new(Memcache::new(), false);
+    let mut engine = DecoderEngine::new(Memcache::default(), false);
     let mut transcript = Transcript::default();
     let set = ask(1, 7, [&[0; 8], b"key", &[b'x'; 64]]);
     engine.bytes(C, &set[..40], &mut transcript);
@@ -191,7 +191,7 @@ fn a_snapped_value_keeps_its_length_and_a_snapped_header_does_not() {
     let names: Vec<_> = transcript.ops.iter().map(Entry::name).collect();
     assert_eq!(names, ["bin set", "bin get"]);
     assert_eq!(transcript.notes, []);
-    let mut engine = DecoderEngine::new(Memcache::new(), false);
+    let mut engine = DecoderEngine::new(Memcache::default(), false);
     let mut transcript = Transcript::default();
     engine.bytes(C, &set[..10], &mut transcript);
     engine.opaque(C, set.len() as u64 - 10, &mut transcript);

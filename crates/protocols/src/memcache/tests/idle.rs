@@ -9,11 +9,11 @@ fn bytes<'a>(conversation: &'a [(Side, &str)]) -> Vec<(Side, &'a [u8])> {
 }
 
 fn check(conversation: &[(Side, &str)]) -> Checked {
-    free::check(Memcache::new, &bytes(conversation))
+    free::check(Memcache::default, &bytes(conversation))
 }
 
 fn numbers(conversation: &[(Side, &str)]) -> Vec<Option<u64>> {
-    free::numbers(Memcache::new(), &bytes(conversation))
+    free::numbers(Memcache::default(), &bytes(conversation))
 }
 
 /// Returns the free bytes of a request and its reply.
