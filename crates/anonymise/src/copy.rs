@@ -106,10 +106,10 @@ impl Anonymiser {
         self.dissector.tally_mut().begin(parts.iter().cloned());
         self.dissector.frame(frame);
         let streams = self.dissector.tally_mut();
-        match (digest, streams.placed()) {
+        match (digest, streams.placed) {
             (Some(digest), Some(placed)) => self.segments.remember(digest, placed),
             // A second copy of a segment is not dissected.
-            (Some(digest), None) if !streams.has_heard() => {
+            (Some(digest), None) if !streams.has_heard => {
                 if let Some(placed) = self.segments.placed.get(&digest) {
                     streams.place_again(*placed, parts);
                 }

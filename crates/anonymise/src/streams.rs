@@ -10,9 +10,7 @@ use crate::packed;
 use crate::rules::{self, FieldAt, Treatment};
 use crate::tls;
 use overhead_dissect::explain::{ByteVisibility, ConnectionStates, UnpostedStream};
-use overhead_model::{
-    Account, ConnectionSummary, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
-};
+use overhead_model::{Account, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
@@ -59,8 +57,8 @@ pub struct Streams {
     bytes: Vec<u8>,
     scratch: CopyScratch,
     /// The current frame was dissected.
-    has_heard: bool,
-    placed: Option<Placed>,
+    pub has_heard: bool,
+    pub placed: Option<Placed>,
 }
 
 #[derive(Debug, Default)]
@@ -140,16 +138,6 @@ impl Streams {
         self.payload.clear();
         self.payload.extend(payload);
         (self.has_heard, self.placed) = (false, None);
-    }
-
-    /// Returns whether the frame was dissected.
-    pub fn has_heard(&self) -> bool {
-        self.has_heard
-    }
-
-    /// Returns the position of its payload; `None` if it is in no decoded stream.
-    pub fn placed(&self) -> Option<Placed> {
-        self.placed
     }
 
     /// Adds a second location of a payload.
@@ -465,7 +453,6 @@ impl Tally for Streams {
     }
     fn operation(&mut self, _: RowId, _: &Operation) {}
     fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
-    fn connection(&mut self, _: ConnectionSummary) {}
 
     fn listener(&mut self) -> Option<&mut dyn Listener> {
         Some(self)

@@ -7,7 +7,7 @@ use overhead_model::{Account, Outcome};
 #[derive(Debug)]
 pub struct StreamStates(pub(super) [StreamState; 2]);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StreamState {
     pub state: StreamSync,
     /// Captured start of the current message.
@@ -30,9 +30,10 @@ pub(super) struct StreamState {
     pub turn: Option<usize>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum StreamSync {
     /// At a message boundary, or within a message whose start was seen.
+    #[default]
     Synced,
     /// Looking for a boundary: the capture started mid-connection, or bytes were lost.
     Searching,
@@ -43,18 +44,7 @@ pub(super) enum StreamSync {
 impl StreamStates {
     pub fn new(mid_stream: bool) -> Self {
         let state = if mid_stream { StreamSync::Searching } else { StreamSync::Synced };
-        let stream = || StreamState {
-            state,
-            tail: Vec::new(),
-            opaque: 0,
-            need: None,
-            current: None,
-            stretch: None,
-            doubtful: false,
-            tried: false,
-            turns: true,
-            turn: None,
-        };
+        let stream = || StreamState { state, turns: true, ..StreamState::default() };
         Self([stream(), stream()])
     }
 

@@ -36,7 +36,7 @@ impl<T: Tally> Connections<T> {
         }
         let [first_key, second_key] =
             [first_ends, second_ends].map(|[source, destination]| ConnectionKey::of(source, destination).0);
-        let known = self.flows.get(&first_key).map(|entry| entry.flow.is_from_client(first_ends[0]));
+        let known = self.flows.get(&first_key).map(|entry| first_ends[0] == entry.flow.ends[0]);
         let from_client = known.unwrap_or_else(|| {
             let server_port = self.selection.judge(copy).server_port;
             server_port.map_or(copy.flags.syn && !copy.flags.ack, |port| port == copy.destination.port())

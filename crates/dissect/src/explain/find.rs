@@ -2,9 +2,7 @@
 
 use super::number::{BegunOperation, Numbering};
 use crate::limits;
-use overhead_model::{
-    Class, ConnectionSummary, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace,
-};
+use overhead_model::{Class, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -97,7 +95,7 @@ impl Finder {
     }
 
     pub fn count(&self) -> u64 {
-        self.numbering.count()
+        self.numbering.count
     }
 
     /// Returns at most [`limits::NAMES_LISTED`] operation names, with the number of times each occurred.
@@ -203,7 +201,6 @@ impl Tally for Finder {
     }
     fn operation(&mut self, _: RowId, _: &Operation) {}
     fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
-    fn connection(&mut self, _: ConnectionSummary) {}
 
     fn listener(&mut self) -> Option<&mut dyn Listener> {
         Some(self)

@@ -99,7 +99,6 @@ impl Tally for FrameFinder {
     }
     fn operation(&mut self, _: RowId, _: &Operation) {}
     fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
-    fn connection(&mut self, _: ConnectionSummary) {}
 
     fn listener(&mut self) -> Option<&mut dyn Listener> {
         Some(self)

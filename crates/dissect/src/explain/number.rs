@@ -7,7 +7,7 @@ use overhead_model::Trace;
 /// first frame without payload.
 #[derive(Debug, Default)]
 pub struct Numbering {
-    count: u64,
+    pub count: u64,
     turns: ConnectionStates<SeenConnection>,
 }
 
@@ -28,10 +28,6 @@ pub struct BegunOperation {
 }
 
 impl Numbering {
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
     pub fn connection(&self) -> u64 {
         self.turns.connection()
     }

@@ -24,16 +24,16 @@ pub struct EarlySegment {
 pub struct StreamReassembly {
     /// Sequence number of the byte at `next`; `None` before the first segment.
     next_seq: Option<u32>,
-    next: u64,
+    pub next: u64,
     /// Lowest offset seen or, after a SYN, possible.
     low: u64,
-    high: u64,
+    pub high: u64,
     /// Bytes before [`ORIGIN`], for a stream that no frames carried: it has no acknowledgments.
     base: Option<u64>,
     isn: Option<u32>,
     syn_open: bool,
-    fin: bool,
-    acked: u64,
+    pub fin: bool,
+    pub acked: u64,
     /// The receiver's window is 0.
     closed: bool,
     recent: RecentSegments,
@@ -127,22 +127,6 @@ impl StreamReassembly {
 
     pub fn fin(&mut self) {
         self.fin = true;
-    }
-
-    pub fn fin_seen(&self) -> bool {
-        self.fin
-    }
-
-    pub fn next(&self) -> u64 {
-        self.next
-    }
-
-    pub fn high(&self) -> u64 {
-        self.high
-    }
-
-    pub fn acked(&self) -> u64 {
-        self.acked
     }
 
     /// Returns whether acknowledged bytes are still to come in the capture.

@@ -215,10 +215,6 @@ impl Memo {
         book.repeat_counts(&turn.repeat, due);
     }
 
-    pub fn take_under_way(&mut self) -> TurnFrames {
-        std::mem::take(&mut self.under_way)
-    }
-
     /// Begins to learn the turn that starts with this frame, and returns true, if a first frame of its length and direction was seen
     /// lately. Any other turn may never come again.
     pub fn begin_learning(&mut self, version: u64, side: Side, payload_len: usize) -> bool {

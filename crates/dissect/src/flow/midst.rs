@@ -38,7 +38,7 @@ impl ConnectionFlow {
         if side == Side::Request || self.midst.is_none() {
             return None;
         }
-        Some(PairingCounts { operations: self.book.operations(), unmatched: self.book.unmatched() })
+        Some(PairingCounts { operations: self.book.operations, unmatched: self.book.unmatched })
     }
 
     /// Returns whether only an answer without a request, which no turn has, can still reveal wrong pairing.
@@ -54,9 +54,9 @@ impl ConnectionFlow {
         // Lost requests leave answers without a request too.
         let is_whole = self.counts.snapped_bytes() == 0 && self.halves.iter().all(|half| half.hole_bytes() == 0);
         let Some(midst) = self.midst.as_mut().filter(|_| is_whole) else { return self.midst = None };
-        midst.is_paired |= self.book.operations() > before.operations;
+        midst.is_paired |= self.book.operations > before.operations;
         midst.is_drained |= self.book.outstanding() == 0;
-        if midst.is_paired && self.book.unmatched() > before.unmatched {
+        if midst.is_paired && self.book.unmatched > before.unmatched {
             self.book.note_once(Note::Shifted);
         }
     }

@@ -41,7 +41,7 @@ pub use turns::SharedTurns;
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact by itself, and any may hold with any other")]
 pub struct ConnectionFlow {
     /// By [`Side`] of the sender: client, server.
-    ends: [SocketAddr; 2],
+    pub ends: [SocketAddr; 2],
     is_client_lesser: bool,
     halves: [StreamReassembly; 2],
     book: ConnectionLedger,
@@ -173,10 +173,6 @@ impl ConnectionFlow {
         self.is_client_lesser = ends[0] <= ends[1];
     }
 
-    pub fn is_from_client(&self, source: SocketAddr) -> bool {
-        source == self.ends[0]
-    }
-
     /// Returns whether a segment has nothing new.
     pub fn repeats(&self, segment: &Segment<'_>) -> bool {
         if matches!(self.stage, FlowStage::Other) {
@@ -226,7 +222,7 @@ impl ConnectionFlow {
     }
 
     pub fn is_closed(&self) -> bool {
-        self.halves.iter().all(StreamReassembly::fin_seen)
+        self.halves.iter().all(|half| half.fin)
     }
 
     /// Drops everything dispensable, when room is short or the connection has closed.
@@ -259,7 +255,7 @@ impl ConnectionFlow {
     /// Lets the port decide which end is the server if both open the connection at once (RFC 9293 section 3.5).
     fn settle_sides<T: Tally>(&mut self, segment: &Segment<'_>, tally: &mut T) {
         let answers = segment.flags.syn && !segment.flags.ack && segment.source != self.ends[0];
-        let untouched = self.halves.iter().all(|half| half.high() <= ORIGIN);
+        let untouched = self.halves.iter().all(|half| half.high <= ORIGIN);
         if answers && untouched && self.decided_by == DecidedBy::Syn && self.server_port == Some(self.ends[0].port()) {
             self.swap_sides(tally);
             self.decided_by = DecidedBy::Port;
@@ -307,7 +303,7 @@ impl ConnectionFlow {
         if segment.flags.fin {
             self.halves[side as usize].fin();
         }
-        let is_settled = |half: &StreamReassembly| half.is_orderly() && !half.fin_seen() && !half.is_ahead();
+        let is_settled = |half: &StreamReassembly| half.is_orderly() && !half.fin && !half.is_ahead();
         let was_settled = std::mem::replace(
             &mut self.is_settled,
             self.halves.iter().all(is_settled) && self.probes.iter().all(Option::is_none),
@@ -397,7 +393,7 @@ impl ConnectionFlow {
         self.book.acknowledged(of, half.acked_bytes());
         // The receiver has bytes that follow a hole, so the capture lost the hole, not the network.
         while let Some(hole) = self.halves[of as usize].hole() {
-            if self.halves[of as usize].acked() <= hole.end {
+            if self.halves[of as usize].acked <= hole.end {
                 break;
             }
             self.give_up(of, &hole, tally);
@@ -415,7 +411,7 @@ impl ConnectionFlow {
             ChargeOwner::Connect
         } else if let Some(owner) = acked {
             owner
-        } else if self.halves[side.other() as usize].fin_seen() {
+        } else if self.halves[side.other() as usize].fin {
             ChargeOwner::Connect
         } else {
             self.latest()
@@ -485,7 +481,7 @@ impl ConnectionFlow {
             tls: self.book.is_noted(Note::Tls),
             server_decided_by: self.decided_by,
             first_ns: self.first_ns,
-            operations: self.book.operations(),
+            operations: self.book.operations,
             wire_bytes: self.counts.wire_bytes,
             payload_bytes: tcp.payload_bytes.saturating_sub(tcp.retransmitted_bytes),
         }

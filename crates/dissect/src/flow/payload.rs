@@ -23,7 +23,7 @@ impl ConnectionFlow {
         };
         tally.trace(Trace::Placed { side, offset: start.wrapping_sub(ORIGIN).cast_signed() });
         let half = &self.halves[side as usize];
-        if start == half.next() && half.is_ahead() {
+        if start == half.next && half.is_ahead() {
             self.book.note(Note::CapturedTooLate);
         }
         if half.is_next(start) && self.probes[side as usize].is_none() {
@@ -40,7 +40,7 @@ impl ConnectionFlow {
         self.repeated(side, segment, start, len - new, new, tally);
         if new > 0 {
             let half = &self.halves[side as usize];
-            let late = new_parts.first().is_some_and(|part| part.start < half.high());
+            let late = new_parts.first().is_some_and(|part| part.start < half.high);
             if late {
                 self.counts.rare().out_of_order_frames += 1;
             }
@@ -63,7 +63,7 @@ impl ConnectionFlow {
         match place {
             // Pieces of a stream come in order: bytes missing before one were lost.
             StreamPlace::At(start) if segment.stream.is_some() => {
-                let hole = half.next()..start;
+                let hole = half.next..start;
                 self.skip_hole(side, &hole, tally);
                 Some(start)
             }
@@ -71,7 +71,7 @@ impl ConnectionFlow {
             StreamPlace::Behind(hole) => {
                 // The stream continues after it, so a byte that probed a zero window was taken.
                 self.accept_probe(side, tally);
-                let hole = self.halves[side as usize].next()..hole.end;
+                let hole = self.halves[side as usize].next..hole.end;
                 self.skip_hole(side, &hole, tally);
                 Some(hole.end)
             }
@@ -106,8 +106,7 @@ impl ConnectionFlow {
         let flags = segment.flags;
         let bare = !(flags.syn || flags.fin || flags.rst);
         // RFC 9293 section 3.8.4: a keep-alive repeats the last byte, which has been acknowledged.
-        let keep_alive =
-            bare && segment.payload_len == 1 && start + 1 == half.high().max(ORIGIN) && half.acked() > start;
+        let keep_alive = bare && segment.payload_len == 1 && start + 1 == half.high.max(ORIGIN) && half.acked > start;
         let before_stream = bare && segment.payload_len == 1 && start + 1 == ORIGIN && half.syn_seen();
         if !keep_alive && half.contradicts(start, segment.payload) {
             self.book.note(Note::Conflict);
@@ -141,7 +140,7 @@ impl ConnectionFlow {
         let to = usize::try_from(part.end - start).unwrap_or(usize::MAX).min(segment.payload.len());
         let bytes = segment.payload.get(from..to).unwrap_or_default();
         let half = &mut self.halves[side as usize];
-        match part.start.cmp(&half.next()) {
+        match part.start.cmp(&half.next) {
             Ordering::Less => {
                 half.fill(part);
                 half.lower(part.start);
@@ -153,7 +152,7 @@ impl ConnectionFlow {
                 self.decode(side, bytes, len - bytes.len() as u64, tally);
             }
             Ordering::Greater => {
-                let hopeless = half.acked() >= part.end && half.hole().is_some();
+                let hopeless = half.acked >= part.end && half.hole().is_some();
                 half.hold(part.start, EarlySegment { frame, bytes: bytes.to_vec(), len });
                 // Acknowledged before its capture, and no earlier piece waits for it: the hole will not be filled.
                 if hopeless && let Some(hole) = self.halves[side as usize].hole() {

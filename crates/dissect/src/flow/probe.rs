@@ -57,7 +57,7 @@ impl ConnectionFlow {
 
     /// Accepts a probe that the receiver has acknowledged.
     pub(super) fn probe_acknowledged<T: Tally>(&mut self, side: Side, tally: &mut T) {
-        let acked = self.halves[side as usize].acked();
+        let acked = self.halves[side as usize].acked;
         if self.probes[side as usize].as_ref().is_some_and(|probe| acked > probe.offset) {
             self.accept_probe(side, tally);
         }
@@ -75,7 +75,7 @@ impl ConnectionFlow {
 
     /// Treats the probe as taken: its byte is ordinary payload.
     pub(super) fn accept_probe<T: Tally>(&mut self, side: Side, tally: &mut T) {
-        let next = self.halves[side as usize].next();
+        let next = self.halves[side as usize].next;
         let Some(probe) = self.probes[side as usize].take_if(|probe| probe.offset == next) else { return };
         let here = self.book.at(probe.number, probe.frames);
         let frame = self.book.arrival(probe.time_ns, probe.headers, 1);

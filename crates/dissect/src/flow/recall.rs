@@ -168,7 +168,7 @@ impl ConnectionFlow {
             return false;
         }
         let idle = std::mem::replace(&mut memo.idle, IdleVersion::Unknown);
-        let under_way = memo.take_under_way();
+        let under_way = std::mem::take(&mut memo.under_way);
         let is_learning = match (idle, goes_on) {
             (IdleVersion::In(version), Some((side, len))) => memo.begin_learning(version, side, len),
             _ => false,

@@ -28,7 +28,7 @@ use overhead_model::{
 use reader::ByteOwner;
 use std::collections::BTreeMap;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ConnectionLedger {
     /// Number of the current frame in the capture, and the frames it stands for.
     number: u64,
@@ -39,8 +39,8 @@ pub struct ConnectionLedger {
     latest: Option<OpId>,
     /// Absent if the connection has neither software names nor warnings.
     said: Option<Box<ConnectionFacts>>,
-    operations: u64,
-    unmatched: u64,
+    pub operations: u64,
+    pub unmatched: u64,
     /// Records the current turn, if it is to be repeated.
     recording: Option<Box<TurnRecording>>,
     scratch: Option<Box<ShareBuffers>>,
@@ -71,19 +71,7 @@ pub enum ChargeOwner {
 
 impl ConnectionLedger {
     pub fn new() -> Self {
-        Self {
-            number: 0,
-            frames: 1,
-            ops: OperationTable::default(),
-            directions: [LedgerDirection::default(), LedgerDirection::default()],
-            connect: ConnectAmounts::default(),
-            latest: None,
-            said: None,
-            operations: 0,
-            unmatched: 0,
-            recording: None,
-            scratch: None,
-        }
+        Self { frames: 1, ..Self::default() }
     }
 
     /// Exchanges client and server. Call this only before anything was decoded.
@@ -133,16 +121,6 @@ impl ConnectionLedger {
     /// Removes and returns the warnings, with their counts.
     pub fn take_notes(&mut self) -> BTreeMap<Note, u64> {
         self.said.as_mut().map(|said| std::mem::take(&mut said.notes)).unwrap_or_default()
-    }
-
-    /// Returns the number of operations that closed without a counterpart.
-    pub fn unmatched(&self) -> u64 {
-        self.unmatched
-    }
-
-    /// Returns the number of closed operations, without `unmatched` and `CONNECT`.
-    pub fn operations(&self) -> u64 {
-        self.operations
     }
 
     /// Sets the current frame: its number in the capture (for fragments, the last one's) and the frames it stands for. Returns the previous

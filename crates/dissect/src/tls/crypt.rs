@@ -53,8 +53,8 @@ fn cipher(aead: Aead, key: &[u8]) -> Option<Box<dyn RecordCipher>> {
 pub(super) struct RecordOpener {
     cipher: Box<dyn RecordCipher>,
     iv: [u8; NONCE],
-    tag: usize,
-    explicit: usize,
+    pub tag: usize,
+    pub explicit: usize,
     is_tls13: bool,
 }
 
@@ -97,16 +97,6 @@ impl RecordOpener {
         };
         let ((client_key, server_key), (client_iv, server_iv)) = (keys.split_at(key), ivs.split_at(fixed));
         Some([opener(client_key, client_iv)?, opener(server_key, server_iv)?])
-    }
-
-    /// Returns the length of the nonce part in a record.
-    pub fn explicit(&self) -> usize {
-        self.explicit
-    }
-
-    /// Returns the length of the tag in a record.
-    pub fn tag(&self) -> usize {
-        self.tag
     }
 
     /// Returns the content length for a fragment of this length; `None` if it is too short.

@@ -122,7 +122,7 @@ impl TlsLayer {
             RecordContent::Opened(layout) | RecordContent::Unread(layout)
                 if layout.kind != APPLICATION_DATA || layout.content == 0 =>
             {
-                let session = self.records.is_handshake_over().then_some(OpenOrder::Latest);
+                let session = self.records.is_handshake_over.then_some(OpenOrder::Latest);
                 self.own(side, layout, session, out);
             }
             RecordContent::Opened(layout) => {
@@ -172,7 +172,7 @@ impl TlsLayer {
                 CallEvent::Record(RecordFacts::Data(layout)) => self.begin_data(side, layout, out),
                 CallEvent::Record(RecordFacts::Own { layout, is_session, is_overtaken }) => {
                     let order = if is_overtaken { OpenOrder::Earlier } else { OpenOrder::Latest };
-                    let session = (is_session || self.records.is_handshake_over()).then_some(order);
+                    let session = (is_session || self.records.is_handshake_over).then_some(order);
                     self.own(side, layout, session, out);
                 }
                 CallEvent::Record(RecordFacts::Sealed(layout, kind)) => self.sealed(side, layout, kind, out),

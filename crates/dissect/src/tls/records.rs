@@ -82,7 +82,7 @@ pub(super) fn boundary(bytes: &[u8]) -> MessageBoundary {
 #[derive(Debug, Default)]
 pub(super) struct RecordOperations {
     handshake: Option<OpId>,
-    is_handshake_over: bool,
+    pub is_handshake_over: bool,
     encrypted: Option<OpId>,
 }
 
@@ -93,10 +93,6 @@ impl RecordOperations {
             out.label(op, Class::Setup, "TLS", "");
             op
         })
-    }
-
-    pub fn is_handshake_over(&self) -> bool {
-        self.is_handshake_over
     }
 
     /// Ends the handshake, and returns its operation if it must be closed.

@@ -295,7 +295,7 @@ impl TlsSession {
         let Some(content) = opener.content(record.length) else {
             return RecordContent::Failed("a record shorter than its tag");
         };
-        let (explicit, tag) = (opener.explicit(), opener.tag());
+        let (explicit, tag) = (opener.explicit, opener.tag);
         let opened = RecordLayout { kind: record.kind(), explicit, content, type_bytes: 0, padding: 0, tag };
         if !record.is_whole() {
             direction.sequence += 1;
@@ -326,7 +326,7 @@ impl TlsSession {
         if !direction.open(record, text) && !direction.open_early(record, text) {
             return direction.skip_sealed();
         }
-        let tag = direction.current().map_or(0, RecordOpener::tag);
+        let tag = direction.current().map_or(0, |opener| opener.tag);
         let inner = text.len();
         // RFC 8446 section 5.4: the type is the last nonzero byte.
         let end = text.iter().rposition(|byte| *byte != 0);

@@ -96,7 +96,7 @@ pub(super) struct SlotWork {
 }
 
 /// Records operations near each window and joins them with the slices that began in it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct WorkListener {
     exchange: Arc<SliceExchange>,
     near: Option<SamplingWindow>,
@@ -168,16 +168,7 @@ struct OperationSpan {
 
 impl WorkListener {
     pub(crate) fn new(exchange: Arc<SliceExchange>) -> Self {
-        Self {
-            exchange,
-            near: None,
-            is_steady: false,
-            traced: TracedOperations::default(),
-            waiting: VecDeque::new(),
-            kinds: KindTable::default(),
-            slots: BTreeMap::new(),
-            joined: 0,
-        }
+        Self { exchange, ..Self::default() }
     }
 
     /// Tells the listener the capture's time. Returns whether to listen from now on, and until when that holds.

@@ -39,7 +39,7 @@ pub(super) struct HttpRequest {
     /// Kept between requests to reuse its memory.
     name: String,
     statement: String,
-    knows_software: bool,
+    pub knows_software: bool,
 }
 
 #[derive(Debug, Default)]
@@ -49,16 +49,12 @@ pub(super) struct HttpResponse {
     is_error: bool,
     /// It answers no known request.
     is_orphan: bool,
-    knows_software: bool,
+    pub knows_software: bool,
 }
 
 impl HttpRequest {
     pub fn is_between(&self) -> bool {
         self.message.stage == HttpStage::Head
-    }
-
-    pub fn knows_software(&self) -> bool {
-        self.knows_software
     }
 }
 
@@ -69,10 +65,6 @@ impl HttpResponse {
 
     fn outcome(&self) -> Outcome {
         if self.is_error { Outcome::Error } else { Outcome::Ok }
-    }
-
-    pub fn knows_software(&self) -> bool {
-        self.knows_software
     }
 }
 
@@ -140,7 +132,7 @@ enum FirstLine {
 impl FirstLine {
     fn of(bytes: &[u8]) -> Self {
         match near::find(b'\n', bytes).and_then(|end| bytes.get(..=end)) {
-            Some(line) if wire::is_http2_preface(line) => Self::Http2,
+            Some(b"PRI * HTTP/2.0\r\n") => Self::Http2,
             Some(line) if wire::is_request_line(line) => Self::Request,
             None if bytes.is_empty() || wire::may_begin_request(bytes) => Self::Begun,
             _ => Self::Other,

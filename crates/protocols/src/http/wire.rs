@@ -109,11 +109,6 @@ pub(super) fn is_request_line(line: &[u8]) -> bool {
     may_begin_request(line) && !words.is_empty() && major.is_ascii_digit() && minor.is_ascii_digit()
 }
 
-/// Returns whether this is the first line of the HTTP/2 preface (RFC 9113 section 3.4).
-pub(super) fn is_http2_preface(line: &[u8]) -> bool {
-    line == b"PRI * HTTP/2.0\r\n"
-}
-
 /// Returns whether `bytes` begin the HTTP/2 connection of a server: a SETTINGS frame of stream 0 (RFC 9113 section
 /// 6.5), with a header of nine bytes.
 pub(super) fn begins_http2(bytes: &[u8]) -> MessageBoundary {

@@ -114,10 +114,6 @@ struct IncompleteRequest {
 }
 
 impl Memcache {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     fn stage(&mut self, side: Side) -> &mut MemcacheStage {
         match side {
             Side::Request => &mut self.request,
@@ -236,7 +232,7 @@ impl Decoder for Memcache {
         let Self { mode, request, response, sent, target, pairing, is_watching, scanned: _, keys: _ } = self;
         let stages = *request == MemcacheStage::Idle && *response == MemcacheStage::Idle;
         let between = stages && sent.is_none() && target.is_none() && pairing.is_empty() && !is_watching;
-        between.then_some(2 * mode.map_or(0, |mode| 1 + mode as u64) + u64::from(pairing.has_silent()))
+        between.then_some(2 * mode.map_or(0, |mode| 1 + mode as u64) + u64::from(pairing.has_silent))
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {

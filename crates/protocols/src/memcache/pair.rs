@@ -177,7 +177,7 @@ pub(super) struct MemcachePairing {
     /// Requests searched beyond [`SEARCHED_PER_REQUEST`] for each one sent.
     excess: usize,
     /// Requests without a reply were sent after all waiting ones.
-    has_silent: bool,
+    pub has_silent: bool,
 }
 
 /// Number of requests searched once `reach` is reduced.
@@ -278,15 +278,6 @@ impl MemcachePairing {
                 // A request that is always answered has a reply of its own, which would be missing if it took the error.
                 .filter(|it| it.quiet || word != ReplyKeyword::Error)
                 .any(is_it)
-    }
-
-    pub fn push_silent(&mut self) {
-        self.has_silent = true;
-    }
-
-    /// Returns whether such a request follows all waiting ones.
-    pub fn has_silent(&self) -> bool {
-        self.has_silent
     }
 
     fn find(&mut self, is_it: impl Fn(&MemcachePending) -> bool) -> Option<usize> {

@@ -133,7 +133,7 @@ impl Memcache {
         }
         if silent {
             if wire::words(text).any(|word| word.len() > LONGEST_KEY) {
-                self.pairing.push_silent();
+                self.pairing.has_silent = true;
             }
         } else {
             self.pairing.push(pending, out)?;
