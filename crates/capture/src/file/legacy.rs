@@ -9,7 +9,7 @@
 //! bytes in each record header. pcap-parser decodes the fields.
 
 use super::window::InputWindow;
-use super::{FileInterface, FrameRecord, ReadOutcome};
+use super::{FileFacts, FileInterface, FrameRecord, ReadOutcome};
 use crate::limits::MAX_FRAME_BYTES;
 use overhead_model::frame::{Frame, LinkType};
 use pcap_parser::nom;
@@ -44,7 +44,8 @@ pub(super) struct LegacyReader {
     is_usual: bool,
     /// Nanoseconds per unit of the fraction.
     fraction_ns: u64,
-    interface: [FileInterface; 1],
+    link: LinkType,
+    pub(super) facts: FileFacts,
 }
 
 pub(super) fn is_magic(head: &[u8]) -> bool {
@@ -68,13 +69,10 @@ impl LegacyReader {
         let link = LinkType((header.network.0.cast_unsigned() & LINK_TYPE_MASK) as u16);
         let fraction_ns = if header.is_nanosecond_precision() { 1 } else { 1_000 };
         window.consume(HEADER_BYTES);
-        let interface = [FileInterface { name: None, link, snaplen: header.snaplen }];
+        let interfaces = vec![FileInterface { name: None, link, snaplen: header.snaplen }];
+        let facts = FileFacts { interfaces, ..FileFacts::default() };
         let is_usual = record_header == USUAL_HEADER && !header.is_bigendian();
-        Ok(Self { parse, record_header, is_usual, fraction_ns, interface })
-    }
-
-    pub(super) fn interfaces(&self) -> &[FileInterface] {
-        &self.interface
+        Ok(Self { parse, record_header, is_usual, fraction_ns, link, facts })
     }
 
     /// Returns the first frame in `bytes` and the rest after it; `None` if the record is incomplete or unusual.
@@ -88,7 +86,7 @@ impl LegacyReader {
         }
         let (bytes, rest) = behind.split_at_checked(captured as usize)?;
         let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns;
-        let (link, original_len) = (self.interface[0].link, original_len.max(captured));
+        let (link, original_len) = (self.link, original_len.max(captured));
         Some((Frame { time_ns, link, original_len, interface: 0, bytes }, rest))
     }
 
@@ -120,7 +118,7 @@ impl LegacyReader {
         FrameRecord {
             // At most 2^32 seconds and 2^32 microseconds: below 2^63.
             time_ns: u64::from(record.ts_sec) * 1_000_000_000 + u64::from(record.ts_usec) * self.fraction_ns,
-            link: self.interface[0].link,
+            link: self.link,
             interface: 0,
             original_len: record.origlen,
             record: data.end,

@@ -20,6 +20,7 @@ use legacy::LegacyReader;
 use overhead_model::frame::{Frame, LinkType};
 use overhead_model::record::Measured;
 use pcapng::PcapngReader;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -106,6 +107,17 @@ pub struct FileInterface {
     pub snaplen: u32,
 }
 
+/// What a file says about itself, as far as it was read.
+#[derive(Default)]
+struct FileFacts {
+    interfaces: Vec<FileInterface>,
+    /// Latest drop count, by interface.
+    drops: BTreeMap<usize, u64>,
+    secrets: DecryptionSecrets,
+    /// Comment of the first section.
+    comment: Option<String>,
+}
+
 enum FormatReader {
     Legacy(LegacyReader),
     Pcapng(PcapngReader),
@@ -184,44 +196,28 @@ impl FileSource {
 
     /// Returns the interfaces described so far, indexed by [`Frame::interface`]; pcap files have exactly one.
     pub fn interfaces(&self) -> &[FileInterface] {
-        match &self.format {
-            FormatReader::Legacy(reader) => reader.interfaces(),
-            FormatReader::Pcapng(reader) => reader.interfaces(),
-        }
+        &self.format.facts().interfaces
     }
 
     /// Returns the packets dropped while the file was captured, by the pcapng interface statistics read so far.
     pub fn recorded_drops(&self) -> Option<u64> {
-        match &self.format {
-            FormatReader::Legacy(_) => None,
-            FormatReader::Pcapng(reader) => reader.recorded_drops(),
-        }
+        let drops = &self.format.facts().drops;
+        (!drops.is_empty()).then(|| drops.values().fold(0, |sum, drops| u64::saturating_add(sum, *drops)))
     }
 
     /// Returns the comment of the first section; pcap files have none.
     pub fn comment(&self) -> Option<&str> {
-        match &self.format {
-            FormatReader::Legacy(_) => None,
-            FormatReader::Pcapng(reader) => reader.comment(),
-        }
+        self.format.facts().comment.as_deref()
     }
 
     /// Returns a handle to the file's TLS secrets; pcap files carry none.
     pub fn secrets(&self) -> DecryptionSecrets {
-        match &self.format {
-            FormatReader::Legacy(_) => DecryptionSecrets::default(),
-            FormatReader::Pcapng(reader) => reader.secrets(),
-        }
+        self.format.facts().secrets.clone()
     }
 
     /// `None` until [`NextFrame::End`] was returned.
     pub fn end(&self) -> Option<&FileEnd> {
         self.end.as_ref()
-    }
-
-    /// Returns the bytes delivered or skipped so far, of the decompressed data.
-    pub fn position_bytes(&self) -> u64 {
-        self.window.offset() + self.delivered as u64
     }
 
     /// Reads the next frame without delivering it. Returns false if there is none.
@@ -310,6 +306,13 @@ impl FormatReader {
     }
 
     /// Returns the first frame in `bytes` and the rest after its record; `None` if that is incomplete.
+    fn facts(&self) -> &FileFacts {
+        match self {
+            Self::Legacy(reader) => &reader.facts,
+            Self::Pcapng(reader) => &reader.facts,
+        }
+    }
+
     #[inline]
     fn buffered<'a>(&mut self, bytes: &'a [u8]) -> Option<(Frame<'a>, &'a [u8])> {
         match self {

@@ -6,9 +6,8 @@
 
 use super::bytes::ByteOrder;
 use super::clock::InterfaceClock;
-use super::secrets::DecryptionSecrets;
 use super::window::InputWindow;
-use super::{CutTail, FileInterface, FrameRecord, ReadOutcome};
+use super::{CutTail, FileFacts, FileInterface, FrameRecord, ReadOutcome};
 use crate::limits::{
     MAX_DESCRIPTION_BLOCK_BYTES, MAX_INTERFACE_NAME_BYTES, MAX_INTERFACES, MAX_PACKET_BLOCK_BYTES,
     MAX_SECRETS_BLOCK_BYTES,
@@ -20,7 +19,6 @@ use pcap_parser::pcapng::{
     parse_interfacestatisticsblock_le, parse_sectionheaderblock,
 };
 use pcap_parser::{InterfaceDescriptionBlock, OptionCode, PcapError, PcapNGOption};
-use std::collections::BTreeMap;
 use std::io;
 
 /// The type of a section header block, the same in both byte orders.
@@ -46,15 +44,10 @@ const DEFAULT_RESOLUTION: u8 = 6;
 #[derive(Default)]
 pub(super) struct PcapngReader {
     order: ByteOrder,
-    interfaces: Vec<FileInterface>,
+    pub(super) facts: FileFacts,
     clocks: Vec<InterfaceClock>,
     /// Index of the current section's first interface.
     section: usize,
-    /// Latest drop count, by interface.
-    drops: BTreeMap<usize, u64>,
-    secrets: DecryptionSecrets,
-    /// Comment of the first section.
-    comment: Option<String>,
     /// Time of the last frame, for frames without one.
     time_ns: u64,
 }
@@ -66,22 +59,6 @@ struct BlockHeader {
 }
 
 impl PcapngReader {
-    pub(super) fn interfaces(&self) -> &[FileInterface] {
-        &self.interfaces
-    }
-
-    pub(super) fn recorded_drops(&self) -> Option<u64> {
-        (!self.drops.is_empty()).then(|| self.drops.values().fold(0, |sum, drops| u64::saturating_add(sum, *drops)))
-    }
-
-    pub(super) fn comment(&self) -> Option<&str> {
-        self.comment.as_deref()
-    }
-
-    pub(super) fn secrets(&self) -> DecryptionSecrets {
-        self.secrets.clone()
-    }
-
     /// Reads the first section header. Returns what is wrong if it cannot be read.
     pub(super) fn open(&mut self, window: &mut InputWindow) -> io::Result<Option<CutTail>> {
         Ok(match self.block(window)? {
@@ -210,17 +187,17 @@ impl PcapngReader {
         if header.major_version != MAJOR {
             return Err(format!("pcapng version {}.{}", header.major_version, header.minor_version));
         }
-        if self.comment.is_none() {
+        if self.facts.comment.is_none() {
             let comment = option(&header.options, OptionCode::Comment).map(|value| String::from_utf8_lossy(value));
-            self.comment = Some(comment.unwrap_or_default().into_owned());
+            self.facts.comment = Some(comment.unwrap_or_default().into_owned());
         }
-        self.section = self.interfaces.len();
+        self.section = self.facts.interfaces.len();
         Ok(())
     }
 
     /// Section 4.2.
     fn interface_description(&mut self, block: &[u8]) -> Result<(), String> {
-        if self.interfaces.len() >= MAX_INTERFACES {
+        if self.facts.interfaces.len() >= MAX_INTERFACES {
             return Err(format!("more than {MAX_INTERFACES} interfaces"));
         }
         let parse = match self.order {
@@ -231,7 +208,7 @@ impl PcapngReader {
         self.clocks.push(self.clock(&interface));
         let link = LinkType(interface.linktype.0 as u16);
         let name = option(&interface.options, OptionCode::IfName).map(name);
-        self.interfaces.push(FileInterface { name, link, snaplen: interface.snaplen });
+        self.facts.interfaces.push(FileInterface { name, link, snaplen: interface.snaplen });
         Ok(())
     }
 
@@ -254,7 +231,7 @@ impl PcapngReader {
         let count = |code| option(&statistics.options, code).and_then(|value| self.order.u64(value, 0));
         let drops = [OptionCode::IsbIfDrop, OptionCode::IsbOsDrop].map(count);
         if drops.iter().any(Option::is_some) {
-            self.drops.insert(interface, drops.into_iter().flatten().fold(0, u64::saturating_add));
+            self.facts.drops.insert(interface, drops.into_iter().flatten().fold(0, u64::saturating_add));
         }
         Ok(())
     }
@@ -266,7 +243,7 @@ impl PcapngReader {
         if let Some(secrets) = body.get(..length)
             && self.order.u32(block, 8) == Some(TLS_KEY_LOG)
         {
-            self.secrets.add(secrets);
+            self.facts.secrets.add(secrets);
         }
     }
 
@@ -304,7 +281,7 @@ impl PcapngReader {
             Ok(interface) => interface,
             Err(damage) => return Some(Err(damage)),
         };
-        let snaplen = self.interfaces.get(interface)?.snaplen;
+        let snaplen = self.facts.interfaces.get(interface)?.snaplen;
         let captured = if snaplen == 0 { original } else { original.min(snaplen) };
         let captured = captured.min(block.len().checked_sub(16)? as u32);
         Some(self.frame(block, interface, 12, captured, original))
@@ -323,7 +300,7 @@ impl PcapngReader {
         if end > block.len() - 4 {
             return Err(format!("a packet of {captured} bytes in a block of {}", block.len()));
         }
-        let link = self.interfaces.get(interface).ok_or("an interface without link type")?.link;
+        let link = self.facts.interfaces.get(interface).ok_or("an interface without link type")?.link;
         Ok(FrameRecord {
             time_ns: self.time_ns,
             link,
@@ -337,7 +314,7 @@ impl PcapngReader {
     /// Converts an interface number of the current section to an index over all sections.
     fn interface(&self, number: u32) -> Result<usize, String> {
         let index = self.section.saturating_add(number as usize);
-        if index < self.interfaces.len() {
+        if index < self.facts.interfaces.len() {
             Ok(index)
         } else {
             Err(format!("interface {number}, which is not described"))
