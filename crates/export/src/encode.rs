@@ -6,6 +6,7 @@ use crate::table::{ColumnKind, ColumnValues, ExportColumn, ExportField};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use overhead_model::csv::harmless;
+use overhead_model::enum_with;
 use overhead_model::outside::json_escaped;
 use overhead_model::record::SCHEMA_VERSION;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
@@ -17,23 +18,15 @@ use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type, 
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DatasetFormat {
-    /// Apache Parquet, compressed with zstd.
-    Parquet,
-    /// Comma-separated values (RFC 4180), with a line of names.
-    Csv,
-    /// A JSON object on each line.
-    Ndjson,
-}
-
-impl DatasetFormat {
-    pub const fn extension(self) -> &'static str {
-        match self {
-            Self::Parquet => "parquet",
-            Self::Csv => "csv",
-            Self::Ndjson => "ndjson",
-        }
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+    pub enum DatasetFormat, extension: &'static str {
+        /// Apache Parquet, compressed with zstd.
+        Parquet = "parquet",
+        /// Comma-separated values (RFC 4180), with a line of names.
+        Csv = "csv",
+        /// A JSON object on each line.
+        Ndjson = "ndjson",
     }
 }
 

@@ -313,10 +313,7 @@ fn finish(
     let TallyOutcome { mut sink, statements, rows } = tally.finish();
     let mut sides = [SideTotals::default(); 2];
     for statement in &statements {
-        for (sum, side) in sides.iter_mut().zip(&statement.sides) {
-            sum.frames += side.frames;
-            sum.amounts.add_times(&side.amounts, 1);
-        }
+        sides.iter_mut().zip(&statement.sides).for_each(|(sum, side)| sum.add_times(side, 1));
     }
     let (selection, kernel_drops) = (source.input.which.selected(), source.kernel_drops.clone());
     let (warned, exit) = (Vec::new(), COMPLETE);

@@ -257,8 +257,7 @@ impl Tally for ExportTally {
         let sums = &mut connection(open, ends, names.as_ref(), part.window).late;
         let before = sums.len();
         if let Some(sum) = sums.entry(row.0 as u32).or_default().get_mut(side as usize) {
-            sum.frames += totals.frames;
-            sum.amounts.add_times(&totals.amounts, 1);
+            sum.add_times(totals, 1);
         }
         self.late += sums.len() - before;
         if self.late > LATE {

@@ -94,6 +94,15 @@ pub struct SideTotals {
     pub amounts: Amounts,
 }
 
+impl SideTotals {
+    /// Adds `other` a number of times.
+    #[inline]
+    pub fn add_times(&mut self, other: &Self, times: u64) {
+        self.frames += other.frames * times;
+        self.amounts.add_times(&other.amounts, times);
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Totals by [`Side`].
@@ -104,18 +113,20 @@ pub struct Operation {
     pub latency_ns: Option<u64>,
 }
 
-/// How it was decided which end of a connection is the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DecidedBy {
-    /// The handshake was captured.
-    Syn,
-    /// The port was selected by the user or is well known.
-    Port,
-    /// One side's bytes parse as requests, or as responses.
-    Content,
-    /// The kernel says whose end of a UNIX socket listened, or a TLS library which end it was.
-    Socket,
+crate::enum_with! {
+    /// How it was decided which end of a connection is the server.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum DecidedBy, name: &'static str {
+        /// The handshake was captured.
+        Syn = "syn",
+        /// The port was selected by the user or is well known.
+        Port = "port",
+        /// One side's bytes parse as requests, or as responses.
+        Content = "content",
+        /// The kernel says whose end of a UNIX socket listened, or a TLS library which end it was.
+        Socket = "socket",
+    }
 }
 
 /// A connection with open operations.

@@ -1,7 +1,7 @@
 //! The table `connections`.
 
 use super::{ExportField, WINDOW, columns};
-use overhead_model::{ConnectionSummary, DecidedBy};
+use overhead_model::ConnectionSummary;
 
 /// Connections per batch.
 pub const ROWS: usize = 1 << 13;
@@ -31,12 +31,7 @@ pub fn fields() -> Vec<ConnectionField> {
             "as the client or its driver named itself; absent if it did not" => row.summary.client_software.as_deref();
         flag "tls", "TLS records were seen" => row.summary.tls;
         text "server_decided_by",
-            "how the server's side was found: syn, port, content or socket" => match row.summary.server_decided_by {
-                DecidedBy::Syn => "syn".into(),
-                DecidedBy::Port => "port".into(),
-                DecidedBy::Content => "content".into(),
-                DecidedBy::Socket => "socket".into(),
-            };
+            "how the server's side was found: syn, port, content or socket" => row.summary.server_decided_by.name().into();
         number "first_ns" ["ns"], "capture time of its first frame, Unix time" => row.summary.first_ns;
         number "operations" ["1"],
             "operations on it, CONNECT and the class unmatched left out" => row.summary.operations;

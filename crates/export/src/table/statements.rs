@@ -110,10 +110,7 @@ impl StatementList {
         for (OperationShape { statement, ending, sides }, times) in batch.counts() {
             let Some(sums) = self.list.get_mut(*statement as usize) else { continue };
             sums.counts[*ending as usize] += times;
-            for (sum, side) in sums.sides.iter_mut().zip(sides) {
-                sum.frames += side.frames * times;
-                sum.amounts.add_times(&side.amounts, times);
-            }
+            sums.sides.iter_mut().zip(sides).for_each(|(sum, side)| sum.add_times(side, times));
         }
     }
 
