@@ -6,7 +6,7 @@ use overhead_model::Account;
 
 /// Posts a `[value]` or `[bytes]`: its length and its contents, typed by column `index` of `types`.
 #[inline]
-pub(super) fn value<R: Reader>(types: &CqlTypeTable, index: usize, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+pub fn value<R: Reader>(types: &CqlTypeTable, index: usize, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     let (length, header) = length(cursor, "value length")?;
     let known = types.column(index).map(|node| (node, types.node(node)));
     if let (Some((_, CqlType::Leaf | CqlType::Fixed(_))), Some(length)) = (known, length) {

@@ -5,7 +5,7 @@ use overhead_decode::MessageBoundary;
 use overhead_model::Side;
 
 /// Returns whether `bytes` begin a message of `side`: a valid header, then a body whose start fits its opcode.
-pub(super) fn message_begins(bytes: &[u8], side: Side) -> MessageBoundary {
+pub fn message_begins(bytes: &[u8], side: Side) -> MessageBoundary {
     let header = match Header::read(bytes, side) {
         Ok(Some(header)) => header,
         Ok(None) => return MessageBoundary::More,

@@ -27,7 +27,7 @@ const BATCH: usize = 32;
 
 impl CqlBody<'_> {
     /// Posts the body of a request and records its statement.
-    pub(super) fn request<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    pub fn request<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         if self.header.has(flag::CUSTOM_PAYLOAD) && self.header.version > 3 {
             custom_payload(cursor)?;
         }
@@ -157,7 +157,7 @@ impl CqlBody<'_> {
 }
 
 /// `[bytes map]` for or from a query handler; ScyllaDB puts `tablets-routing-v1` there.
-pub(super) fn custom_payload<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+pub fn custom_payload<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     cursor.out().enter("custom payload");
     let count = cursor.u16_be(Account::Framing, "map length")?;
     for _ in 0..count {

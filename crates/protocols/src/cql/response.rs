@@ -20,7 +20,7 @@ mod metadata {
 }
 
 impl CqlBody<'_> {
-    pub(super) fn response<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    pub fn response<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         if self.header.has(flag::TRACING) {
             cursor.skip(16, Account::Metadata, "tracing id")?;
         }

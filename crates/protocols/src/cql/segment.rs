@@ -77,7 +77,7 @@ impl CqlSegment {
     }
 }
 
-pub(super) fn crc24(bytes: &[u8]) -> u32 {
+pub fn crc24(bytes: &[u8]) -> u32 {
     bytes.iter().fold(CRC24_INIT, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte) << 16, |crc, _| {
             let shifted = crc << 1;
@@ -86,7 +86,7 @@ pub(super) fn crc24(bytes: &[u8]) -> u32 {
     })
 }
 
-pub(super) fn crc32(payload: &[u8]) -> u32 {
+pub fn crc32(payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&CRC32_SEED);
     hasher.update(payload);

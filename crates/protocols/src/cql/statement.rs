@@ -35,7 +35,7 @@ const SYSTEM_KEYSPACES: [&str; 16] = [
     "dse_security",
 ];
 
-pub(super) fn is_system_keyspace(name: &[u8]) -> bool {
+pub fn is_system_keyspace(name: &[u8]) -> bool {
     SYSTEM_KEYSPACES.iter().any(|system| name.eq_ignore_ascii_case(system.as_bytes()))
 }
 

@@ -38,7 +38,7 @@ pub(super) mod opcode {
 }
 
 /// Returns a message kind's name and sender.
-pub(super) const fn kind(opcode: u8) -> Option<(&'static str, Side)> {
+pub const fn kind(opcode: u8) -> Option<(&'static str, Side)> {
     Some(match opcode {
         opcode::ERROR => ("ERROR", Side::Response),
         opcode::STARTUP => ("STARTUP", Side::Request),
@@ -143,7 +143,7 @@ impl Header {
 }
 
 /// `[string]`: a two-byte length and as many bytes.
-pub(super) fn string<'a, R: Reader>(
+pub fn string<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,
@@ -156,23 +156,19 @@ pub(super) fn string<'a, R: Reader>(
 }
 
 /// `[bytes]`: a four-byte length and as many bytes; negative means null.
-pub(super) fn bytes<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
+pub fn bytes<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
     let length = cursor.i32_be(Account::Framing, "bytes length")?;
     cursor.skip(u64::try_from(length).unwrap_or(0), account, field)
 }
 
 /// Like [`bytes`], with contents that decoding ignores.
-pub(super) fn free_bytes<R: Reader>(
-    cursor: &mut Cursor<'_, '_, '_, R>,
-    account: Account,
-    field: &'static str,
-) -> FieldRead {
+pub fn free_bytes<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
     let length = cursor.i32_be(Account::Framing, "bytes length")?;
     cursor.skip_free(u64::try_from(length).unwrap_or(0), account, field, Free::Any)
 }
 
 /// `[short bytes]`, laid out like [`string`].
-pub(super) fn short_bytes<'a, R: Reader>(
+pub fn short_bytes<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,
@@ -180,11 +176,7 @@ pub(super) fn short_bytes<'a, R: Reader>(
     string(cursor, account, field)
 }
 
-pub(super) fn string_list<R: Reader>(
-    cursor: &mut Cursor<'_, '_, '_, R>,
-    account: Account,
-    field: &'static str,
-) -> FieldRead {
+pub fn string_list<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
     let count = cursor.u16_be(Account::Framing, "list length")?;
     for _ in 0..count {
         string(cursor, account, field)?;

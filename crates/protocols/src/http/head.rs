@@ -35,7 +35,7 @@ pub(super) enum HttpMethod {
 }
 
 /// Returns the end of the head at the start of `bytes`, after its empty line, searching from `from` on.
-pub(super) fn end(bytes: &[u8], from: usize) -> Option<usize> {
+pub fn end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
         at += 1 + near::find(b'\n', bytes.get(at..)?)?;
@@ -60,7 +60,7 @@ pub(super) struct HeadOptions<'n> {
 }
 
 /// Posts the head of a request and returns its fields. A malformed head is posted to `unknown`.
-pub(super) fn request<R: Reader>(
+pub fn request<R: Reader>(
     head: &[u8],
     heading: &mut HeadOptions<'_>,
     out: &mut Out<'_, R>,
@@ -104,11 +104,7 @@ pub(super) fn request<R: Reader>(
 }
 
 /// Posts the head of a response and returns its fields. A malformed head is posted to `unknown`.
-pub(super) fn response<R: Reader>(
-    head: &[u8],
-    heading: &mut HeadOptions<'_>,
-    out: &mut Out<'_, R>,
-) -> Option<HeadFields> {
+pub fn response<R: Reader>(head: &[u8], heading: &mut HeadOptions<'_>, out: &mut Out<'_, R>) -> Option<HeadFields> {
     let mut config = ParserConfig::default();
     config
         .ignore_invalid_headers_in_responses(true)
@@ -137,7 +133,7 @@ pub(super) fn response<R: Reader>(
 }
 
 /// Posts the fields behind the last chunk (section 7.1.2), and the empty line that ends them.
-pub(super) fn trailers<R: Reader>(bytes: &[u8], out: &mut Out<'_, R>) {
+pub fn trailers<R: Reader>(bytes: &[u8], out: &mut Out<'_, R>) {
     let mut headers = vec![httparse::EMPTY_HEADER; lines(bytes)];
     let Ok(Status::Complete((_, headers))) = httparse::parse_headers(bytes, &mut headers) else {
         return undecoded(bytes.len(), out);

@@ -49,13 +49,7 @@ impl WordRole {
 }
 
 /// Posts a word whose digits may vary if it has at most `digits` bytes. Any other byte could end it.
-pub(super) fn post_word<R: Reader>(
-    word: &[u8],
-    account: Account,
-    name: &'static str,
-    digits: usize,
-    out: &mut Out<'_, R>,
-) {
+pub fn post_word<R: Reader>(word: &[u8], account: Account, name: &'static str, digits: usize, out: &mut Out<'_, R>) {
     let len = word.len() as u64;
     if word.len() <= digits {
         out.post_free(account, name, len, Free::Digits);
@@ -215,11 +209,7 @@ impl<'a> LineWords<'a> {
 }
 
 /// Posts the spaces of a line, and calls `post` for each word.
-pub(super) fn each_word<R: Reader>(
-    text: &[u8],
-    out: &mut Out<'_, R>,
-    mut post: impl FnMut(usize, &[u8], &mut Out<'_, R>),
-) {
+pub fn each_word<R: Reader>(text: &[u8], out: &mut Out<'_, R>, mut post: impl FnMut(usize, &[u8], &mut Out<'_, R>)) {
     let (mut rest, mut place) = (text, 0);
     while !rest.is_empty() {
         let blank = rest.iter().take_while(|&&byte| byte == b' ').count();
@@ -234,13 +224,13 @@ pub(super) fn each_word<R: Reader>(
     }
 }
 
-pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     text.split(|&byte| byte == b' ').filter(|word| !word.is_empty())
 }
 
 /// Parses an unsigned number, optionally with a plus sign. Servers refuse more than 64 bits and truncate to 32
 /// (`safe_strtoul`).
-pub(super) fn number(word: &[u8]) -> Option<u64> {
+pub fn number(word: &[u8]) -> Option<u64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
@@ -250,7 +240,7 @@ fn is_time(word: &[u8]) -> bool {
 }
 
 /// Returns an FNV-1a hash of a word, adjusted to be neither 0 nor `u64::MAX`.
-pub(super) fn fingerprint(word: &[u8]) -> u64 {
+pub fn fingerprint(word: &[u8]) -> u64 {
     let hash = word
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -259,7 +249,7 @@ pub(super) fn fingerprint(word: &[u8]) -> u64 {
 
 /// Returns a line with its LF or CRLF; `None` if it is incomplete. Skips the `scanned` bytes already searched. Fails if
 /// it is longer than any line.
-pub(super) fn line<'a>(bytes: &'a [u8], scanned: &mut usize) -> DecodeStep<Option<&'a [u8]>> {
+pub fn line<'a>(bytes: &'a [u8], scanned: &mut usize) -> DecodeStep<Option<&'a [u8]>> {
     let from = (*scanned).min(bytes.len());
     if let Some(end) = near::find(b'\n', bytes.get(from..).unwrap_or_default()) {
         *scanned = 0;
@@ -270,12 +260,12 @@ pub(super) fn line<'a>(bytes: &'a [u8], scanned: &mut usize) -> DecodeStep<Optio
 }
 
 /// Splits a line into its text and the length of its end.
-pub(super) fn text(line: &[u8]) -> (&[u8], u64) {
+pub fn text(line: &[u8]) -> (&[u8], u64) {
     let text = line.strip_suffix(b"\n").unwrap_or(line);
     let text = text.strip_suffix(b"\r").unwrap_or(text);
     (text, (line.len() - text.len()) as u64)
 }
 
-pub(super) fn is_text(bytes: &[u8]) -> bool {
+pub fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte >= b' ' && byte != 0x7f)
 }

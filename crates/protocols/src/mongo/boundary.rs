@@ -27,7 +27,7 @@ fn is_reply(message: &[u8]) -> bool {
 }
 
 /// Returns whether a message of `side` begins here: the lengths in it must agree.
-pub(super) fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
+pub fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
     if (bytes.len() as u64) < HEADER {
         return MessageBoundary::More;
     }

@@ -11,25 +11,25 @@ use overhead_model::Account;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BsonElement<'a> {
     /// Type byte, and the layout it stands for.
-    pub(super) kind: u8,
-    pub(super) value: BsonLayout,
-    pub(super) name: &'a [u8],
-    pub(super) array: bool,
-    pub(super) field: BsonField,
+    pub kind: u8,
+    pub value: BsonLayout,
+    pub name: &'a [u8],
+    pub array: bool,
+    pub field: BsonField,
     /// The captured bytes from the value on.
-    pub(super) bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// The bytes after them were not captured.
-    pub(super) cut: bool,
+    pub cut: bool,
     /// Most bytes of the value.
-    pub(super) room: u64,
+    pub room: u64,
 }
 
 impl BsonElement<'_> {
-    pub(super) fn head(&self) -> u64 {
+    pub fn head(&self) -> u64 {
         self.name.len() as u64 + 2
     }
 
-    pub(super) fn name_title(&self) -> &'static str {
+    pub fn name_title(&self) -> &'static str {
         match (self.field.fact, self.field.name) {
             (FieldFact::Command, _) => "command name",
             _ if self.array => "array index",
@@ -40,7 +40,7 @@ impl BsonElement<'_> {
     }
 
     /// Returns whether the content of the value does not matter.
-    pub(super) fn is_free(&self) -> bool {
+    pub fn is_free(&self) -> bool {
         match self.field.fact {
             FieldFact::Nothing => true,
             // Only texts matter here.
@@ -49,7 +49,7 @@ impl BsonElement<'_> {
         }
     }
 
-    pub(super) fn text_title(&self) -> &'static str {
+    pub fn text_title(&self) -> &'static str {
         match self.field.fact {
             FieldFact::Command | FieldFact::Collection => "collection",
             _ => "value",
@@ -58,7 +58,7 @@ impl BsonElement<'_> {
 }
 
 /// Returns the length at `at` of `here`, which must lie between `least` and `most`.
-pub(super) fn length(here: &[u8], at: usize, least: u64, most: u64) -> Result<u64, BodyStop> {
+pub fn length(here: &[u8], at: usize, least: u64, most: u64) -> Result<u64, BodyStop> {
     if most < least {
         return Err(BodyStop::Damaged);
     }
@@ -67,7 +67,7 @@ pub(super) fn length(here: &[u8], at: usize, least: u64, most: u64) -> Result<u6
 }
 
 /// Returns the text at `at` of `here` without its NUL, which must lie within `most` bytes.
-pub(super) fn c_string(here: &[u8], at: usize, most: u64) -> Result<&[u8], BodyStop> {
+pub fn c_string(here: &[u8], at: usize, most: u64) -> Result<&[u8], BodyStop> {
     let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::LINE);
     let here = here.get(at..).unwrap_or_default();
     let window = here.get(..most).unwrap_or(here);

@@ -14,21 +14,21 @@ pub(super) const READ: u64 = 1 << 10;
 #[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub(super) struct MongoFacts {
     /// Flags of the message, whatever its opcode.
-    pub(super) flags: u32,
+    pub flags: u32,
     /// The reply is or contains an error.
-    pub(super) failed: bool,
+    pub failed: bool,
     /// A `hello` that waits for a topology change.
-    pub(super) streaming: bool,
-    pub(super) oplog: bool,
+    pub streaming: bool,
+    pub oplog: bool,
     /// `OP_QUERY` on a collection: the documents of the reply are the user's.
-    pub(super) documents: bool,
+    pub documents: bool,
     /// The cursor of an `OP_REPLY` is open.
-    pub(super) cursor_open: bool,
-    pub(super) wire_version: Option<i32>,
-    pub(super) version: String,
-    pub(super) ferret_version: String,
-    pub(super) driver: String,
-    pub(super) driver_version: String,
+    pub cursor_open: bool,
+    pub wire_version: Option<i32>,
+    pub version: String,
+    pub ferret_version: String,
+    pub driver: String,
+    pub driver_version: String,
     /// The first collection named in the message.
     collection: String,
     name: CommandName,
@@ -47,7 +47,7 @@ impl Default for CommandName {
 }
 
 impl MongoFacts {
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         let Self { flags, failed, streaming, oplog, documents, cursor_open, wire_version, name, .. } = self;
         (*flags, *wire_version, name.len) = (0, None, 0);
         for fact in [failed, streaming, oplog, documents, cursor_open] {
@@ -60,13 +60,13 @@ impl MongoFacts {
     }
 
     /// Returns the command's name; empty if none was read.
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         let bytes = self.name.bytes.get(..self.name.len).unwrap_or_default();
         std::str::from_utf8(bytes).unwrap_or(OTHER)
     }
 
     /// Sets the command's name once: the command inside `explain` does not replace it.
-    pub(super) fn set_name(&mut self, name: &[u8]) {
+    pub fn set_name(&mut self, name: &[u8]) {
         if self.name.len > 0 {
             return;
         }
@@ -79,12 +79,12 @@ impl MongoFacts {
         }
     }
 
-    pub(super) fn collection(&self) -> &str {
+    pub fn collection(&self) -> &str {
         &self.collection
     }
 
     /// Sets the collection, with or without its database.
-    pub(super) fn set_collection(&mut self, collection: &[u8]) {
+    pub fn set_collection(&mut self, collection: &[u8]) {
         if self.collection.is_empty() {
             self.collection.push_str(std::str::from_utf8(collection).unwrap_or_default());
         }
@@ -92,7 +92,7 @@ impl MongoFacts {
     }
 
     /// Notes a field. `value` is its value or, for a document or array, the length.
-    pub(super) fn note(&mut self, fact: FieldFact, name: &[u8], kind: u8, value: &[u8]) {
+    pub fn note(&mut self, fact: FieldFact, name: &[u8], kind: u8, value: &[u8]) {
         let text = || text(kind, value);
         match fact {
             FieldFact::Nothing => {}

@@ -50,7 +50,7 @@ fn layout(opcode: MongoOpcode) -> PreambleLayout {
 }
 
 /// Posts the fields together, then opens what follows them.
-pub(super) fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
+pub fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
     let PreambleLayout { before, names, after } = layout(walk.opcode);
     let here = cursor.peek();
     let [lead, trail] = [before, after].map(|parts| parts.iter().map(|(len, _, _)| len).sum::<u64>());

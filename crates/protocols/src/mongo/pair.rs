@@ -16,12 +16,12 @@ const INTROSPECTION: &str = "buildInfo buildinfo whatsmyuri getCmdLineOpts getLo
 /// A request without its complete reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MongoPending {
-    pub(super) op: OpId,
-    pub(super) reply: MongoReplyKind,
+    pub op: OpId,
+    pub reply: MongoReplyKind,
     /// `OP_QUERY` with the exhaust flag: replies follow until the cursor is closed.
-    pub(super) exhaust: bool,
+    pub exhaust: bool,
     /// Waits for the next reply of a stream, under the id of the last one.
-    pub(super) streams: bool,
+    pub streams: bool,
     failed: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum MongoReplyKind {
 
 impl MongoReplyKind {
     /// Returns the role of the documents in an `OP_REPLY`, and in a cursor.
-    pub(super) fn roles(self) -> (DocumentRole, DocumentRole) {
+    pub fn roles(self) -> (DocumentRole, DocumentRole) {
         match self {
             Self::Documents => (DocumentRole::Document, DocumentRole::Document),
             Self::BulkWrite => (DocumentRole::Reply, DocumentRole::Status),
@@ -71,24 +71,24 @@ struct State {
 }
 
 impl MongoPairing {
-    pub(super) fn new(mid_stream: bool) -> Self {
+    pub fn new(mid_stream: bool) -> Self {
         let state = State { greeted: mid_stream, working: mid_stream, ..State::default() };
         Self { waiting: BTreeMap::new(), state: Versioned::new(state) }
     }
 
     /// Returns the version of the state; `None` while a request waits.
-    pub(super) fn idle_state(&self) -> Option<u64> {
+    pub fn idle_state(&self) -> Option<u64> {
         self.waiting.is_empty().then(|| self.state.version())
     }
 
-    pub(super) fn feed_state(&self, state: &mut impl Hasher) -> bool {
+    pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
         self.state.hash(state);
         true
     }
 
     /// Marks the state as changed because the current message must not be reused from the memo: its ids are not paired
     /// like a request and its reply, or it depends on other connections.
-    pub(super) fn differ(&mut self) {
+    pub fn differ(&mut self) {
         self.state.change(|_| {});
     }
 
@@ -105,18 +105,18 @@ impl MongoPairing {
     }
 
     /// Closes all waiting requests: no message of the server is captured.
-    pub(super) fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+    pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         for (_, forgotten) in std::mem::take(&mut self.waiting) {
             out.close(forgotten.op, Outcome::Unanswered);
         }
     }
 
-    pub(super) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.waiting.len() * 2 * size_of::<(i32, MongoPending)>()
     }
 
     /// Removes and returns the request that a server message answers.
-    pub(super) fn answered(&mut self, header: &Header) -> Option<MongoPending> {
+    pub fn answered(&mut self, header: &Header) -> Option<MongoPending> {
         let waiting = self.waiting.remove(&header.response_to);
         if waiting.is_none() {
             self.differ();
@@ -124,7 +124,7 @@ impl MongoPairing {
         waiting
     }
 
-    pub(super) fn request<R: Reader>(
+    pub fn request<R: Reader>(
         &mut self,
         out: &mut Out<'_, R>,
         op: OpId,
@@ -160,7 +160,7 @@ impl MongoPairing {
         self.wait(out, header.request_id, waiting);
     }
 
-    pub(super) fn reply<R: Reader>(
+    pub fn reply<R: Reader>(
         &mut self,
         out: &mut Out<'_, R>,
         mut waiting: MongoPending,

@@ -65,14 +65,14 @@ pub(super) enum FieldFact {
 /// The accounts of a field's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BsonField {
-    pub(super) name: Account,
+    pub name: Account,
     /// Account of a value that is not text.
-    pub(super) value: Account,
+    pub value: Account,
     /// Account of a text value.
-    pub(super) text: Account,
+    pub text: Account,
     /// Role of a nested document or array.
-    pub(super) child: DocumentRole,
-    pub(super) fact: FieldFact,
+    pub child: DocumentRole,
+    pub fact: FieldFact,
 }
 
 const fn field(name: Account, value: Account, child: DocumentRole) -> BsonField {
@@ -99,7 +99,7 @@ const STATUS: BsonField = field(Status, Status, DocumentRole::Status);
 
 impl DocumentRole {
     /// Returns the field called `name`; `first` if it is the first of its document.
-    pub(super) fn field(self, name: &[u8], first: bool) -> BsonField {
+    pub fn field(self, name: &[u8], first: bool) -> BsonField {
         match self {
             Self::Command if first => command(name),
             Self::Command | Self::Statement => option(name),
@@ -121,7 +121,7 @@ impl DocumentRole {
     }
 
     /// Returns the field for elements of an array with this role. Their names are indexes.
-    pub(super) fn element(self) -> BsonField {
+    pub fn element(self) -> BsonField {
         let value = match self {
             Self::Expression | Self::Document | Self::Batch => Data,
             Self::Status => Status,
@@ -141,7 +141,7 @@ fn command(name: &[u8]) -> BsonField {
 }
 
 /// A later field of a command, a field of one of its statements, or the identifier of a document sequence.
-pub(super) fn option(name: &[u8]) -> BsonField {
+pub fn option(name: &[u8]) -> BsonField {
     match name {
         b"filter"
         | b"query"

@@ -17,11 +17,7 @@ const OLD_BINARY: u8 = 2;
 
 impl BodyWalk {
     /// Posts the element, or at least the part before its content if it is long.
-    pub(super) fn post_element<R: Reader>(
-        &mut self,
-        cursor: &mut Cursor<'_, '_, '_, R>,
-        element: &BsonElement<'_>,
-    ) -> Walked {
+    pub fn post_element<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, element: &BsonElement<'_>) -> Walked {
         match element.value {
             BsonLayout::Fixed(len) => self.fixed_value(cursor, element, len),
             BsonLayout::Text => self.text_value(cursor, element, 0),

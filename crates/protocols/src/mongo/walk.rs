@@ -59,9 +59,9 @@ struct PendingBytes {
 /// The walk through a body; reused between messages.
 #[derive(Debug, Default)]
 pub(super) struct BodyWalk {
-    pub(super) facts: MongoFacts,
-    pub(super) shape: CommandShape,
-    pub(super) opcode: MongoOpcode,
+    pub facts: MongoFacts,
+    pub shape: CommandShape,
+    pub opcode: MongoOpcode,
     side: Option<Side>,
     /// Length of the body, and the bytes posted so far.
     end: u64,
@@ -72,7 +72,7 @@ pub(super) struct BodyWalk {
     /// At most three, the next one last.
     pieces: Vec<PendingBytes>,
     /// Role of the documents in an `OP_REPLY`, and of documents in a cursor.
-    pub(super) reply: DocumentRole,
+    pub reply: DocumentRole,
     batch: DocumentRole,
     /// Role of the first bare document, if it differs from the following ones.
     lead: Option<DocumentRole>,
@@ -80,7 +80,7 @@ pub(super) struct BodyWalk {
 
 impl BodyWalk {
     /// Begins a body of `len` bytes; `wants_shape` if its statement is wanted.
-    pub(super) fn begin(&mut self, side: Side, opcode: MongoOpcode, len: u64, wants_shape: bool) {
+    pub fn begin(&mut self, side: Side, opcode: MongoOpcode, len: u64, wants_shape: bool) {
         self.facts.clear();
         self.shape.clear(wants_shape && side == Side::Request);
         self.ranges.clear();
@@ -95,18 +95,18 @@ impl BodyWalk {
     }
 
     /// Sets the roles of documents in a reply.
-    pub(super) fn expect(&mut self, reply: DocumentRole, batch: DocumentRole) {
+    pub fn expect(&mut self, reply: DocumentRole, batch: DocumentRole) {
         self.reply = reply;
         self.batch = batch;
     }
 
     /// Returns the bytes not yet posted.
-    pub(super) fn left(&self) -> u64 {
+    pub fn left(&self) -> u64 {
         self.end - self.pos
     }
 
     /// Reopens the groups that were open at the end of the last step.
-    pub(super) fn reopen<R: Reader>(&self, out: &mut Out<'_, R>) {
+    pub fn reopen<R: Reader>(&self, out: &mut Out<'_, R>) {
         out.enter(self.opcode.name());
         for range in &self.ranges {
             out.enter(range.group());
@@ -114,7 +114,7 @@ impl BodyWalk {
     }
 
     /// Posts as much of the body as the available bytes allow.
-    pub(super) fn run<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
+    pub fn run<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
         let unreadable = cursor.remaining() > cursor.peek().len() as u64;
         while cursor.remaining() > 0 {
             match self.next(cursor) {
@@ -127,7 +127,7 @@ impl BodyWalk {
     }
 
     /// Leaves the rest of the body undecoded.
-    pub(super) fn give_up<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+    pub fn give_up<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::UndecodedMessage);
         for _ in 0..self.ranges.len() {
             out.leave();
@@ -190,12 +190,12 @@ impl BodyWalk {
         Ok(())
     }
 
-    pub(super) fn put<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, field: Field) -> Walked {
+    pub fn put<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, field: Field) -> Walked {
         self.put_fields(cursor, [field])
     }
 
     #[inline(always)]
-    pub(super) fn put_fields<const N: usize, R: Reader>(
+    pub fn put_fields<const N: usize, R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
         fields: [Field; N],
@@ -218,19 +218,19 @@ impl BodyWalk {
     }
 
     /// Queues bytes to be posted as they arrive. The last one queued is posted first.
-    pub(super) fn push(&mut self, left: u64, account: Account, field: &'static str) {
+    pub fn push(&mut self, left: u64, account: Account, field: &'static str) {
         self.push_value(left, account, field, false);
     }
 
     /// Like [`BodyWalk::push`]; `free` if the values do not matter.
-    pub(super) fn push_value(&mut self, left: u64, account: Account, field: &'static str, free: bool) {
+    pub fn push_value(&mut self, left: u64, account: Account, field: &'static str, free: bool) {
         if left > 0 {
             self.pieces.push(PendingBytes { left, account, field, free });
         }
     }
 
     /// Posts the available bytes and queues the rest. The body must contain them, and nothing may be queued.
-    pub(super) fn put_all<R: Reader>(
+    pub fn put_all<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
         (account, name, len): Field,
@@ -243,13 +243,13 @@ impl BodyWalk {
     }
 
     /// Opens the range of bare documents up to the end of the body; `lead` is the role of the first one.
-    pub(super) fn open_documents<R: Reader>(&mut self, out: &mut Out<'_, R>, lead: DocumentRole, role: DocumentRole) {
+    pub fn open_documents<R: Reader>(&mut self, out: &mut Out<'_, R>, lead: DocumentRole, role: DocumentRole) {
         self.lead = Some(lead);
         self.enter(out, RangeKind::Documents, role, self.end);
     }
 
     /// Opens the sections, which end before the checksum if there is one.
-    pub(super) fn open_sections<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Walked {
+    pub fn open_sections<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Walked {
         let checksum = if self.facts.flags & wire::CHECKSUM_PRESENT > 0 { 4 } else { 0 };
         let end = self.end.checked_sub(checksum).filter(|&end| end > self.pos);
         self.enter(out, RangeKind::Sections, DocumentRole::Options, end.ok_or(BodyStop::Damaged)?);
@@ -383,18 +383,14 @@ impl BodyWalk {
         self.post_element(cursor, &element)
     }
 
-    pub(super) fn put_name<R: Reader>(
-        &mut self,
-        cursor: &mut Cursor<'_, '_, '_, R>,
-        element: &BsonElement<'_>,
-    ) -> Walked {
+    pub fn put_name<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, element: &BsonElement<'_>) -> Walked {
         let fields = self.name(element);
         self.put_fields(cursor, fields)
     }
 
     /// Returns the fields for type and name of an element, and notes it as read.
     #[inline(always)]
-    pub(super) fn name(&mut self, element: &BsonElement<'_>) -> [Field; 3] {
+    pub fn name(&mut self, element: &BsonElement<'_>) -> [Field; 3] {
         if let Some(range) = self.ranges.last_mut() {
             range.first = false;
             self.shape.element(range.role, element.name, element.value, element.field.child);
@@ -403,7 +399,7 @@ impl BodyWalk {
         [(Framing, "element type", 1), name, (Framing, "terminator", 1)]
     }
 
-    pub(super) fn open_value<R: Reader>(
+    pub fn open_value<R: Reader>(
         &mut self,
         cursor: &mut Cursor<'_, '_, '_, R>,
         element: &BsonElement<'_>,
@@ -421,7 +417,7 @@ impl BodyWalk {
     }
 
     /// Opens the scope document of a code value, in a range up to the end of the value.
-    pub(super) fn open_scope<R: Reader>(&mut self, out: &mut Out<'_, R>, len: u64) -> Walked {
+    pub fn open_scope<R: Reader>(&mut self, out: &mut Out<'_, R>, len: u64) -> Walked {
         if self.ranges.len() >= limits::NESTING {
             return Err(BodyStop::Damaged);
         }

@@ -44,7 +44,7 @@ enum_with! {
 }
 
 impl MongoOpcode {
-    pub(super) fn of(code: i32) -> Option<Self> {
+    pub fn of(code: i32) -> Option<Self> {
         Some(match code {
             1 => Self::Reply,
             1000 => Self::OldMsg,
@@ -62,7 +62,7 @@ impl MongoOpcode {
         })
     }
 
-    pub(super) fn is_sent_by(self, side: Side) -> bool {
+    pub fn is_sent_by(self, side: Side) -> bool {
         match self {
             Self::Msg | Self::Compressed => true,
             Self::Reply | Self::CommandReply => side == Side::Response,
@@ -74,16 +74,16 @@ impl MongoOpcode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// Length of the message, including this header.
-    pub(super) len: u64,
-    pub(super) request_id: i32,
+    pub len: u64,
+    pub request_id: i32,
     /// `requestID` of the message being answered.
-    pub(super) response_to: i32,
-    pub(super) opcode: MongoOpcode,
+    pub response_to: i32,
+    pub opcode: MongoOpcode,
 }
 
 impl Header {
     /// Parses the header at the start of `bytes`; `None` if no message of `side` can begin this way.
-    pub(super) fn read(side: Side, bytes: &[u8]) -> Option<Self> {
+    pub fn read(side: Side, bytes: &[u8]) -> Option<Self> {
         let len = u64::try_from(i32_at(bytes, 0)?).ok()?;
         let opcode = MongoOpcode::of(i32_at(bytes, 12)?)?;
         let fits = (HEADER + 4..=MAX_MESSAGE).contains(&len);
@@ -96,12 +96,12 @@ impl Header {
     }
 }
 
-pub(super) fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
+pub fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     let bytes = bytes.get(at..)?.first_chunk()?;
     Some(i32::from_le_bytes(*bytes))
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     i32_at(bytes, at).map(i32::cast_unsigned)
 }
 
@@ -126,7 +126,7 @@ pub(super) enum BsonLayout {
 
 impl BsonLayout {
     /// Returns the layout of a type; `None` if it is not in the specification.
-    pub(super) fn of(kind: u8) -> Option<Self> {
+    pub fn of(kind: u8) -> Option<Self> {
         Some(match kind {
             0x01 | 0x09 | 0x11 | 0x12 => Self::Fixed(8),
             0x02 | 0x0d | 0x0e => Self::Text,
@@ -147,7 +147,7 @@ impl BsonLayout {
 }
 
 /// Returns whether a number or boolean is present and not zero.
-pub(super) fn is_true(kind: u8, value: &[u8]) -> bool {
+pub fn is_true(kind: u8, value: &[u8]) -> bool {
     match (kind, value) {
         (0x01, value) => value.first_chunk().is_some_and(|bytes| f64::from_le_bytes(*bytes) != 0.0),
         (0x08 | 0x10 | 0x12, value) => value.iter().any(|&byte| byte != 0),
@@ -156,7 +156,7 @@ pub(super) fn is_true(kind: u8, value: &[u8]) -> bool {
 }
 
 /// Returns a string value without length and NUL; `None` for other types and invalid UTF-8.
-pub(super) fn text(kind: u8, value: &[u8]) -> Option<&str> {
+pub fn text(kind: u8, value: &[u8]) -> Option<&str> {
     let text = value.get(4..)?.strip_suffix(&[0])?;
     (kind == 0x02).then(|| std::str::from_utf8(text).ok()).flatten()
 }

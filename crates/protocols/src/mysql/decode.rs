@@ -460,7 +460,7 @@ impl PlainDecoder {
 }
 
 /// Ends a packet, or its decoded piece; returns whether it was decoded completely.
-pub(super) fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: MysqlPacket) -> bool {
+pub fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: MysqlPacket) -> bool {
     let left = c.remaining();
     if packet.here < packet.len && left < wire::LENGTH as u64 {
         // The beginning of a length, which continues in the next piece.
@@ -471,11 +471,7 @@ pub(super) fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: MysqlPacket) -> b
 }
 
 /// Returns a cursor over a packet of `total` bytes, after its header.
-pub(super) fn begin<'a, 'o, 'r, R: Reader>(
-    input: Input<'a>,
-    total: u64,
-    out: &'o mut Out<'r, R>,
-) -> Cursor<'a, 'o, 'r, R> {
+pub fn begin<'a, 'o, 'r, R: Reader>(input: Input<'a>, total: u64, out: &'o mut Out<'r, R>) -> Cursor<'a, 'o, 'r, R> {
     let mut c = Cursor::new(input, total, out);
     let _ = c.skip(HEADER, Account::Framing, "packet header");
     c

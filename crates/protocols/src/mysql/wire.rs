@@ -56,22 +56,22 @@ pub(super) mod status {
 }
 
 /// Returns length and sequence number of the packet at the start of `bytes`; `None` if more are needed.
-pub(super) fn header(bytes: &[u8]) -> Option<(u64, u8)> {
+pub fn header(bytes: &[u8]) -> Option<(u64, u8)> {
     let [a, b, c, sequence] = *bytes.first_chunk()?;
     Some((u64::from(u32::from_le_bytes([a, b, c, 0])), sequence))
 }
 
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|two| u16::from_le_bytes(*two))
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four))
 }
 
 /// Returns the length-encoded integer ("`Protocol::LengthEncodedInteger`") at the start of `bytes` and its size; `None`
 /// if it is invalid or incomplete.
-pub(super) fn lenenc_at(bytes: &[u8]) -> Option<(u64, usize)> {
+pub fn lenenc_at(bytes: &[u8]) -> Option<(u64, usize)> {
     let behind = |n: usize| {
         let mut eight = [0; 8];
         eight.get_mut(..n)?.copy_from_slice(bytes.get(1..1 + n)?);
@@ -87,22 +87,14 @@ pub(super) fn lenenc_at(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 /// Posts a length-encoded integer and returns it. Fails if it is invalid or was not captured.
-pub(super) fn lenenc<R: Reader>(
-    c: &mut Cursor<'_, '_, '_, R>,
-    account: Account,
-    field: &'static str,
-) -> FieldRead<u64> {
+pub fn lenenc<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead<u64> {
     let (value, len) = lenenc_at(c.peek()).ok_or(Short)?;
     c.skip(len as u64, account, field)?;
     Ok(value)
 }
 
 /// Posts a length-encoded integer whose value does not matter, so that equally long ones are equivalent.
-pub(super) fn lenenc_free<R: Reader>(
-    c: &mut Cursor<'_, '_, '_, R>,
-    account: Account,
-    field: &'static str,
-) -> FieldRead {
+pub fn lenenc_free<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
     let (_, len) = lenenc_at(c.peek()).ok_or(Short)?;
     if len > 1 {
         c.out().free(1, len as u64 - 1, Free::Any);
@@ -112,7 +104,7 @@ pub(super) fn lenenc_free<R: Reader>(
 
 /// Posts a length to `framing` and the bytes to `account`, and returns the captured ones. Fails if the packet is
 /// shorter.
-pub(super) fn lenenc_text<'a, R: Reader>(
+pub fn lenenc_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,
@@ -122,7 +114,7 @@ pub(super) fn lenenc_text<'a, R: Reader>(
 }
 
 /// Posts a text with its NUL, or the whole rest without one. Fails if the rest was not captured completely.
-pub(super) fn nul_text<'a, R: Reader>(
+pub fn nul_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,

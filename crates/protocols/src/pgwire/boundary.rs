@@ -10,14 +10,14 @@ use overhead_decode::{DecodeStep, Malformed, MessageBoundary};
 /// Longer messages are not accepted as a boundary.
 const PLAUSIBLE: u64 = 1 << 20;
 
-pub(super) fn request_boundary(bytes: &[u8]) -> MessageBoundary {
+pub fn request_boundary(bytes: &[u8]) -> MessageBoundary {
     if bytes.first() == Some(&0) {
         return startup(bytes);
     }
     PgMessageProbe::new(bytes, wire::request_header).map_or_else(|known| known, |probe| verdict(request(probe)))
 }
 
-pub(super) fn response_boundary(bytes: &[u8]) -> MessageBoundary {
+pub fn response_boundary(bytes: &[u8]) -> MessageBoundary {
     PgMessageProbe::new(bytes, wire::response_header).map_or_else(|known| known, |probe| verdict(response(probe)))
 }
 

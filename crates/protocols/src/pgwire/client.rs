@@ -16,7 +16,7 @@ const CLEARTEXT: u32 = 3;
 const MD5: u32 = 5;
 const SASL: u32 = 10;
 
-pub(super) fn startup<R: Reader>(
+pub fn startup<R: Reader>(
     state: &mut Pgwire,
     code: u32,
     total: u64,
@@ -120,7 +120,7 @@ impl<'a> PgMessage<'a> {
 }
 
 /// Posts a body that is one text and its NUL, and returns the captured text.
-pub(super) fn only_text<'a, R: Reader>(
+pub fn only_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,

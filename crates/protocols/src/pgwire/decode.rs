@@ -173,7 +173,7 @@ impl Pgwire {
     }
 }
 
-pub(super) fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+pub fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     c.skip_all([(Account::Framing, "message type", 1), (Account::Framing, "message length", 4)])
 }
 

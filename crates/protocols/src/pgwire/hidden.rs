@@ -11,7 +11,7 @@ const RANGE_FLAGS: u8 = 0x1f;
 
 /// Returns whether a value of `len` bytes, captured as `bytes`, may have a structure.
 #[inline(never)]
-pub(super) fn may_be_structured(bytes: &[u8], len: u64, binary: bool) -> bool {
+pub fn may_be_structured(bytes: &[u8], len: u64, binary: bool) -> bool {
     let bytes = usize::try_from(len).ok().and_then(|len| bytes.get(..len)).unwrap_or(bytes);
     if binary { in_binary(bytes, len) } else { in_text(bytes) }
 }
@@ -26,7 +26,7 @@ pub(super) enum PgPlainStart {
 }
 
 /// Returns which first bytes, including the present one, rule out a structure; `None` if this one does not.
-pub(super) fn plain_start(bytes: &[u8], len: u64, binary: bool) -> Option<PgPlainStart> {
+pub fn plain_start(bytes: &[u8], len: u64, binary: bool) -> Option<PgPlainStart> {
     let is_whole = bytes.len() as u64 >= len;
     let first = bytes.first().copied().filter(|_| is_whole && len > 0)?;
     if binary { binary_start(first, len) } else { text_start(first, len) }

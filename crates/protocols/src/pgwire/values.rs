@@ -64,7 +64,7 @@ impl PgTypeShape {
 }
 
 /// Reads a length (-1 is null) and a value.
-pub(super) fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape, binary: bool) -> FieldRead {
+pub fn cell<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape, binary: bool) -> FieldRead {
     let len = c.peek().first_chunk().map(|len| u64::try_from(i32::from_be_bytes(*len))).ok_or(Short)?;
     let length = (Account::Framing, "value length", 4);
     if let (Ok(len), PgTypeShape::Leaf) = (len, shape) {

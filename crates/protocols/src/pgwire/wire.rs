@@ -40,17 +40,17 @@ fn header(bytes: &[u8], kinds: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
     Ok(Some((kind, 1 + u64::from(length))))
 }
 
-pub(super) fn request_header(bytes: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
+pub fn request_header(bytes: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
     header(bytes, REQUESTS)
 }
 
-pub(super) fn response_header(bytes: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
+pub fn response_header(bytes: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
     header(bytes, RESPONSES)
 }
 
 /// Returns the code and total length of the packet without a type byte that begins with `bytes`; `None` if more are
 /// needed.
-pub(super) fn startup_header(bytes: &[u8]) -> DecodeStep<Option<(u32, u64)>> {
+pub fn startup_header(bytes: &[u8]) -> DecodeStep<Option<(u32, u64)>> {
     let Some(length) = u32_at(bytes, 0) else {
         return match bytes {
             [] | [0, ..] => Ok(None),
@@ -71,7 +71,7 @@ pub(super) fn startup_header(bytes: &[u8]) -> DecodeStep<Option<(u32, u64)>> {
 }
 
 /// Returns the total length of the GSSAPI packet that begins with `bytes`; `None` if more are needed.
-pub(super) fn gss_header(bytes: &[u8]) -> DecodeStep<Option<u64>> {
+pub fn gss_header(bytes: &[u8]) -> DecodeStep<Option<u64>> {
     match u32_at(bytes, 0) {
         None => Ok(None),
         Some(length @ 1..=GSS_LENGTH) => Ok(Some(4 + u64::from(length))),
@@ -80,16 +80,16 @@ pub(super) fn gss_header(bytes: &[u8]) -> DecodeStep<Option<u64>> {
 }
 
 /// Returns whether `bytes` begin the error of a server older than protocol 3: `E` and a text without a length.
-pub(super) fn is_old_error(bytes: &[u8]) -> bool {
+pub fn is_old_error(bytes: &[u8]) -> bool {
     bytes.first() == Some(&b'E') && u32_at(bytes, 1).is_some_and(|length| !(8..=EARLY_ERROR_LENGTH).contains(&length))
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at.checked_add(4)?)?;
     four.try_into().ok().map(u32::from_be_bytes)
 }
 
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     let two = bytes.get(at..at.checked_add(2)?)?;
     two.try_into().ok().map(u16::from_be_bytes)
 }
@@ -105,13 +105,13 @@ impl PgFormatCodes<'_> {
     }
 }
 
-pub(super) fn formats<'a, R: Reader>(c: &mut Cursor<'a, '_, '_, R>) -> FieldRead<PgFormatCodes<'a>> {
+pub fn formats<'a, R: Reader>(c: &mut Cursor<'a, '_, '_, R>) -> FieldRead<PgFormatCodes<'a>> {
     let count = c.u16_be(Account::Framing, "format count")?;
     c.text(2 * u64::from(count), Account::Metadata, "format code").map(PgFormatCodes)
 }
 
 /// Reads text up to a NUL like [`Cursor::c_string`], but posts the captured part if the NUL was not captured.
-pub(super) fn c_text<'a, R: Reader>(
+pub fn c_text<'a, R: Reader>(
     c: &mut Cursor<'a, '_, '_, R>,
     account: Account,
     field: &'static str,

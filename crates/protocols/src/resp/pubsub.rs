@@ -89,7 +89,7 @@ impl SubscriptionCounts {
 }
 
 /// Returns the command that a value with this first word confirms.
-pub(super) fn confirmation(word: &[u8]) -> Option<CommandKind> {
+pub fn confirmation(word: &[u8]) -> Option<CommandKind> {
     Some(match word {
         b"subscribe" => CommandKind::Subscribe(SubscriptionKind::Channels),
         b"psubscribe" => CommandKind::Subscribe(SubscriptionKind::Patterns),
@@ -102,13 +102,13 @@ pub(super) fn confirmation(word: &[u8]) -> Option<CommandKind> {
 }
 
 /// Returns whether a value with this first word is a message.
-pub(super) fn is_message(word: &[u8]) -> bool {
+pub fn is_message(word: &[u8]) -> bool {
     matches!(word, b"message" | b"pmessage" | b"smessage")
 }
 
 /// Returns the first element of an aggregate if it is a bulk string, otherwise an empty text; `None` if it is
 /// incomplete.
-pub(super) fn first_element(bytes: &[u8]) -> Option<&[u8]> {
+pub fn first_element(bytes: &[u8]) -> Option<&[u8]> {
     let count = wire::line(bytes, 0).unwrap_or(Some(b""))?;
     if count.get(1..).and_then(wire::number).is_none_or(|count| count <= 0) {
         return Some(b"");

@@ -133,7 +133,7 @@ impl ResolvedCommand {
 }
 
 /// Returns the class of a command, except for [`is_opening`].
-pub(super) fn class(name: &str) -> Class {
+pub fn class(name: &str) -> Class {
     match name {
         // The subcommands configure the connection. `CLIENT CACHING` affects only the next command.
         "HELLO"

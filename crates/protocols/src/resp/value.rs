@@ -305,7 +305,7 @@ impl RespValue {
     }
 }
 
-pub(super) fn end_of_bulk<R: Reader>(input: &mut Input<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
+pub fn end_of_bulk<R: Reader>(input: &mut Input<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
     let seen = input.bytes.get(..2).unwrap_or(input.bytes);
     if !b"\r\n".starts_with(seen) {
         return Err(Malformed("a string that is longer than its length"));

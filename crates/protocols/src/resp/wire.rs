@@ -52,7 +52,7 @@ impl RespWord {
 
 /// Parses a line of `kind`, digits and CRLF, and returns the number and the length of the line.
 #[inline]
-pub(super) fn header(bytes: &[u8], kind: u8) -> Option<(usize, usize)> {
+pub fn header(bytes: &[u8], kind: u8) -> Option<(usize, usize)> {
     let (&first, rest) = bytes.split_first()?;
     if first != kind {
         return None;
@@ -100,7 +100,7 @@ impl<'a> BulkString<'a> {
 
 /// Returns a line without its CRLF; `None` if it is incomplete. Fails if it is too long or ends in a bare LF.
 #[inline]
-pub(super) fn line(bytes: &[u8], scanned: usize) -> DecodeStep<Option<&[u8]>> {
+pub fn line(bytes: &[u8], scanned: usize) -> DecodeStep<Option<&[u8]>> {
     let from = scanned.min(bytes.len());
     let Some(end) = near::find(b'\n', bytes.get(from..).unwrap_or_default()) else {
         return if bytes.len() > limits::LINE { Err(Malformed("a line without an end")) } else { Ok(None) };
@@ -113,7 +113,7 @@ pub(super) fn line(bytes: &[u8], scanned: usize) -> DecodeStep<Option<&[u8]>> {
 
 /// Parses the number of a header line after its type byte.
 #[inline]
-pub(super) fn number(digits: &[u8]) -> Option<i64> {
+pub fn number(digits: &[u8]) -> Option<i64> {
     // These digits always fit.
     if (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) {
         return Some(digits.iter().fold(0, |number, &digit| number * 10 + i64::from(digit - b'0')));
