@@ -2,20 +2,21 @@
 
 use crate::discover::own_network_namespace;
 use crate::skeleton::types;
+use overhead_model::enum_with;
 use std::path::PathBuf;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ProcessRole {
-    /// Serves the captured ports.
-    Server,
-    /// Connects to them.
-    Client,
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum ProcessRole, name: &'static str {
+        /// Serves the captured ports.
+        Server = "server",
+        /// Connects to them.
+        Client = "client",
+    }
 }
 
 impl ProcessRole {
     /// In the order of the tables.
-    pub(crate) const ALL: [Self; 2] = [Self::Server, Self::Client];
-
     /// Returns the role's slot for families without one. Its other slots are every second number from there.
     pub(crate) fn shared_slot(self) -> u32 {
         match self {

@@ -5,6 +5,7 @@
 //! ```
 
 use crate::limits;
+use overhead_model::enum_with;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,28 +14,23 @@ use std::sync::{PoisonError, RwLock};
 /// The 32 random bytes of a `ClientHello`, which identify a session.
 pub(super) type ClientRandom = [u8; 32];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum SecretLabel {
-    /// The master secret of TLS 1.2 and earlier.
-    Master,
-    ClientHandshake,
-    ServerHandshake,
-    /// TLS 1.3: the client's first application data.
-    ClientTraffic,
-    /// TLS 1.3: the server's first application data.
-    ServerTraffic,
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub(super) enum SecretLabel, name: &'static str {
+        /// The master secret of TLS 1.2 and earlier.
+        Master = "CLIENT_RANDOM",
+        ClientHandshake = "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
+        ServerHandshake = "SERVER_HANDSHAKE_TRAFFIC_SECRET",
+        /// TLS 1.3: the client's first application data.
+        ClientTraffic = "CLIENT_TRAFFIC_SECRET_0",
+        /// TLS 1.3: the server's first application data.
+        ServerTraffic = "SERVER_TRAFFIC_SECRET_0",
+    }
 }
 
 impl SecretLabel {
     fn named(name: &[u8]) -> Option<Self> {
-        match name {
-            b"CLIENT_RANDOM" => Some(Self::Master),
-            b"CLIENT_HANDSHAKE_TRAFFIC_SECRET" => Some(Self::ClientHandshake),
-            b"SERVER_HANDSHAKE_TRAFFIC_SECRET" => Some(Self::ServerHandshake),
-            b"CLIENT_TRAFFIC_SECRET_0" => Some(Self::ClientTraffic),
-            b"SERVER_TRAFFIC_SECRET_0" => Some(Self::ServerTraffic),
-            _ => None,
-        }
+        Self::ALL.into_iter().find(|label| label.name().as_bytes() == name)
     }
 }
 

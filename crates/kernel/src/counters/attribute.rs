@@ -119,10 +119,10 @@ impl MeasuredWindow<'_> {
             .map(|(_, process)| process.netns)
             .collect();
         if namespaces.len() > 1 {
-            self.remarks.push(format!("{}: processes of {} network namespaces are counted together, because only captured packets could separate them: {}", name(role), namespaces.len(), self.in_words(&candidates)));
+            self.remarks.push(format!("{}: processes of {} network namespaces are counted together, because only captured packets could separate them: {}", role.name(), namespaces.len(), self.in_words(&candidates)));
         }
         if let Some(reason) = self.unused_reason(role, &candidates, &sums) {
-            self.remarks.push(format!("{}: {reason}", name(role)));
+            self.remarks.push(format!("{}: {reason}", role.name()));
             record.withheld = Some(reason);
         }
         Measured::Value(record)
@@ -142,7 +142,7 @@ impl MeasuredWindow<'_> {
         let shares = SocketShares { moved: sums.socket_bytes(), owned: captured, captured, layered: false };
         (record.coverage, record.captured_share) = (shares.coverage(), shares.captured_share());
         record.withheld = shares.withheld();
-        self.remark_on_shares(name(role), record.withheld.as_deref(), &shares);
+        self.remark_on_shares(role.name(), record.withheld.as_deref(), &shares);
         Measured::Value(record)
     }
 
@@ -196,7 +196,7 @@ impl MeasuredWindow<'_> {
         (record.coverage, record.captured_share) = (shares.coverage(), shares.captured_share());
         record.withheld = withheld.or_else(|| shares.withheld());
         if protocol.is_some() || !self.several {
-            let who = protocol.map_or_else(|| name(role).to_owned(), |of| format!("{} ({})", name(role), of.name()));
+            let who = protocol.map_or_else(|| role.name().to_owned(), |of| format!("{} ({})", role.name(), of.name()));
             self.remark_on_shares(&who, record.withheld.as_deref(), &shares);
             self.remark_on_other_sockets(&who, role, &sums);
         }
@@ -316,12 +316,12 @@ impl MeasuredWindow<'_> {
             let ports = ports_in_words(&self.counters.options.ports);
             let who = self.in_words(&idle);
             self.remarks
-                .push(format!("{}: {who}, which was named, sent and received nothing on port {ports}", name(role)));
+                .push(format!("{}: {who}, which was named, sent and received nothing on port {ports}", role.name()));
         }
         if !busy.is_empty() {
             self.remarks.push(format!(
                 "{}: {} used port {} too, but none of the captured connections: not counted",
-                name(role),
+                role.name(),
                 self.in_words(&busy),
                 ports_in_words(&self.counters.options.ports)
             ));
@@ -332,7 +332,7 @@ impl MeasuredWindow<'_> {
         let ports = ports_in_words(&self.counters.options.ports);
         format!(
             "none of the captured connections belongs to a {} on this host; {} is on port {ports}, but was not captured",
-            name(role),
+            role.name(),
             self.in_words(slots)
         )
     }
@@ -424,13 +424,6 @@ fn share_in_words(share: f64) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
-}
-
-const fn name(role: ProcessRole) -> &'static str {
-    match role {
-        ProcessRole::Server => "server",
-        ProcessRole::Client => "client",
-    }
 }
 
 impl KernelCounters {

@@ -18,49 +18,33 @@ use crate::limits;
 use crate::statement::{StatementSummary, StatementText};
 use copying::CopyIn;
 use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, Reader};
-use overhead_model::{Class, Outcome};
+use overhead_model::{Class, Outcome, enum_with};
 use std::collections::VecDeque;
 pub(super) use unit::{PgSetupKind, PgUnitId};
 use unit::{PgUnit, PgUnitFate, PgUnitStage};
 
-/// Kinds of requests, by the messages that answer them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PgRequest {
-    Ssl,
-    Gss,
-    /// Including authentication, up to `ReadyForQuery`.
-    Startup,
-    Query,
-    Function,
-    Parse,
-    Bind,
-    Describe,
-    Execute,
-    Close,
-    /// The client ended its data before the server asked for it. Has no answer.
-    CopyEnd,
-    Sync,
+enum_with! {
+    /// Kinds of requests, with the types of the messages that can be part of the answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum PgRequest, answers: &'static [u8] {
+        Ssl = b"E",
+        Gss = b"E",
+        /// Including authentication, up to `ReadyForQuery`.
+        Startup = b"RKvEZ",
+        Query = b"TDCIEGHWdcZ",
+        Function = b"VEZ",
+        Parse = b"1E",
+        Bind = b"2E",
+        Describe = b"tTnE",
+        Execute = b"DCIsEGHWdc",
+        Close = b"3E",
+        /// The client ended its data before the server asked for it. Has no answer.
+        CopyEnd = b"",
+        Sync = b"EZ",
+    }
 }
 
 impl PgRequest {
-    /// Returns whether a response of this type can be part of the answer.
-    fn is_answered_by(self, kind: u8) -> bool {
-        let kinds: &[u8] = match self {
-            Self::Ssl | Self::Gss => b"E",
-            Self::CopyEnd => b"",
-            Self::Startup => b"RKvEZ",
-            Self::Query => b"TDCIEGHWdcZ",
-            Self::Function => b"VEZ",
-            Self::Parse => b"1E",
-            Self::Bind => b"2E",
-            Self::Describe => b"tTnE",
-            Self::Execute => b"DCIsEGHWdc",
-            Self::Close => b"3E",
-            Self::Sync => b"EZ",
-        };
-        kinds.contains(&kind)
-    }
-
     fn ends_cycle(self) -> bool {
         matches!(self, Self::Startup | Self::Query | Self::Function | Self::Sync)
     }

@@ -42,7 +42,7 @@ impl PgPairing {
             && self.losses.misaligned
             && front.request == PgRequest::Query
             && self.unit(front.unit).is_some_and(|unit| !unit.answered);
-        front.request.is_answered_by(kind) && !early
+        front.request.answers().contains(&kind) && !early
     }
 
     /// Handles `ReadyForQuery` while requests are skipped: a `Sync` thought to be ignored during a copy was read after
@@ -75,7 +75,7 @@ impl PgPairing {
         }
         let reach = if kind == b'Z' { self.expected.len() } else { LOOK_AHEAD };
         let mut within = self.expected.iter().take(reach);
-        if let Some(lost) = within.position(|entry| entry.request.is_answered_by(kind)) {
+        if let Some(lost) = within.position(|entry| entry.request.answers().contains(&kind)) {
             self.drop_expected(lost, PgUnitFate::Lost, out);
         }
     }
