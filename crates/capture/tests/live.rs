@@ -44,9 +44,7 @@ fn udp() -> (UdpSocket, String) {
 #[test]
 fn datagrams_are_captured_once_and_in_order_until_the_stop() {
     let (socket, filter) = udp();
-    let Some(mut source) = open(&loopback(&[], Some(&filter))) else {
-        return;
-    };
+    let Some(mut source) = open(&loopback(&[], Some(&filter))) else { return };
     assert_eq!(source.link_type(), LinkType::ETHERNET);
     send(50, &socket);
     source.stop_handle().stop();
@@ -106,9 +104,7 @@ fn what_is_dropped_after_the_end_of_the_window_is_none_of_it() {
 #[test]
 fn a_lone_frame_is_delivered_soon_and_an_idle_interface_stops_promptly() {
     let (socket, filter) = udp();
-    let Some(mut source) = open(&loopback(&[], Some(&filter))) else {
-        return;
-    };
+    let Some(mut source) = open(&loopback(&[], Some(&filter))) else { return };
     assert!(matches!(source.next_frame().unwrap(), NextFrame::Idle));
     let sent = Instant::now();
     send(1, &socket);
@@ -132,9 +128,7 @@ fn a_lone_frame_is_delivered_soon_and_an_idle_interface_stops_promptly() {
 fn a_port_filter_takes_in_a_whole_connection() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    let Some(mut source) = open(&loopback(&[address.port()], Some("host 127.0.0.1"))) else {
-        return;
-    };
+    let Some(mut source) = open(&loopback(&[address.port()], Some("host 127.0.0.1"))) else { return };
     assert!(source.filter().unwrap().contains("vlan"));
     let mut client = TcpStream::connect(address).unwrap();
     let (mut server, _) = listener.accept().unwrap();
@@ -161,9 +155,7 @@ fn a_port_filter_takes_in_a_whole_connection() {
 #[test]
 fn frames_are_snapped_and_keep_their_length() {
     let (socket, filter) = udp();
-    let Some(mut source) = open(&LiveOptions { snaplen: 42, ..loopback(&[], Some(&filter)) }) else {
-        return;
-    };
+    let Some(mut source) = open(&LiveOptions { snaplen: 42, ..loopback(&[], Some(&filter)) }) else { return };
     send(1, &socket);
     let frame = loop {
         if let NextFrame::Frame(frame) = source.next_frame().unwrap() {
@@ -204,9 +196,7 @@ fn errors_name_the_interface_or_the_filter_and_the_remedy() {
 #[test]
 fn many_ports_still_compile() {
     let ports: Vec<u16> = (0..60).map(|i| 1_000 + i * 7).collect();
-    let Some(source) = open(&loopback(&ports, Some("not port 22"))) else {
-        return;
-    };
+    let Some(source) = open(&loopback(&ports, Some("not port 22"))) else { return };
     assert!(source.filter().is_some());
 }
 

@@ -9,9 +9,7 @@ use std::fs::{self, File};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
-    let [script, file] = arguments.as_slice() else {
-        return Err("usage: capture SCRIPT FILE".into());
-    };
+    let [script, file] = arguments.as_slice() else { return Err("usage: capture SCRIPT FILE".into()) };
     let capture = ScriptedCapture::decode(&fs::read(script)?);
     let options = WriterOptions::new(LinkType::ETHERNET);
     let mut writer = PcapngWriter::new(&file.to_string_lossy(), File::create(file)?, &options)?;

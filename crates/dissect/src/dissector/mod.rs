@@ -191,9 +191,7 @@ impl<T: Tally> Dissector<T> {
     /// Handles the frames that the modelled link would carry in place of one frame.
     #[inline(never)]
     fn model_frame(&mut self, frame: &Frame<'_>, at: CaptureMoment) -> SegmentFate {
-        let Self { frames, connections, model: Some((model, modelled)), .. } = self else {
-            return SegmentFate::Posted;
-        };
+        let Self { frames, connections, model: Some((model, modelled)), .. } = self else { return SegmentFate::Posted };
         frames.rare(frame, at, |found, at, copies| {
             let may_repeat = |segment: &Segment<'_>| copies.may_repeat(segment, frame.interface, at.number);
             let segment = match found {

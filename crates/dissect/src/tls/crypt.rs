@@ -27,9 +27,7 @@ trait RecordCipher: Send + Sync {
 
 impl<C: AeadInOut<NonceSize = U12> + Send + Sync> RecordCipher for C {
     fn open(&self, nonce: &[u8; NONCE], header: &[u8], text: &mut [u8], tag: &[u8]) -> bool {
-        let Ok(tag) = <&Tag<C>>::try_from(tag) else {
-            return false;
-        };
+        let Ok(tag) = <&Tag<C>>::try_from(tag) else { return false };
         self.decrypt_inout_detached(nonce.into(), header, InOutBuf::from(text), tag).is_ok()
     }
 }
@@ -107,9 +105,7 @@ impl RecordOpener {
     /// Decrypts record number `sequence` of its epoch into `text`. Returns false if the record has another number or key.
     pub fn open(&self, sequence: u64, header: [u8; 5], fragment: &[u8], text: &mut Vec<u8>) -> bool {
         text.clear();
-        let Some(content) = self.content(fragment.len()) else {
-            return false;
-        };
+        let Some(content) = self.content(fragment.len()) else { return false };
         let (explicit, sealed) = fragment.split_at(self.explicit);
         let (cipher_text, tag) = sealed.split_at(content);
         let mut nonce = self.iv;

@@ -254,9 +254,7 @@ impl TlsSession {
 
     /// Looks up the secrets that `side` needs, once per generation of the log.
     fn look(&mut self, side: Side) {
-        let (Some(keys), Some((suite, server, random))) = (&self.keys, self.suite()) else {
-            return;
-        };
+        let (Some(keys), Some((suite, server, random))) = (&self.keys, self.suite()) else { return };
         let direction = &mut self.directions[side as usize];
         let wants_opener = direction.opener.is_none() && direction.epoch != KeyEpoch::Application;
         let wants_traffic = direction.traffic.is_none() && direction.epoch != KeyEpoch::Protected;
@@ -353,9 +351,7 @@ impl TrafficKeys {
 impl CipherDirection {
     /// Opens a record with the epoch's keys: the next one or, after a gap, one of several.
     fn open(&mut self, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
-        let Some(opener) = self.current() else {
-            return false;
-        };
+        let Some(opener) = self.current() else { return false };
         let tries = if self.lost { limits::RECORDS_LOST } else { 1 };
         let found = (self.sequence..self.sequence.saturating_add(tries))
             .find(|sequence| opener.open(*sequence, record.header, record.fragment, text));

@@ -187,9 +187,7 @@ fn count<R: Reader>(end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u
 /// Reads an `[unsigned vint]` (section 3): the leading ones of the first byte count the bytes after it. Returns value
 /// and size.
 fn vint(bytes: &[u8]) -> FieldRead<(u64, u64)> {
-    let &[first, ref rest @ ..] = bytes else {
-        return Err(Short);
-    };
+    let &[first, ref rest @ ..] = bytes else { return Err(Short) };
     let extra = first.leading_ones();
     let rest = rest.get(..extra as usize).ok_or(Short)?;
     let high = u64::from(first) & (0xFF >> extra);

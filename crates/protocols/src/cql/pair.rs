@@ -448,9 +448,7 @@ impl CqlSessionMemory {
             self.prepared.push_back(prepared);
         }
         while self.prepared.len() > limits::STATEMENTS || self.type_entries > TYPE_ENTRIES {
-            let Some(oldest) = self.prepared.pop_front() else {
-                break;
-            };
+            let Some(oldest) = self.prepared.pop_front() else { break };
             self.first_prepared += 1;
             self.type_entries -= oldest.weight();
             self.prepared_ids.remove(&oldest.id);

@@ -22,9 +22,7 @@ pub fn message_begins(bytes: &[u8], side: Side) -> MessageBoundary {
     let tracing = side == Side::Response && header.has(flag::TRACING);
     let prelude = if tracing { 16 } else { 0 };
     let at = (header.size() + prelude) as usize;
-    let Some(length) = u64::from(header.length).checked_sub(prelude) else {
-        return MessageBoundary::No;
-    };
+    let Some(length) = u64::from(header.length).checked_sub(prelude) else { return MessageBoundary::No };
     let behind = bytes.get(at..).unwrap_or_default();
     let bytes_of_body = usize::try_from(length).ok().and_then(|length| behind.get(..length)).unwrap_or(behind);
     let body = CqlBodyPrefix { bytes: bytes_of_body, length };

@@ -296,9 +296,7 @@ fn cells<R: Reader>(
 
 /// Reports the server's release from the cell at the cursor.
 fn release<R: Reader>(scylla: bool, cursor: &mut Cursor<'_, '_, '_, R>) {
-    let &[a, b, c, d, ref rest @ ..] = cursor.peek() else {
-        return;
-    };
+    let &[a, b, c, d, ref rest @ ..] = cursor.peek() else { return };
     let length = usize::try_from(i32::from_be_bytes([a, b, c, d])).unwrap_or(0);
     let version = rest.get(..length).and_then(|version| std::str::from_utf8(version).ok());
     // ScyllaDB states the compatible Cassandra release.

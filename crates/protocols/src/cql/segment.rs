@@ -47,9 +47,7 @@ impl CqlSegment {
     pub fn read(bytes: &[u8], format: SegmentFormat) -> Option<Self> {
         let checked = format.header() - 3;
         let fields = bytes.get(..checked)?;
-        let &[a, b, c] = bytes.get(checked..format.header())? else {
-            return None;
-        };
+        let &[a, b, c] = bytes.get(checked..format.header())? else { return None };
         if crc24(fields) != u32::from_le_bytes([a, b, c, 0]) {
             return None;
         }

@@ -42,9 +42,7 @@ pub fn is_system_keyspace(name: &[u8]) -> bool {
 impl CqlStatement {
     pub fn of(text: &[u8]) -> Self {
         let mut words = StatementLexer::new(text, StatementDialect::Cql);
-        let Some((TokenKind::Word, first)) = words.token() else {
-            return Self { verb: None, system: None };
-        };
+        let Some((TokenKind::Word, first)) = words.token() else { return Self { verb: None, system: None } };
         let verb = VERBS.iter().copied().find(|verb| is(first, verb)).or_else(|| match () {
             () if is(first, "DESC") => Some("DESCRIBE"),
             () if is(first, "BEGIN") => batch_or_transaction(&mut words),

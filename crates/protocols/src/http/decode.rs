@@ -181,9 +181,7 @@ impl Http {
                 return Ok(self.pairing.foreign(input.available(), out));
             }
         }
-        let Some((head, len, is_cut)) = self.request.message.find(input, empty)?.head() else {
-            return Ok(Step::More);
-        };
+        let Some((head, len, is_cut)) = self.request.message.find(input, empty)?.head() else { return Ok(Step::More) };
         let op = out.open();
         out.charge(op);
         let HttpRequest { name, statement, knows_software, .. } = &mut self.request;
@@ -245,9 +243,7 @@ impl Http {
             }
             return Ok(self.pairing.foreign(input.available(), out));
         }
-        let Some((head, len, is_cut)) = self.response.message.find(input, empty)?.head() else {
-            return Ok(Step::More);
-        };
+        let Some((head, len, is_cut)) = self.response.message.find(input, empty)?.head() else { return Ok(Step::More) };
         let status = wire::status(head.get(empty..).unwrap_or_default());
         let front = self.pairing.front();
         let is_interim = (100..200).contains(&status) && status != 101;

@@ -31,9 +31,7 @@ pub fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
     if (bytes.len() as u64) < HEADER {
         return MessageBoundary::More;
     }
-    let Some(header) = Header::read(side, bytes) else {
-        return MessageBoundary::No;
-    };
+    let Some(header) = Header::read(side, bytes) else { return MessageBoundary::No };
     holds(&header, bytes).into()
 }
 

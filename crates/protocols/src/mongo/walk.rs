@@ -156,9 +156,7 @@ impl BodyWalk {
             self.started = true;
             return Ok(());
         }
-        let Some(&range) = self.ranges.last() else {
-            return self.trailer();
-        };
+        let Some(&range) = self.ranges.last() else { return self.trailer() };
         match range.kind {
             RangeKind::Document | RangeKind::Array => self.element(cursor, range),
             RangeKind::Documents | RangeKind::Sections if self.pos == range.end => {

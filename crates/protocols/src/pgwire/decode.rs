@@ -15,9 +15,7 @@ impl Pgwire {
             (_, None) => Ok(Step::More),
             (PgPhase::Gss(_), _) => self.gss_packet(input, out),
             (PgPhase::Startup, _) | (PgPhase::Messages, Some(0)) => {
-                let Some((code, total)) = wire::startup_header(input.bytes)? else {
-                    return Ok(Step::More);
-                };
+                let Some((code, total)) = wire::startup_header(input.bytes)? else { return Ok(Step::More) };
                 if input.available() < total {
                     return Ok(Step::Need(total));
                 }
@@ -25,9 +23,7 @@ impl Pgwire {
                 Ok(Step::Progress)
             }
             (PgPhase::Messages, _) => {
-                let Some((kind, total)) = wire::request_header(input.bytes)? else {
-                    return Ok(Step::More);
-                };
+                let Some((kind, total)) = wire::request_header(input.bytes)? else { return Ok(Step::More) };
                 if input.available() < total {
                     return Ok(Step::Need(total));
                 }
@@ -38,9 +34,7 @@ impl Pgwire {
     }
 
     pub(super) fn response<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
-        let Some(&first) = input.bytes.first() else {
-            return Ok(Step::More);
-        };
+        let Some(&first) = input.bytes.first() else { return Ok(Step::More) };
         if matches!(self.phase, PgPhase::Gss(_)) {
             return self.gss_packet(input, out);
         }
@@ -62,9 +56,7 @@ impl Pgwire {
             }
             _ => {}
         }
-        let Some((kind, total)) = wire::response_header(input.bytes)? else {
-            return Ok(Step::More);
-        };
+        let Some((kind, total)) = wire::response_header(input.bytes)? else { return Ok(Step::More) };
         if input.available() < total {
             return Ok(Step::Need(total));
         }
@@ -125,9 +117,7 @@ impl Pgwire {
     /// Reads a GSSAPI packet (PostgreSQL manual, chapter 55.2.11): length and token. A token identifier distinguishes
     /// wrapped messages from the handshake (RFC 4121 section 4.2.6).
     fn gss_packet<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
-        let Some(total) = wire::gss_header(input.bytes)? else {
-            return Ok(Step::More);
-        };
+        let Some(total) = wire::gss_header(input.bytes)? else { return Ok(Step::More) };
         if input.available() < total {
             return Ok(Step::Need(total));
         }

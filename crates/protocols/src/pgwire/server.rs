@@ -200,9 +200,7 @@ fn row_description<R: Reader>(
     c: &mut Cursor<'_, '_, '_, R>,
 ) -> FieldRead {
     let count = c.u16_be(Account::Framing, "column count")?;
-    let Some(session) = session.as_mut() else {
-        return columns(count, |_, _| {}, c);
-    };
+    let Some(session) = session.as_mut() else { return columns(count, |_, _| {}, c) };
     session.begin_columns(statement);
     let read = columns(count, |name, fields| session.column(statement, name, fields), c);
     session.end_columns(statement);

@@ -78,9 +78,7 @@ impl<T: Default> RefCountedSlab<T> {
 
     /// Returns whether this was the last reference.
     fn release(&mut self, index: usize) -> bool {
-        let Some((_, references @ 1..)) = self.slots.get_mut(index) else {
-            return false;
-        };
+        let Some((_, references @ 1..)) = self.slots.get_mut(index) else { return false };
         *references -= 1;
         let last = *references == 0;
         if last {

@@ -25,15 +25,11 @@ const RESPONSES: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
 
 /// Returns the type and total length of the message that begins with `bytes`; `None` if more bytes are needed.
 fn header(bytes: &[u8], kinds: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
-    let Some(&kind) = bytes.first() else {
-        return Ok(None);
-    };
+    let Some(&kind) = bytes.first() else { return Ok(None) };
     if !kinds.contains(&kind) {
         return Err(Malformed("not a PostgreSQL message type"));
     }
-    let Some(length) = u32_at(bytes, 1) else {
-        return Ok(None);
-    };
+    let Some(length) = u32_at(bytes, 1) else { return Ok(None) };
     if !(4..=MESSAGE_LENGTH).contains(&length) {
         return Err(Malformed("impossible length of a PostgreSQL message"));
     }
@@ -60,9 +56,7 @@ pub fn startup_header(bytes: &[u8]) -> DecodeStep<Option<(u32, u64)>> {
     if !(8..=STARTUP_LENGTH).contains(&length) {
         return Err(Malformed("impossible length of a PostgreSQL start-up packet"));
     }
-    let Some(code) = u32_at(bytes, 4) else {
-        return Ok(None);
-    };
+    let Some(code) = u32_at(bytes, 4) else { return Ok(None) };
     let known = matches!(code, CANCEL_REQUEST | SSL_REQUEST | GSSENC_REQUEST) || matches!(code >> 16, 2 | 3);
     if !known {
         return Err(Malformed("unknown code of a PostgreSQL start-up packet"));

@@ -7,9 +7,7 @@ use std::io::Cursor;
 
 /// Reads `input` to its end, or to the first invalid byte.
 pub(crate) fn run(input: &[u8]) {
-    let Ok(mut source) = FileSource::from_reader("input", Cursor::new(input.to_vec())) else {
-        return;
-    };
+    let Ok(mut source) = FileSource::from_reader("input", Cursor::new(input.to_vec())) else { return };
     let mut dissector = Dissector::new(Selection::default(), Sum::default());
     let mut frames = 0;
     while let Ok(NextFrame::Frame(frame)) = source.next_frame() {

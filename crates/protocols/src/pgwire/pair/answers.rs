@@ -110,9 +110,7 @@ impl PgPairing {
     }
 
     fn pop_one<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        let Some(front) = self.expected.pop_front() else {
-            return;
-        };
+        let Some(front) = self.expected.pop_front() else { return };
         self.forget(front);
         if let Some(unit) = self.unit(front.unit) {
             unit.pending -= 1;
