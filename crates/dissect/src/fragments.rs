@@ -5,6 +5,7 @@
 
 use crate::limits;
 use crate::packet::{self, Datagram, Fragment, FragmentKey, Packet};
+use overhead_model::add_fields;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Sets that wait for their missing fragments.
@@ -187,10 +188,7 @@ impl FragmentSet {
         if !fragment.more {
             self.end = Some(fragment.offset + len);
         }
-        self.wire_len += fragment.wire_len;
-        self.frames += fragment.frames;
-        self.link += fragment.link;
-        self.ip += fragment.ip;
+        add_fields!(self, fragment => wire_len, frames, link, ip);
         self.passed = self.passed.max(fragment.passed);
     }
 

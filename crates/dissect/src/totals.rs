@@ -3,7 +3,7 @@
 use crate::limits;
 use overhead_decode::{ForeignTraffic, Note};
 use overhead_model::record::TcpTotals;
-use overhead_model::{Frame, LinkType, Transport};
+use overhead_model::{Frame, LinkType, Transport, add_fields};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Totals over all frames, as in the run record's `source`, `tcp` and `ledger.other`.
@@ -47,8 +47,7 @@ pub struct Totals {
 impl Totals {
     /// Adds the totals of connections.
     pub fn add(&mut self, part: &Self) {
-        self.other += part.other;
-        self.uncaptured_call_bytes += part.uncaptured_call_bytes;
+        add_fields!(self, part => other, uncaptured_call_bytes);
         self.transports.extend(&part.transports);
         for (&note, count) in &part.notes {
             *self.notes.entry(note).or_default() += count;
@@ -57,19 +56,10 @@ impl Totals {
             }
         }
         let (sum, tcp) = (&mut self.tcp, part.tcp);
-        sum.connections += tcp.connections;
-        sum.payload_bytes += tcp.payload_bytes;
-        sum.retransmitted_bytes += tcp.retransmitted_bytes;
-        sum.out_of_order_frames += tcp.out_of_order_frames;
-        sum.gap_bytes += tcp.gap_bytes;
-        sum.control_frames += tcp.control_frames;
-        sum.snapped_bytes += tcp.snapped_bytes;
-        sum.oversize_frames += tcp.oversize_frames;
-        sum.oversize_header_bytes += tcp.oversize_header_bytes;
+        add_fields!(sum, tcp => connections, given_up, request_only, response_only);
+        add_fields!(sum, tcp => payload_bytes, retransmitted_bytes, gap_bytes, snapped_bytes);
+        add_fields!(sum, tcp => out_of_order_frames, control_frames, oversize_frames, oversize_header_bytes);
         sum.oversize_longest_bytes = sum.oversize_longest_bytes.max(tcp.oversize_longest_bytes);
-        sum.given_up += tcp.given_up;
-        sum.request_only += tcp.request_only;
-        sum.response_only += tcp.response_only;
     }
 
     /// Adds the totals of a later part of the capture, dissected separately.
@@ -77,17 +67,10 @@ impl Totals {
         self.link_types.extend(&part.link_types);
         self.first_ns = self.first_ns.into_iter().chain(part.first_ns).min();
         self.last_ns = self.last_ns.max(part.last_ns);
-        self.frames += part.frames;
-        self.calls += part.calls;
-        self.wire_bytes += part.wire_bytes;
-        self.captured_bytes += part.captured_bytes;
-        self.truncated_frames += part.truncated_frames;
-        self.duplicate_frames += part.duplicate_frames;
-        self.malformed_frames += part.malformed_frames;
-        self.header_snapped_frames += part.header_snapped_frames;
+        add_fields!(self, part => frames, calls, wire_bytes, captured_bytes, foreign_pdus);
+        add_fields!(self, part => truncated_frames, duplicate_frames, malformed_frames, header_snapped_frames);
         self.header_bytes = self.header_bytes.max(part.header_bytes);
         self.snap_bytes = self.snap_bytes.max(part.snap_bytes);
-        self.foreign_pdus += part.foreign_pdus;
         self.add(part);
     }
 

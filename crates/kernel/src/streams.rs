@@ -13,6 +13,7 @@ use crate::skeleton::stream_types as types;
 use crate::snapshot::{plain, plain_types};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer};
 use order::StreamOrder;
+use overhead_model::add_fields;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Read;
@@ -249,11 +250,7 @@ impl UnixStreams {
         let copies = map(&self.object, "sums")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
         let mut counts = StreamCounts::default();
         for sums in copies.iter().filter_map(|bytes| plain::<types::stream_sums>(bytes)) {
-            counts.calls += sums.calls;
-            counts.bytes += sums.bytes;
-            counts.copied += sums.copied;
-            counts.lost += sums.lost;
-            counts.lost_bytes += sums.lost_bytes;
+            add_fields!(counts, sums => calls, bytes, copied, lost, lost_bytes);
         }
         Ok(counts)
     }

@@ -20,6 +20,7 @@ pub mod privilege;
 pub mod record;
 pub mod spread;
 pub mod stream;
+mod sums;
 pub mod sweep;
 pub mod system;
 pub mod trace;

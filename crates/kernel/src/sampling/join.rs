@@ -4,7 +4,7 @@ use super::record::SampledWork;
 use super::{CpuWork, SamplingWindow, SliceExchange, SliceKind, WorkSlice};
 use crate::options::ProcessRole;
 use crate::ownership::canonical;
-use overhead_model::{Class, Listener, Protocol, Trace};
+use overhead_model::{Class, Listener, Protocol, Trace, add_fields};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,11 +49,9 @@ pub(super) struct KindWork {
 
 impl KindWork {
     pub fn add(&mut self, other: &Self) {
-        self.sampled += other.sampled;
-        self.operations += other.operations;
+        add_fields!(self, other => sampled, operations, divided_ns);
         self.own.add(&other.own, 1.0);
         self.rounds.add(&other.rounds, 1.0);
-        self.divided_ns += other.divided_ns;
     }
 
     /// Returns the time of the operations and of their part in the event loop.

@@ -4,6 +4,7 @@ use super::join::{KindWork, OperationKey, SlotWork};
 use super::{CpuWork, OTHER_CALLS};
 use crate::convert;
 use crate::options::ProcessRole;
+use overhead_model::add_fields;
 use overhead_model::record::{
     Counters, Measured, OperationKernel, OperationRow, OperationTime, OperationWork, Role as RoleRecord, Run,
     SampledRole, SampledSums, StatementRow, WorkSample,
@@ -151,9 +152,7 @@ impl SampledWork {
             if slot.kinds.values().all(|sums| sums.operations == 0.0) {
                 continue;
             }
-            all.slices += slot.slices;
-            all.moved += slot.moved;
-            all.unknown += slot.unknown;
+            add_fields!(all, slot => slices, moved, unknown);
             all.unattributed.add(&slot.unattributed, 1.0);
             for (kind, work) in &slot.kinds {
                 all.kinds.entry(*kind).or_default().add(work);

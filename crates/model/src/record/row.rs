@@ -134,11 +134,7 @@ impl RowTotals {
 
     /// Adds other operations. Their latencies together are unknown.
     pub fn add(&mut self, other: &Self) {
-        self.count += other.count;
-        self.unsolicited += other.unsolicited;
-        self.errors += other.errors;
-        self.unanswered += other.unanswered;
-        self.no_reply += other.no_reply;
+        crate::add_fields!(self, other => count, unsolicited, errors, unanswered, no_reply);
         self.request.add(&other.request);
         self.response.add(&other.response);
         self.latency_ns = Measured::unavailable("the latencies of several rows do not add up");
