@@ -31,7 +31,7 @@ use crate::stats::Faults;
 use crate::target::BenchTarget;
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::Args;
+use clap::{Args, ValueEnum};
 pub use objects::BenchObjects;
 use overhead_model::load::LoadSettings;
 use overhead_model::{Protocol, enum_with};
@@ -143,7 +143,7 @@ fn on_off() -> impl TypedValueParser<Value = bool> {
 }
 
 enum_with! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
     pub enum DriverCompression, name: &'static str {
         /// Messages as they are.
         None = "none",
@@ -185,7 +185,7 @@ impl DriverOptions {
             binary: is_known("--binary").then_some(self.binary != Some(false)),
             resp: is_known("--resp").then_some(self.resp.unwrap_or(2)),
             multi_key: is_known("--multi-key").then_some(self.multi_key == Some(true)),
-            compression: is_known("--compression").then(compression),
+            compression: is_known("--compression").then(|| compression().to_owned()),
             ..LoadSettings::default()
         }
     }

@@ -70,7 +70,7 @@ impl Price {
 const DAY_NS: f64 = 86_400e9;
 
 /// The time that a cost is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BillingPeriod {
     #[default]
@@ -94,6 +94,7 @@ impl BillingPeriod {
         }
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
     fn is_day(&self) -> bool {
         *self == Self::Day
     }

@@ -116,16 +116,17 @@ impl ExplainArgs {
         let mut finder = Finder::new(self.wanted());
         input.explore(&mut finder, &keys, &mut warnings)?;
         let both = finder.median_and_largest().filter(|_| is_numbered && self.nth.is_none());
-        let (text, mut explanations) = match both {
-            Some(both) => self.both(&input, &keys, &finder, both)?,
-            None => {
-                let Some(found) = finder.found() else { return Err(self.not_found(&input, &finder)) };
-                let explanation = explain(&input, &keys, found, finder.count())?;
-                (self.rendered(&explanation)?, vec![explanation])
-            }
+        let (text, explanations) = if let Some(both) = both {
+            self.both(&input, &keys, &finder, both)?
+        } else {
+            let Some(found) = finder.found() else { return Err(self.not_found(&input, &finder)) };
+            let explanation = explain(&input, &keys, found, finder.count())?;
+            (self.rendered(&explanation)?, vec![explanation])
         };
         print::verbatim(&text)?;
-        explanations.drain(..).for_each(|explanation| check(&explanation.explained, &mut warnings));
+        for explanation in &explanations {
+            check(&explanation.explained, &mut warnings);
+        }
         Ok(print::settled(warnings))
     }
 
