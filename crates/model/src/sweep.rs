@@ -33,6 +33,9 @@ pub struct Sweep {
     /// Machine and interface of the first run that counts; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
+    /// The servers as they name themselves; empty if they do not, and in older records.
+    #[serde(default)]
+    pub servers: Vec<String>,
     /// The parameters, in the order of the command line.
     pub parameters: Vec<SweepParameter>,
     /// Requested runs of each combination.

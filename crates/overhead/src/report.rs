@@ -9,13 +9,14 @@ use overhead_files::OutputFolder;
 use overhead_model::load::Load;
 use overhead_model::record::OperationRow;
 use overhead_model::{Class, OutsideText, Run, exit};
+use overhead_report::sweep::NamedSweep;
 use overhead_report::{NamedRun, ReportError, ReportOptions, Theme, load, replaced_by_report, sweep, write_report_as};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Run folders, records written by `analyze --format json`, or captures; or the folder of one sweep, or one record of `bench`
+    /// Run folders, records written by `analyze --format json`, captures, or folders of sweeps; or one record of `bench`
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
     #[command(flatten)]
@@ -30,8 +31,8 @@ pub struct ReportArgs {
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     /// Name for a run, instead of its folder's name; repeatable
-    #[arg(long, value_name = "RUN=NAME", value_parser = label)]
-    label: Vec<(String, String)>,
+    #[arg(long, value_name = "RUN=NAME")]
+    label: Vec<String>,
     /// Operations in the figure: the N largest of each run, or these names, separated by commas
     #[arg(long, value_name = "N|NAMES", value_delimiter = ',')]
     operations: Vec<String>,
@@ -62,21 +63,18 @@ enum RunOrder {
 /// Backgrounds of a page.
 const THEMES: &[Choice<Theme>] = &[("light", Theme::Light, "Paper"), ("dark", Theme::Dark, "A dark screen")];
 
-fn label(text: &str) -> Result<(String, String), String> {
-    let (run, name) = text.split_once('=').ok_or("write RUN=NAME")?;
-    if run.is_empty() || name.trim().is_empty() {
-        return Err("write RUN=NAME".to_owned());
-    }
-    Ok((run.to_owned(), name.trim().to_owned()))
+/// Returns a label's run and name. Paths may contain `=`, and so may names: the longest of the known runs counts.
+fn split_label<'text>(text: &'text str, is_known: impl Fn(&str) -> bool) -> Option<(&'text str, &'text str)> {
+    let splits = text.rmatch_indices('=').map(|(at, _)| (&text[..at], text[at + 1..].trim()));
+    let mut all = splits.filter(|(_, name)| !name.is_empty());
+    all.find(|(run, _)| is_known(run))
 }
 
 impl ReportArgs {
     /// Reads the records, draws them and prints the paths of the result.
     pub fn run(self) -> Result<u8> {
-        if let [path] = self.runs.as_slice()
-            && is_sweep(path)
-        {
-            return self.sweep(path);
+        if self.runs.iter().any(|path| is_sweep(path)) {
+            return self.sweeps();
         }
         if let [path] = self.runs.as_slice()
             && let Some(load) = load_of(path)?
@@ -117,7 +115,6 @@ impl ReportArgs {
     /// Rejects options that only apply to runs.
     fn for_runs_alone(&self, what: &str) -> Result<()> {
         let given = [
-            ("--label", !self.label.is_empty()),
             ("--operations", !self.operations.is_empty()),
             ("--order", self.order != RunOrder::Given),
             ("--bytes", self.bytes),
@@ -128,20 +125,42 @@ impl ReportArgs {
         Ok(())
     }
 
-    /// Draws a sweep.
-    fn sweep(&self, path: &Path) -> Result<u8> {
+    /// Draws sweeps, with a line for each system if there are several. A run among them is a level line.
+    fn sweeps(&self) -> Result<u8> {
         self.for_runs_alone("a sweep")?;
-        let sweep = sweep::load_sweep(path)?;
+        let (mut sweeps, mut status) = (Vec::new(), exit::COMPLETE);
+        for path in &self.runs {
+            if load_of(path)?.is_some() {
+                bail_usage!("{} is the record of a load: report it separately", path.display());
+            }
+            sweeps.push(if is_sweep(path) {
+                NamedSweep { name: sweep::name_of(path), sweep: sweep::load_sweep(path)? }
+            } else {
+                let run = runs::load(path, &self.decode)?;
+                status = status.max(run.run.exit);
+                NamedSweep::of_run(run)
+            });
+        }
+        self.name(self.runs.iter().map(PathBuf::as_path).zip(sweeps.iter_mut().map(|of| &mut of.name)).collect())?;
+        let mut parameters = sweeps.iter().filter_map(|of| Some((&of.name, &of.sweep.parameters.first()?.name)));
+        if let Some((first, parameter)) = parameters.next()
+            && let Some((other, another)) = parameters.find(|(_, another)| *another != parameter)
+        {
+            bail_usage!("{first} varies {parameter} and {other} varies {another}: report them separately");
+        }
         let folder = self.folder(sweep::replaced_by_sweep)?;
-        listed(&sweep::write_sweep(&sweep, &folder, &self.looks())?)?;
-        let remarks = sweep::remarks(&sweep);
+        listed(&sweep::write_sweeps(&sweeps, &folder, &self.looks())?)?;
+        let remarks: Vec<String> = sweeps.iter().flat_map(|of| sweep::remarks(&of.sweep)).collect();
         print::warn(&remarks);
-        Ok(if remarks.is_empty() { exit::COMPLETE } else { exit::PARTIAL })
+        Ok(if remarks.is_empty() { status } else { exit::PARTIAL })
     }
 
     /// Draws a load.
     fn load_report(&self, load: &Load) -> Result<u8> {
         self.for_runs_alone("a load")?;
+        if !self.label.is_empty() {
+            bail_usage!("--label is for runs and sweeps: this is a load");
+        }
         let folder = self.folder(load::replaced_by_load)?;
         listed(&load::write_load(load, &folder, &self.looks())?)?;
         let partial = load.partial.iter().chain(load.results.iter().filter_map(|result| result.partial.as_ref()));
@@ -152,16 +171,11 @@ impl ReportArgs {
 
     /// Loads the runs. Skips paths that are not runs, because a shell's `runs/*` may include other files.
     fn load(&self) -> Result<(Vec<LoadedRun>, u8)> {
-        let (mut runs, mut skipped, mut sweeps) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut runs, mut skipped, mut loads) = (Vec::new(), Vec::new(), Vec::new());
         for path in &self.runs {
-            if is_sweep(path) {
-                let path = path.display();
-                sweeps.push(format!("{path} is a sweep: report it separately, with overhead report {path}"));
-                continue;
-            }
             if load_of(path)?.is_some() {
                 let path = path.display();
-                sweeps
+                loads
                     .push(format!("{path} is the record of a load: report it separately, with overhead report {path}"));
                 continue;
             }
@@ -174,10 +188,10 @@ impl ReportArgs {
         if runs.is_empty() && !skipped.is_empty() {
             return Err(skipped.swap_remove(0));
         }
-        if runs.is_empty() && !sweeps.is_empty() {
-            bail_usage!("{}", sweeps.swap_remove(0));
+        if runs.is_empty() && !loads.is_empty() {
+            bail_usage!("{}", loads.swap_remove(0));
         }
-        print::warn(&sweeps.iter().map(|said| format!("skipped: {said}")).collect::<Vec<_>>());
+        print::warn(&loads.iter().map(|said| format!("skipped: {said}")).collect::<Vec<_>>());
         let mut status = exit::COMPLETE;
         for error in &skipped {
             print::warn(&[format!("skipped: {}", exit::sentence(&**error))]);
@@ -186,29 +200,29 @@ impl ReportArgs {
                 status = exit::PARTIAL;
             }
         }
-        self.name(&mut runs)?;
+        self.name(runs.iter_mut().map(|loaded| (&*loaded.path, &mut loaded.run.name)).collect())?;
         Ok((runs, status))
     }
 
     /// Applies the labels from the command line, and removes the common prefix from the other names.
-    fn name(&self, runs: &mut [LoadedRun]) -> Result<()> {
-        let mut labelled = vec![false; runs.len()];
-        for (of, name) in &self.label {
-            let is_meant = |loaded: &LoadedRun| loaded.run.name == *of || loaded.path == Path::new(of);
-            let Some(at) = runs.iter().position(is_meant) else {
-                let known: Vec<&str> = runs.iter().map(|loaded| &*loaded.run.name).collect();
-                bail_usage!("--label {of}={name}: there is no run {of}: there are {}", known.join(", "));
+    fn name(&self, mut subjects: Vec<(&Path, &mut String)>) -> Result<()> {
+        let known: Vec<String> = subjects.iter().map(|(_, name)| (*name).clone()).collect();
+        let mut labelled = vec![false; subjects.len()];
+        for label in &self.label {
+            let place = |of: &str| {
+                let is_meant =
+                    |((path, _), name): (&(&Path, &mut String), &String)| name == of || *path == Path::new(of);
+                subjects.iter().zip(&known).position(is_meant)
             };
-            runs[at].run.name.clone_from(name);
+            let Some((of, name)) = split_label(label, |of| place(of).is_some()) else {
+                bail_usage!("--label {label}: write RUN=NAME, with one of these runs: {}", known.join(", "));
+            };
+            let Some(at) = place(of) else { continue };
+            name.clone_into(subjects[at].1);
             labelled[at] = true;
         }
-        let mut others: Vec<&mut String> = runs
-            .iter_mut()
-            .zip(labelled)
-            .filter(|(_, labelled)| !labelled)
-            .map(|(loaded, _)| &mut loaded.run.name)
-            .collect();
-        drop_common_prefix(&mut others);
+        let others = subjects.into_iter().zip(labelled).filter(|(_, labelled)| !labelled);
+        drop_common_prefix(&mut others.map(|((_, name), _)| name).collect::<Vec<_>>());
         Ok(())
     }
 
@@ -286,6 +300,15 @@ fn listed(files: &[PathBuf]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_is_split_at_the_run_that_is_known() {
+        let of = |text| split_label(text, |run| ["a", "sweep/P=1/run-1", "b=c"].contains(&run));
+        assert_eq!(of("a=Redis"), Some(("a", "Redis")));
+        assert_eq!(of("sweep/P=1/run-1=P = 1"), Some(("sweep/P=1/run-1", "P = 1")));
+        assert_eq!(of("b=c=d=e"), Some(("b=c", "d=e")));
+        assert_eq!((of("x=Redis"), of("a="), of("a")), (None, None, None));
+    }
 
     #[test]
     fn names_lose_whole_words_that_all_have() {

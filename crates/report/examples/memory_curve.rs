@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a tool of the lab: what cannot be read is shown by the panic")]
 
-use overhead_model::Spread;
+use overhead_report::figure::{Band, TimeAxis};
 use overhead_report::{LineFigure, Plot};
 use std::io::Read;
 
-/// Places on the axis of time.
-const PLACES: usize = 20;
+/// Seconds that are left out of the verdict.
+const WARM_UP: f64 = 60.0;
 
 fn main() {
     let mut text = String::new();
@@ -19,21 +19,20 @@ fn main() {
         fields.try_into().unwrap()
     };
     let rows: Vec<[f64; 3]> = text.lines().skip(1).map(row).collect();
-    let parts: Vec<&[[f64; 3]]> = rows.chunks(rows.len().div_ceil(PLACES)).collect();
-    let spreads = |column: usize| -> Vec<Option<Spread>> {
-        let megabytes = |row: &[f64; 3]| row[column] * 1024.0 / 1e6;
-        parts.iter().map(|part| Spread::of(&part.iter().map(megabytes).collect::<Vec<_>>())).collect()
-    };
-    let columns = [("resident", spreads(1)), ("of it anonymous: heap and stacks", spreads(2))];
-    let medians = |spreads: &[Option<Spread>]| spreads.iter().map(|spread| spread.map(|of| of.median)).collect();
+    let megabytes = |column: usize| rows.iter().map(|row| Some(row[column] * 1024.0 / 1e6)).collect();
     let figure = LineFigure {
-        title: "Memory of a capture at full rate".to_owned(),
+        title: "overhead capture: memory at full rate".to_owned(),
         description: "Resident and anonymous memory of overhead capture over the time of a soak".to_owned(),
-        x_title: "seconds since the capture began, at the end of each interval".to_owned(),
-        y_title: "MB: median, quartiles and extremes of each interval".to_owned(),
-        places: parts.iter().map(|part| format!("{:.0}", part.last().unwrap()[0])).collect(),
-        lines: columns.iter().map(|(name, spreads)| ((*name).to_owned(), medians(spreads))).collect(),
-        spreads: columns.iter().map(|(_, spreads)| spreads.clone()).collect(),
+        x_title: "seconds since the capture began".to_owned(),
+        y_title: "memory, MB".to_owned(),
+        places: vec![String::new(); rows.len()],
+        positions: rows.iter().map(|row| row[0]).collect(),
+        time: Some(TimeAxis {
+            from: 0.0,
+            to: rows.last().unwrap()[0],
+            bands: vec![Band { from: 0.0, to: WARM_UP, name: "warm-up".to_owned() }],
+        }),
+        lines: vec![("resident".to_owned(), megabytes(1)), ("heap and stacks".to_owned(), megabytes(2))],
         note: arguments.get(2).cloned().unwrap_or_default(),
         ..LineFigure::default()
     };

@@ -2,6 +2,7 @@
 //! results.
 
 use crate::text::grid::{Column, Grid, alarming, bold, wrapped};
+use crate::text::number::DASH;
 use crate::text::{Style, clean, code_span, markdown_cell};
 use serde::Serialize;
 
@@ -165,6 +166,15 @@ impl Document {
 }
 
 impl Grid {
+    /// Removes the columns of figures in which nothing was measured.
+    pub(crate) fn measured(mut self) -> Self {
+        let is_said = |at: usize| at < self.keys || self.rows.is_empty() || self.rows.iter().any(|row| row[at] != DASH);
+        let said: Vec<bool> = (0..self.columns.len()).map(is_said).collect();
+        self.columns = said_of(self.columns, &said);
+        self.rows = self.rows.into_iter().map(|row| said_of(row, &said)).collect();
+        self
+    }
+
     /// Renders a GitHub table; replaces line breaks in headers with spaces.
     pub(crate) fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
@@ -174,4 +184,9 @@ impl Grid {
         out.extend(self.rows.iter().map(|row| line(row.iter().map(|cell| markdown_cell(cell)).collect())));
         out
     }
+}
+
+/// Returns the things whose flag is set.
+pub(crate) fn said_of<T>(all: Vec<T>, said: &[bool]) -> Vec<T> {
+    all.into_iter().zip(said).filter_map(|(of, is_said)| is_said.then_some(of)).collect()
 }

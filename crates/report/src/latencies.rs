@@ -1,6 +1,6 @@
 //! Line charts of latencies: by percentile, and cumulative.
 
-use crate::figure::LineFigure;
+use crate::figure::{LineFigure, only_in_table};
 use crate::run::NamedRun;
 use crate::summary::{noteworthy, workload};
 use crate::text::distribution::{self, bounds, count_within};
@@ -29,8 +29,8 @@ const PERCENTILES: [Percentile; 6] = [
 ];
 
 /// Start and end of a latency.
-pub(crate) const MEASURED: &str = "from the frame with the first byte of the request to the frame with the last byte of the response, at the \
-capture point, not the client's";
+pub(crate) const MEASURED: &str = "Latency runs from the frame with the first byte of the request to the frame with the last byte of the \
+response, at the capture point, not the client's.";
 
 /// Returns the latency figures, without empty ones.
 pub(crate) fn figures(runs: &[NamedRun]) -> Vec<(&'static str, LineFigure)> {
@@ -63,14 +63,6 @@ pub(crate) fn label(runs: &[NamedRun], named: &NamedRun, row: &OperationRow) -> 
     if runs.len() > 1 { format!("{}: {of}", named.name) } else { of }
 }
 
-fn more(left_out: usize) -> String {
-    match left_out {
-        0 => String::new(),
-        1 => " One more operation is only in the table.".to_owned(),
-        more => format!(" {more} more operations are only in the table."),
-    }
-}
-
 fn by_percentile(runs: &[NamedRun]) -> LineFigure {
     let (rows, left_out) = drawn(runs, |row| row.latency_ns.or_empty().count > 0 && row.latency_ns.or_empty().max > 0);
     // Omit percentiles that no row has.
@@ -89,7 +81,8 @@ fn by_percentile(runs: &[NamedRun]) -> LineFigure {
         logarithmic: true,
         places: places.iter().map(|(name, ..)| (*name).to_owned()).collect(),
         lines: rows.into_iter().map(|(name, row)| (name, values(&row.latency_ns.or_empty()))).collect(),
-        note: format!("{MEASURED}.{}", more(left_out)),
+        method: MEASURED.to_owned(),
+        note: only_in_table(left_out, "operation"),
         ..LineFigure::default()
     }
 }
@@ -114,7 +107,8 @@ fn shares(runs: &[NamedRun]) -> LineFigure {
             .into_iter()
             .map(|(name, within)| (name, bounds.iter().map(|ns| share(within, *ns)).collect()))
             .collect(),
-        note: format!("{MEASURED}.{}", more(left_out)),
+        method: MEASURED.to_owned(),
+        note: only_in_table(left_out, "operation"),
         ..LineFigure::default()
     }
 }

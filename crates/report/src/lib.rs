@@ -38,7 +38,7 @@ mod view;
 pub use aggregate::{Aggregate, KindKey, OperationKind, RowSums, RunFacts, SharedListener, balance, build_run};
 pub use document::{Document, Fact};
 pub use error::ReportError;
-pub use figure::{FigureOptions, LineFigure, Look, Plot, StackFigure, StackRow, draw};
+pub use figure::{DotFigure, DotRow, FigureOptions, LineFigure, Look, Plot, StackFigure, StackRow, draw};
 pub use group::RunGroup;
 pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 pub use report::{
@@ -47,6 +47,6 @@ pub use report::{
 pub use run::{NamedRun, load_named_run, load_run, parse_run};
 pub use sample::{Clusters, WindowTotals};
 pub use series::RunSeries;
-pub use summary::{window_ns, workload_count as workload_operations};
+pub use summary::{systems, window_ns, workload_count as workload_operations};
 pub use text::{Columns, OperationColumn, Style};
 pub use view::{ViewOptions, numbered, price, view};

@@ -40,7 +40,7 @@ pub const FIGURE_COMMON: u64 = 100;
 pub const FIGURE_NAME_CHARS: usize = 200;
 
 /// Characters of a command or reason in a caption; longer text ends in an ellipsis.
-pub const CAPTION_CHARS: usize = 240;
+pub const CAPTION_CHARS: usize = 160;
 
 /// Warnings per run in a caption; the accompanying report has them all.
 pub const CAPTION_WARNINGS: usize = 3;
@@ -59,6 +59,12 @@ pub const REPORT_STATEMENTS: usize = 10;
 
 /// Time steps of a run in a report: as many points as a line can legibly show, each with a latency distribution.
 pub const SERIES_STEPS: usize = 60;
+
+/// Shortest time step of a run in a report. Over less, a scheduler's turns are all that a rate shows.
+pub const SERIES_STEP_NS: u64 = 100_000_000;
+
+/// Fewest whole time steps that are drawn: a run of less than a second has no course.
+pub const SERIES_LEAST: usize = 10;
 
 /// Rows of ranges in a report: one screenful.
 pub const RANGE_ROWS: usize = 24;

@@ -1,6 +1,6 @@
 //! Latency ranges: a row for each operation of each run.
 
-use crate::figure::{DotFigure, DotRow};
+use crate::figure::{DotFigure, DotRow, only_in_table};
 use crate::latencies::{MEASURED, label};
 use crate::limits::RANGE_ROWS;
 use crate::run::NamedRun;
@@ -29,11 +29,7 @@ pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
     });
     let rows: Vec<DotRow> = rows.take(RANGE_ROWS).collect();
     let measured: usize = runs.iter().map(|named| workload(&named.run).iter().filter(|row| has(row)).count()).sum();
-    let left_out = match measured - rows.len() {
-        0 => String::new(),
-        1 => " One more operation is only in the table.".to_owned(),
-        more => format!(" {more} more operations are only in the table."),
-    };
+    let left_out = only_in_table(measured - rows.len(), "operation");
     Some(DotFigure {
         title: "Latency: the middle and the range".to_owned(),
         description:
@@ -44,7 +40,8 @@ pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
         logarithmic: true,
         legend: ["median", "to 99%, of fewer than 100 operations to 90%", "quickest to slowest"].map(str::to_owned),
         rows,
-        note: format!("{MEASURED}. Ranges come from one run and do not show how runs differ.{left_out}"),
+        method: MEASURED.to_owned(),
+        note: format!("Ranges come from one run and do not show how runs differ. {left_out}"),
         ..DotFigure::default()
     })
 }
@@ -60,6 +57,7 @@ fn dots(name: String, latency: &Latency) -> DotRow {
     let middle = duration(latency.p50);
     let most_of_them = if part.is_empty() { String::new() } else { format!(", {part}{}", duration(most)) };
     DotRow {
+        group: String::new(),
         name,
         figures: format!("{middle}{most_of_them}, slowest {}", duration(latency.max)),
         mark: us(latency.p50),

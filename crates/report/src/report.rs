@@ -2,7 +2,7 @@
 
 use crate::document::{Document, Fact};
 use crate::error::ReportError;
-use crate::figure::{FigureOptions, Look, NARROW, Plot, draw, draw_inline};
+use crate::figure::{FigureOptions, HOW_TO_READ, Look, NARROW, Plot, draw, draw_inline, titled};
 use crate::latencies;
 use crate::limits::REPORT_STATEMENTS;
 use crate::page::{self, PAGE_FILE, PageExtras, PageFigure};
@@ -11,7 +11,8 @@ use crate::report_folder::{self, ReportFile, TABLES_FILE};
 use crate::run::NamedRun;
 use crate::series;
 use crate::summary::{
-    CpuUnit, RoleName, data_difference, of_whole_run, per_operation, syscalls_per_operation, workload, workload_count,
+    CpuUnit, RoleName, data_difference, listed, of_whole_run, per_operation, syscalls_per_operation, systems, workload,
+    workload_count,
 };
 use crate::text::columns::OperationColumn;
 use crate::text::distribution;
@@ -25,10 +26,10 @@ use overhead_model::Run;
 use overhead_model::record::{OperationRow, ViewRow};
 use std::path::PathBuf;
 
-/// Default title of a report.
-const TITLE: &str = "Overhead per operation";
+/// First words of the tables of earlier versions.
+const HEADING: &str = "# Overhead per operation\n";
 
-/// First line of a report's tables if it has a custom title.
+/// First line of a report's tables.
 const MARK: &str = "<!-- made by overhead report -->\n";
 
 /// Background of a page and its figures.
@@ -85,7 +86,7 @@ pub const REPORT_FILES: [&str; 14] = [
 
 /// Returns the first file that [`write_report`] would replace and that no earlier report wrote.
 pub fn replaced_by_report(folder: &OutputFolder) -> Option<&'static str> {
-    report_folder::replaced(folder, &[&format!("# {TITLE}\n"), MARK], &REPORT_FILES)
+    report_folder::replaced(folder, &[HEADING, MARK], &REPORT_FILES)
 }
 
 /// Writes the figures, `report.md` and `index.html` into `folder`, replacing files with these names. Removes figures of an
@@ -120,7 +121,7 @@ fn contents(runs: &[NamedRun], chosen: &ReportOptions, extras: &PageExtras) -> R
     // Draw statements separately if an operation has several.
     let drawn: Vec<NamedRun> =
         runs.iter().map(|named| NamedRun::new(&*named.name, with_statements(&named.run, REPORT_STATEMENTS))).collect();
-    let title = chosen.title.clone().unwrap_or_else(|| TITLE.to_owned());
+    let title = chosen.title.clone().unwrap_or_else(|| title(runs));
     let options = FigureOptions {
         title: title.clone(),
         operations_per_run: chosen.operations_per_run,
@@ -131,6 +132,7 @@ fn contents(runs: &[NamedRun], chosen: &ReportOptions, extras: &PageExtras) -> R
     let mut inline = vec![PageFigure {
         name: "overhead".to_owned(),
         title: "Bytes, system calls and CPU".to_owned(),
+        method: HOW_TO_READ.to_owned(),
         svg: draw_inline(&drawn, "overhead", &options)?,
         narrow: draw_inline(&drawn, "overhead-narrow", &small)?,
         width: options.look.width,
@@ -138,7 +140,8 @@ fn contents(runs: &[NamedRun], chosen: &ReportOptions, extras: &PageExtras) -> R
     let plots = ranges::figure(runs).map(|figure| (ranges::NAME, Plot::Dots(figure))).into_iter();
     let lines = latencies::figures(runs).into_iter().chain(series::figures(&extras.series));
     let lines = lines.map(|(name, figure)| (name, Plot::Lines(figure)));
-    let (further, images) = report_folder::drawn(plots.chain(lines), options.look)?;
+    let system = listed(&systems(runs.iter().map(|named| &named.run)));
+    let (further, images) = report_folder::drawn(&system, plots.chain(lines), options.look)?;
     inline.extend(further);
     let [svg, png] = draw(&drawn, &options)?;
     let tables = titled_markdown(&title, &drawn).into_bytes();
@@ -149,7 +152,18 @@ fn contents(runs: &[NamedRun], chosen: &ReportOptions, extras: &PageExtras) -> R
 
 /// Returns the comparison as Markdown: a link to `overhead.svg`, a row per run and workload operation, notes and warnings.
 pub fn report_markdown(runs: &[NamedRun]) -> String {
-    titled_markdown(TITLE, runs)
+    titled_markdown(&title(runs), runs)
+}
+
+/// Returns a title that names systems and quantities.
+fn title(runs: &[NamedRun]) -> String {
+    let is_counted = |named: &NamedRun| RoleName::BOTH.into_iter().any(|role| of_whole_run(&named.run, role).is_ok());
+    let quantity =
+        if runs.iter().any(is_counted) { "Bytes, system calls and CPU per operation" } else { "Bytes per operation" };
+    match listed(&systems(runs.iter().map(|named| &named.run))) {
+        systems if systems.is_empty() => quantity.to_owned(),
+        systems => titled(&systems, quantity),
+    }
 }
 
 fn titled_markdown(title: &str, runs: &[NamedRun]) -> String {
@@ -157,7 +171,7 @@ fn titled_markdown(title: &str, runs: &[NamedRun]) -> String {
     document.heading(1, title);
     document.figure("overhead", "Bytes, system calls and CPU work per operation");
     document.warnings(data_difference(runs));
-    document.table(Grid::new(&KEYS, &FIGURES, runs.iter().flat_map(run_rows).collect()));
+    document.table(Grid::new(&KEYS, &FIGURES, runs.iter().flat_map(run_rows).collect()).measured());
     document.prose(NOTES);
     for NamedRun { name, run } in runs {
         document.heading(2, name);
@@ -169,8 +183,7 @@ fn titled_markdown(title: &str, runs: &[NamedRun]) -> String {
             document.section(3, section);
         }
     }
-    let mark = if title == TITLE { "" } else { MARK };
-    mark.to_owned() + &document.markdown()
+    MARK.to_owned() + &document.markdown()
 }
 
 /// Explanation of the columns.
@@ -293,8 +306,8 @@ mod tests {
         let mut runs = fixture::files();
         let within = vec![overhead_model::record::Within { ns: 1_000_000, count: 1_000 }];
         runs[0].run.operations.iter_mut().for_each(|row| row.latency_within = Some(within.clone()));
-        let mut series = RunSeries::new("", 0, 1_000_000, RunSeries::step_ns(1_000_000));
-        (0..1_000).for_each(|at| series.add(at * 1_000, Some(100_000)));
+        let mut series = RunSeries::new("", 0, 2_000_000_000, RunSeries::step_ns(2_000_000_000));
+        (0..2_000).for_each(|at| series.add(at * 1_000_000, Some(100_000)));
         let extras = PageExtras { series: vec![series], ..PageExtras::default() };
         let files = write_report_as(&runs, &folder, &ReportOptions::default(), &extras).unwrap();
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();

@@ -11,8 +11,9 @@ pub(crate) const TABLES_FILE: &str = "report.md";
 
 pub(crate) type ReportFile = (String, Vec<u8>);
 
-/// Draws the plots for the page and as files.
+/// Draws the plots for the page, and as files whose titles name the system.
 pub(crate) fn drawn<'name>(
+    system: &str,
     plots: impl IntoIterator<Item = (&'name str, Plot)>,
     look: Look,
 ) -> Result<(Vec<PageFigure>, Vec<ReportFile>), ReportError> {
@@ -20,7 +21,7 @@ pub(crate) fn drawn<'name>(
     for (name, plot) in plots {
         let plot = plot.looking(look);
         inline.push(PageFigure::of(name, &plot)?);
-        files.extend(plot.files(name)?);
+        files.extend(plot.of_system(system).files(name)?);
     }
     Ok((inline, files))
 }

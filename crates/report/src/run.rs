@@ -41,7 +41,7 @@ pub fn load_run(path: impl AsRef<Path>) -> Result<Run, ReportError> {
 /// Returns the errors of [`load_run`].
 pub fn load_named_run(path: impl AsRef<Path>) -> Result<NamedRun, ReportError> {
     let run = load_run(path.as_ref())?;
-    Ok(NamedRun { name: name_of(path.as_ref()), run })
+    Ok(NamedRun { name: name_of(path.as_ref(), RECORD), run })
 }
 
 /// Parses a record; errors name `path`.
@@ -62,10 +62,11 @@ fn with_lower_bounds(mut run: Run) -> Run {
     run
 }
 
-fn name_of(path: &Path) -> String {
+/// Returns the name of the folder or file at `path`; a record's own name says nothing.
+pub(crate) fn name_of(path: &Path, record: &str) -> String {
     let absolute = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let named = match absolute.file_name() {
-        Some(name) if name == RECORD => absolute.parent().and_then(Path::file_name),
+        Some(name) if name == record => absolute.parent().and_then(Path::file_name),
         Some(_) if absolute.is_file() => absolute.file_stem(),
         name => name,
     };

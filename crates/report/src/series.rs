@@ -1,8 +1,8 @@
 //! Number and latency of a run's operations over time.
 
 use crate::aggregate::Values;
-use crate::figure::{Band, LineFigure, TimeAxis};
-use crate::limits::SERIES_STEPS;
+use crate::figure::{Band, LineFigure, TimeAxis, only_in_table};
+use crate::limits::{SERIES_LEAST, SERIES_STEP_NS, SERIES_STEPS};
 use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, duration, grouped, microseconds, with_digits};
 
@@ -39,9 +39,10 @@ impl RunSeries {
         Self { run: run.to_owned(), warmup_ns: 0, step_ns, first_ns, length_ns, steps }
     }
 
-    /// Returns a step of 1, 2 or 5 times a power of ten that divides a run of this length into at most [`SERIES_STEPS`] steps.
+    /// Returns a step of 1, 2 or 5 times a power of ten, at least [`SERIES_STEP_NS`], that divides a run of this length into at
+    /// most [`SERIES_STEPS`] steps.
     pub fn step_ns(length_ns: u64) -> u64 {
-        let powers = (0..19).map(|power| 10_u64.pow(power));
+        let powers = (SERIES_STEP_NS.ilog10()..19).map(|power| 10_u64.pow(power));
         let all = powers.flat_map(|power| [1, 2, 5].map(|digit| power.saturating_mul(digit)));
         all.into_iter().find(|step| length_ns / step < SERIES_STEPS as u64).unwrap_or(u64::MAX)
     }
@@ -56,9 +57,9 @@ impl RunSeries {
         }
     }
 
-    /// Returns whether a figure is useful: some operations and more than one step.
+    /// Returns whether a figure is useful: some operations and enough steps to see a course.
     fn has_shape(&self) -> bool {
-        self.steps.len() > 1 && self.steps.iter().any(|step| step.operations > 0)
+        self.steps.len() > SERIES_LEAST && self.steps.iter().any(|step| step.operations > 0)
     }
 
     /// Returns how much of a step the run covers.
@@ -163,16 +164,17 @@ fn over_time(shown: &[&RunSeries]) -> LineFigure {
         places: vec![String::new(); steps(shown)],
         positions: places.map(|at| at.min(to)).collect(),
         time: Some(TimeAxis { from, to, bands }),
-        note: note(shown, step_ns),
+        method: format!(
+            "Each step is {}, and an operation belongs to the one that its request began in.",
+            duration(step_ns)
+        ),
+        note: note(shown),
         ..LineFigure::default()
     }
 }
 
-fn note(shown: &[&RunSeries], step_ns: u64) -> String {
-    let left_out = match shown.len().saturating_sub(LINES) {
-        0 => String::new(),
-        more => format!(" {more} more runs are only in the table."),
-    };
+fn note(shown: &[&RunSeries]) -> String {
+    let left_out = only_in_table(shown.len().saturating_sub(LINES), "run");
     let warmup = match shown {
         [one] if one.warmup_ns == 0 => {
             " No warm-up was left out (capture --warmup T does): what the first steps have is in all figures."
@@ -194,12 +196,7 @@ fn note(shown: &[&RunSeries], step_ns: u64) -> String {
             if series.run.is_empty() { window } else { format!("{} {window}", series.run) }
         })
         .collect();
-    format!(
-        "each step is {}, and an operation belongs to the one that its request began in. Window, from the first frame to the \
-         last: {}.{warmup}{left_out}",
-        duration(step_ns),
-        window.join(", ")
-    )
+    format!("Window, from the first frame to the last: {}.{warmup} {left_out}", window.join(", "))
 }
 
 /// Returns the series as a table with a row per step and run.
@@ -228,55 +225,57 @@ pub(crate) fn grid(all: &[RunSeries]) -> Option<Grid> {
 mod tests {
     use super::*;
 
-    const MS: u64 = 1_000_000;
+    /// A hundredth of the run.
+    const PART: u64 = 50_000_000;
 
-    /// Returns a run of 100 ms: nothing in its second step, and slow at its end.
+    /// Returns a run of 5 s: nothing in its second step, and slow at its end.
     fn series() -> RunSeries {
-        let step_ns = RunSeries::step_ns(100 * MS);
-        let mut series = RunSeries::new("", 1_000, 1_000 + 100 * MS, step_ns);
+        let step_ns = RunSeries::step_ns(100 * PART);
+        let mut series = RunSeries::new("", 1_000, 1_000 + 100 * PART, step_ns);
         for at in 0..100 {
-            let start_ns = 1_000 + at * MS;
+            let start_ns = 1_000 + at * PART;
             if !(2..4).contains(&at) {
                 series.add(start_ns, Some(if at < 90 { 100_000 } else { 900_000 }));
             }
         }
         series.add(999, None);
-        series.add(1_000 + 500 * MS, None);
+        series.add(1_000 + 500 * PART, None);
         series
     }
 
     #[test]
     fn steps_are_round_and_no_more_than_there_is_room_for() {
-        assert_eq!(RunSeries::step_ns(0), 1);
-        for length in [1, 59, 60, 61, 999, 100 * MS, 1_234_567_890, 86_400_000_000_000, u64::MAX] {
+        assert_eq!(RunSeries::step_ns(400_000_000), SERIES_STEP_NS);
+        for length in [1, 59, 60, 61, 999, 100 * PART, 1_234_567_890, 86_400_000_000_000, u64::MAX] {
             let step = RunSeries::step_ns(length);
             assert!(length / step < SERIES_STEPS as u64, "{length}: {step}");
-            assert!(step == 1 || length / step >= SERIES_STEPS as u64 / 3, "{length}: {step}");
+            let is_shortest = step == SERIES_STEP_NS;
+            assert!(is_shortest || length / step >= SERIES_STEPS as u64 / 3, "{length}: {step}");
         }
     }
 
     #[test]
     fn each_operation_is_in_the_step_that_it_began_in_and_none_outside() {
         let series = series();
-        assert_eq!(series.step_ns, 2 * MS);
+        assert_eq!(series.step_ns, 2 * PART);
         let counts: Vec<u64> = series.steps.iter().map(|step| step.operations).collect();
         assert_eq!((counts.iter().sum::<u64>(), counts[0], counts[1], counts.len()), (98, 2, 0, 51));
-        assert_eq!((series.rate(0), series.rate(1), series.rate(50)), (Some(1_000.0), Some(0.0), None));
+        assert_eq!((series.rate(0), series.rate(1), series.rate(50)), (Some(20.0), Some(0.0), None));
         assert_eq!(series.latency(1, 5_000), None, "no latency is not a latency of zero");
         let grid = grid(&[series]).unwrap();
-        assert_eq!(grid.rows[0], ["0.000", "2", "1,000", "100.0", "100.0", "100.0"]);
-        assert_eq!(grid.rows[1], ["0.002", "0", "0", "-", "-", "-"]);
+        assert_eq!(grid.rows[0], ["0.0", "2", "20", "100.0", "100.0", "100.0"]);
+        assert_eq!(grid.rows[1], ["0.1", "0", "0", "-", "-", "-"]);
     }
 
     #[test]
     fn a_warm_up_stands_before_the_window() {
         let mut series = series();
         assert!(figures(std::slice::from_ref(&series))[0].1.note.contains("No warm-up was left out"));
-        series.warmup_ns = 20 * MS;
+        series.warmup_ns = 20 * PART;
         let figures = figures(&[series]);
         assert_eq!(figures.iter().map(|(name, _)| *name).collect::<Vec<_>>(), NAMES);
         let axis = figures[0].1.time.as_ref().unwrap();
-        assert_eq!((axis.from, axis.to, axis.bands.len()), (-0.02, 0.1, 1));
+        assert_eq!((axis.from, axis.to, axis.bands.len()), (-1.0, 5.0, 1));
         let names: Vec<&str> = figures[1].1.lines.iter().map(|(name, _)| &**name).collect();
         assert_eq!(names, ["50%", "slowest"], "no step has a hundred operations");
     }
@@ -284,7 +283,7 @@ mod tests {
     #[test]
     fn several_runs_have_a_line_each_and_one_without_operations_none() {
         let named = |name: &str| RunSeries { run: name.to_owned(), ..series() };
-        let none = RunSeries::new("empty", 0, 100 * MS, 2 * MS);
+        let none = RunSeries::new("empty", 0, 100 * PART, 2 * PART);
         let figures = figures(&[named("a"), named("b"), none]);
         assert!(figures.iter().all(|(_, figure)| figure.lines.len() == 2));
         assert!(figures[0].1.positions.windows(2).all(|pair| pair[0] <= pair[1]));

@@ -1,11 +1,13 @@
 //! Figures that all outputs derive from a record in the same way: account families, means and work per operation.
 
+use crate::compare::kind;
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
 use crate::run::NamedRun;
 use crate::text::number::decimal;
 use overhead_model::record::{CycleSource, OperationRow, Role, SourceKind};
 use overhead_model::{Account, Amounts, Class, Measured, Run};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Relative difference in `data` per operation above which a comparison warns: 0.5%, about the effect of one stray first
 /// operation of another size.
@@ -200,7 +202,7 @@ pub(crate) enum CpuUnit {
 }
 
 impl CpuUnit {
-    pub(crate) const ALL: [Self; 3] = [Self::Hardware, Self::Reference, Self::OnCpuNs];
+    pub(crate) const ALL: [Self; 3] = [Self::Hardware, Self::OnCpuNs, Self::Reference];
 
     /// Returns the user and kernel parts in this unit over the whole window, or why there is no such figure.
     pub(crate) fn of(self, role: &Role) -> Result<[u64; 2], &str> {
@@ -222,8 +224,86 @@ pub(crate) fn syscalls_per_operation(role: &Role, operations: u64) -> Option<f64
     per_operation(role.syscalls.values().map(|call| call.count).sum(), operations)
 }
 
-/// Returns a warning if runs carry different amounts of user data, which makes efficiency misleading.
+/// Operations by kind, and by statement if a kind has several, with bytes of both directions and samples.
+pub(crate) type OperationMix = BTreeMap<String, (Amounts, u64)>;
+
+/// Difference in an operation's share below which two runs have the same mix.
+const MIX_TOLERANCE: f64 = 0.01;
+
+/// Returns the operations that a run is about.
+pub(crate) fn operation_mix(run: &Run) -> OperationMix {
+    let mut mix = OperationMix::new();
+    let mut add = |key: String, request: &Amounts, response: &Amounts, samples: u64| {
+        let (amounts, count) = mix.entry(key).or_default();
+        *amounts += *request;
+        *amounts += *response;
+        *count += samples;
+    };
+    let rows = workload(run);
+    let rows = noteworthy(&rows, usize::MAX);
+    // An INSERT beside an UPDATE is not a SET.
+    let is_alone =
+        |row: &OperationRow| rows.iter().all(|other| kind(&other.name) != kind(&row.name) || other.name == row.name);
+    for row in &rows {
+        let name = if is_alone(row) { kind(&row.name) } else { &row.name };
+        match row.statements.as_slice() {
+            [] | [_] => add(name.to_owned(), &row.request.accounts, &row.response.accounts, row.samples()),
+            several => several.iter().for_each(|of| {
+                add(of.text.clone(), &of.request.accounts, &of.response.accounts, of.samples());
+            }),
+        }
+    }
+    mix
+}
+
+/// Returns whether the runs have the same operations in the same proportions, so that means over all of them compare like with
+/// like.
+pub(crate) fn is_one_mix(mixes: &[OperationMix]) -> bool {
+    let share = |mix: &OperationMix, key: &String| {
+        let all: u64 = mix.values().map(|(_, samples)| samples).sum();
+        mix.get(key).map_or(0.0, |(_, samples)| *samples as f64 / all.max(1) as f64)
+    };
+    let keys: BTreeSet<&String> = mixes.iter().flat_map(BTreeMap::keys).collect();
+    let is_even = |key: &&String| {
+        let shares: Vec<f64> = mixes.iter().map(|mix| share(mix, key)).collect();
+        let ends = shares.iter().fold((1.0, 0.0), |(least, most), of| (f64::min(least, *of), f64::max(most, *of)));
+        ends.1 - ends.0 <= MIX_TOLERANCE
+    };
+    !keys.is_empty() && keys.iter().all(is_even)
+}
+
+/// Returns the servers of these runs as they name themselves, without details of their builds, or their protocols.
+pub fn systems<'run>(runs: impl IntoIterator<Item = &'run Run>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for connection in runs.into_iter().flat_map(|run| &run.connections) {
+        let software = connection.server_software.as_ref().and_then(|name| name.split(" (").next());
+        let name = software.unwrap_or(&connection.protocol);
+        if !found.iter().any(|known| known == name) {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+/// Maximum names listed in a sentence or a title.
+const LISTED: usize = 4;
+
+/// Formats a list in words: `a, b and 3 more`.
+pub(crate) fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] if names.len() <= LISTED => format!("{} and {last}", most.join(", ")),
+        _ => format!("{} and {} more", names[..LISTED].join(", "), names.len() - LISTED),
+    }
+}
+
+/// Returns a warning if runs of the same operations carry different amounts of user data, which makes efficiency misleading.
 pub(crate) fn data_difference(runs: &[NamedRun]) -> Option<String> {
+    let mixes: Vec<OperationMix> = runs.iter().map(|named| operation_mix(&named.run)).collect();
+    if !is_one_mix(&mixes) {
+        return None;
+    }
     let per_run: Vec<(f64, &str)> =
         runs.iter().filter_map(|run| Some((data_per_operation(&run.run)?, &*run.name))).collect();
     let least = per_run.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;

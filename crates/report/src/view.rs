@@ -154,7 +154,8 @@ pub(crate) fn with_statements(run: &Run, most: usize) -> Run {
     Run { operations: run.operations.iter().flat_map(rows).collect(), ..run.clone() }
 }
 
-fn is_told_apart(row: &OperationRow) -> bool {
+/// Returns whether a workload operation has several statements.
+pub(crate) fn is_told_apart(row: &OperationRow) -> bool {
     row.class == Class::Workload && row.statements.len() > 1
 }
 

@@ -6,7 +6,8 @@ use minijinja::Error;
 use minijinja::value::{Kwargs, Value, ValueKind};
 use overhead_model::record::{OperationRow, SideRow};
 use overhead_model::{Run, Spread};
-use overhead_report::{LineFigure, Plot, StackFigure, StackRow};
+use overhead_report::text::number::significant;
+use overhead_report::{DotFigure, DotRow, LineFigure, Plot, StackFigure, StackRow};
 
 /// File names and their contents.
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
@@ -48,7 +49,7 @@ fn stack_row(row: &OperationRow, name: String) -> StackRow {
 }
 
 /// Lines: `name`, `title`, `shows`, `x`, `y`, `places` (their names), `lines` (pairs of a name and a list of values or of spreads,
-/// one for each place), `note`, `logarithmic`, and `unordered` if places are not joined.
+/// one for each place), `note` and `logarithmic`.
 ///
 /// # Errors
 ///
@@ -68,7 +69,6 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
         y_title: text(options, "y")?,
         logarithmic: options.get::<Option<bool>>("logarithmic")?.unwrap_or_default(),
         places: places.iter().map(ToString::to_string).collect(),
-        is_unordered: options.get::<Option<bool>>("unordered")?.unwrap_or_default(),
         lines: series.iter().map(|(name, points)| (name.clone(), values(points))).collect(),
         spreads: if has_spreads { series.iter().map(|(_, points)| spreads(points)).collect() } else { Vec::new() },
         note: text(options, "note")?,
@@ -79,6 +79,46 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
         return Err(error(format!("figure {name}: the line {line} has not a value for each place")));
     }
     drawn(&Plot::Lines(figure), &name, &shows)
+}
+
+/// Ranges: `name`, `title`, `shows`, `x`, `groups` (pairs of a heading and rows, each a pair of a name and a value or spread), `mark`
+/// (what a mark stands for), `note` and `logarithmic`.
+///
+/// # Errors
+///
+/// If one of these is missing, a row has no value, or drawing fails.
+pub(crate) fn ranges(options: &Kwargs) -> Result<Figure, Error> {
+    let (name, shows) = (text(options, "name")?, text(options, "shows")?);
+    let mut rows = Vec::new();
+    for group in options.get::<Vec<Value>>("groups")? {
+        let (heading, of_group) = pair(&group)?;
+        for row in of_group.try_iter()? {
+            let (name, value) = pair(&row)?;
+            rows.push(dots(heading.to_string(), name.to_string(), point(&name, &value)?));
+        }
+    }
+    let mark = text(options, "mark")?;
+    let figure = DotFigure {
+        title: text(options, "title")?,
+        description: shows.clone(),
+        x_title: text(options, "x")?,
+        logarithmic: options.get::<Option<bool>>("logarithmic")?.unwrap_or_default(),
+        legend: [mark, "the middle half".to_owned(), "smallest to largest".to_owned()],
+        rows,
+        note: text(options, "note")?,
+        ..DotFigure::default()
+    };
+    options.assert_all_used()?;
+    drawn(&Plot::Dots(figure), &name, &shows)
+}
+
+fn dots(group: String, name: String, point: Point) -> DotRow {
+    let mark = point.value();
+    let (bar, line) = match point.spread() {
+        Some(spread) => ((spread.q1, spread.q3), (spread.min, spread.max)),
+        None => ((mark, mark), (mark, mark)),
+    };
+    DotRow { group, name, figures: significant(mark), mark, bar, line, points: Vec::new() }
 }
 
 fn drawn(plot: &Plot, name: &str, shows: &str) -> Result<Figure, Error> {
@@ -111,20 +151,25 @@ impl Point {
 }
 
 /// A pair of a name and values; a value that is `none` is not drawn.
-fn line(pair: &Value) -> Result<(String, Vec<Option<Point>>), Error> {
-    let parts: Vec<Value> = pair.try_iter()?.collect();
-    let [name, values] = parts.as_slice() else { return Err(error("a line is a name and its values".to_owned())) };
-    let point = |value: Value| -> Result<Option<Point>, Error> {
-        if value.is_none() {
-            return Ok(None);
-        }
-        if value.kind() == ValueKind::Number {
-            return Ok(Some(Point::Value(f64::try_from(value)?)));
-        }
-        let spread = spread::of(&value).map_err(|_| error(format!("{name}: {value:?} is not a number")))?;
-        Ok(Some(Point::Spread(spread)))
-    };
+fn line(of: &Value) -> Result<(String, Vec<Option<Point>>), Error> {
+    let (name, values) = pair(of)?;
+    let point = |value: Value| if value.is_none() { Ok(None) } else { point(&name, &value).map(Some) };
     Ok((name.to_string(), values.try_iter()?.map(point).collect::<Result<_, _>>()?))
+}
+
+fn pair(of: &Value) -> Result<(Value, Value), Error> {
+    let parts: Vec<Value> = of.try_iter()?.collect();
+    let [name, values] = parts.as_slice() else { return Err(error(format!("{of} is not a name and its values"))) };
+    Ok((name.clone(), values.clone()))
+}
+
+/// A number, or several as a spread.
+fn point(name: &Value, value: &Value) -> Result<Point, Error> {
+    if value.kind() == ValueKind::Number {
+        return Ok(Point::Value(f64::try_from(value.clone())?));
+    }
+    let spread = spread::of(value).map_err(|_| error(format!("{name}: {value:?} is not a number")))?;
+    Ok(Point::Spread(spread))
 }
 
 fn text(options: &Kwargs, name: &str) -> Result<String, Error> {

@@ -103,6 +103,8 @@ fn add_figures(environment: &mut Environment<'static>, runs: &Arc<Vec<Run>>, fil
     environment.add_function("stacks", move |options: Kwargs| keep(&kept, drawing::stacks(&runs, &options)));
     let kept = Arc::clone(files);
     environment.add_function("lines", move |options: Kwargs| keep(&kept, drawing::lines(&options)));
+    let kept = Arc::clone(files);
+    environment.add_function("ranges", move |options: Kwargs| keep(&kept, drawing::ranges(&options)));
 }
 
 fn keep(files: &Mutex<Files>, figure: Result<Figure, Error>) -> Result<String, Error> {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use overhead_files::OutputFolder;
 use overhead_model::Sweep;
 use overhead_report::ReportOptions;
-use overhead_report::sweep::{SWEEP_RECORD, json, load_sweep, replaced_by_sweep, write_sweep};
+use overhead_report::sweep::{NamedSweep, SWEEP_RECORD, json, load_sweep, replaced_by_sweep, write_sweeps};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,9 @@ impl SweepFolder {
     /// Writes the page and the figures. Returns all files, the record first.
     pub fn report(&self, sweep: &Sweep) -> Result<Vec<PathBuf>> {
         let record = self.path().join(SWEEP_RECORD);
-        Ok(std::iter::once(record).chain(write_sweep(sweep, &self.folder, &ReportOptions::default())?).collect())
+        let named = NamedSweep { name: String::new(), sweep: sweep.clone() };
+        let files = write_sweeps(&[named], &self.folder, &ReportOptions::default())?;
+        Ok(std::iter::once(record).chain(files).collect())
     }
 
     /// Removes the folder if this sweep made it and has no results.

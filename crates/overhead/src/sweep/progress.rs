@@ -10,6 +10,7 @@ use overhead_model::sweep::SWEEP_VERSION;
 use overhead_model::{Run, Sweep, exit};
 use overhead_report::reported;
 use overhead_report::sweep::{PointRun, point};
+use overhead_report::systems;
 use overhead_report::text::{counted, grouped};
 
 /// The runs of a sweep, finished and missing.
@@ -100,6 +101,7 @@ impl SweepProgress {
             selection: sweep.capture.which.selected(),
             environment: environment
                 .map(|environment| overhead_model::record::Environment { workload: None, ..environment }),
+            servers: systems(self.records()),
             parameters: sweep.vary.clone(),
             runs: sweep.runs,
             points: points.collect(),
@@ -115,11 +117,14 @@ impl SweepProgress {
     }
 }
 
-/// Returns a finished run without its connections, which may be many and are in the run's own record.
+/// Returns a finished run with one connection, which names the server: all may be many, and are in the run's own record.
 fn made(repetition: &Repetition, point: &PlannedPoint, record: Result<Run, String>) -> PointRun {
     let folder = repetition.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let reported = if record.is_ok() { reported::read(&repetition.command, &repetition.printed()) } else { Vec::new() };
-    let record = record.map(|run| Run { connections: Vec::new(), ..run });
+    let record = record.map(|mut run| {
+        run.connections.truncate(1);
+        run
+    });
     let folder = if point.folder.is_empty() { folder } else { format!("{}/{folder}", point.folder) };
     PointRun { folder, record, reported }
 }

@@ -4,7 +4,7 @@ use super::shape::shape;
 use crate::group::RunGroup;
 use crate::sums::{OperationSum, SumKey, by_name, by_statement, is_one_statement};
 use overhead_model::Class;
-use overhead_model::record::{By, OperationRow};
+use overhead_model::record::By;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ const ALIKE: [&[&str]; 3] = [&["GET", "SELECT", "find"], &["SET", "INSERT", "ins
 const STRAY: u64 = 10;
 
 /// Returns the operation's protocol-independent kind if there is one, or its name.
-pub(crate) fn kind(row: &OperationRow) -> &str {
-    let alike = ALIKE.iter().find(|names| names.contains(&&*row.name));
-    alike.and_then(|names| names.first()).map_or(&row.name, |name| *name)
+pub(crate) fn kind(name: &str) -> &str {
+    let alike = ALIKE.iter().find(|names| names.contains(&name));
+    alike.and_then(|names| names.first()).map_or(name, |name| *name)
 }
 
 pub(crate) type Pairs = Vec<[OperationSum; 2]>;

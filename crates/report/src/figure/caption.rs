@@ -8,11 +8,14 @@ use crate::limits::{CAPTION_CHARS, CAPTION_WARNINGS};
 use crate::run::NamedRun;
 use crate::summary::{RoleName, data_difference, of_whole_run, window_ns, workload_count};
 use crate::text::number::{counted, duration};
-use crate::text::{beside_the_workload, clean, command, cycle_label, integrity, shortened};
+use crate::text::{beside_the_workload, clean, command, integrity, shortened};
 use overhead_model::Run;
 use overhead_model::record::SourceKind;
 
 const SIZE: f64 = 11.0;
+
+/// Characters of a word of a command.
+const COMMAND_WORD: usize = 32;
 
 const PLAIN: Face = Face::new(SIZE, Weight::Regular, MUTED);
 const STRONG: Face = Face::new(SIZE, Weight::Bold, INK);
@@ -37,17 +40,27 @@ pub(crate) fn paragraphs(runs: &[NamedRun]) -> Vec<Paragraph> {
     paragraphs
 }
 
-/// Returns a reduced caption for a page that supplies the rest.
-pub(crate) fn of_page() -> Vec<Paragraph> {
-    vec![led("How to read:", STRONG, HOW_TO_READ, PLAIN)]
+pub(crate) const HOW_TO_READ: &str = "Grey is frame headers, red frames without payload and repeats, blue to green (violet for TLS) \
+the protocol, amber your own data. System calls and CPU are those of all processes of a role, over all operations of the run.";
+
+/// Returns the caption of a figure: how to read it, and a note; either may be empty.
+pub(crate) fn notes(method: &str, note: &str) -> Vec<Paragraph> {
+    match (method, note) {
+        ("", "") => Vec::new(),
+        ("", note) => vec![words(note, PLAIN).collect()],
+        (method, note) => {
+            vec![led("How to read:", STRONG, method, PLAIN).into_iter().chain(words(note, PLAIN)).collect()]
+        }
+    }
 }
 
-const HOW_TO_READ: &str = "request is client to server, response server to client. Greys are frame headers, reds frames without \
-payload and repeats, blue to green (and violet for TLS) the protocol, amber the user's own data. Syscalls and CPU are those of \
-all of a role's processes in the window, over all workload operations of the run.";
-
-pub(crate) fn note(lead: &str, text: &str) -> Paragraph {
-    led(lead, STRONG, text, PLAIN)
+/// Returns a sentence about what a figure leaves out, or nothing.
+pub(crate) fn only_in_table(left_out: usize, noun: &str) -> String {
+    let are = if left_out == 1 { "is" } else { "are" };
+    match left_out {
+        0 => String::new(),
+        more => format!("{} {are} only in the table.", counted(more as u64, &format!("more {noun}"))),
+    }
 }
 
 fn led(lead: &str, lead_face: Face, text: &str, face: Face) -> Paragraph {
@@ -108,10 +121,12 @@ impl CaptionFacts {
                 facts.extend(
                     absent.into_iter().flatten().map(|(role, why)| format!("{} not measured ({})", role.name(), why)),
                 );
-                facts.push(format!("cycles: {}", cycle_label(run)));
             }
         }
-        facts.extend(command(run).map(|command| format!("command: {}", clean(&command.text))));
+        // A value of a hundred bytes on the command line is not a condition worth two lines.
+        let words =
+            |text: &str| text.split(' ').map(|word| shortened(word, COMMAND_WORD)).collect::<Vec<_>>().join(" ");
+        facts.extend(command(run).map(|command| format!("command: {}", words(&clean(&command.text)))));
         Self(facts.into_iter().map(|fact| shortened(&fact, CAPTION_CHARS)).collect())
     }
 

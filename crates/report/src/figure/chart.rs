@@ -14,7 +14,7 @@ use palette::Rgb;
 
 pub(crate) struct Chart {
     pub rows: Vec<BarRow>,
-    /// Bytes, system calls and CPU work; only one of them in a stacked layout.
+    /// Bytes, system calls and CPU work, as far as they were measured; only one of them in a stacked layout.
     pub panels: Vec<Panel>,
 }
 
@@ -93,12 +93,13 @@ impl Chart {
                     Some(limit) => all.iter().copied().take(limit.max(1)).collect(),
                     None => noteworthy(&all, room),
                 };
-                order.extend(chosen.iter().map(|row| kind(row)));
-                chosen.sort_by_key(|row| order.iter().position(|known| *known == kind(row)));
+                order.extend(chosen.iter().map(|row| kind(&row.name)));
+                chosen.sort_by_key(|row| order.iter().position(|known| *known == kind(&row.name)));
                 drawn_rows(named, &all, &chosen)
             })
             .collect();
-        let panels = vec![panels::bytes(&drawn), panels::syscalls(&drawn, runs), panels::cpu(&drawn, runs)];
+        let mut panels = vec![panels::bytes(&drawn), panels::syscalls(&drawn, runs), panels::cpu(&drawn, runs)];
+        panels.retain(Panel::is_measured);
         Self { rows: drawn.into_iter().map(row).collect(), panels }
     }
 
@@ -131,19 +132,9 @@ impl Panel {
         bars.map(|parts| parts.iter().map(|part| part.value).sum()).fold(0.0, f64::max)
     }
 
-    /// Returns why a counter panel has no bars at all, or `None` if it has some. Bytes are always available.
-    pub(crate) fn absence(&self) -> Option<String> {
-        if !self.whole_run {
-            return None;
-        }
-        let bars: Vec<&Bar> = self.rows.iter().flatten().flatten().collect();
-        let mut reasons: Vec<&str> = bars.iter().filter_map(|bar| bar.as_ref().err().map(String::as_str)).collect();
-        reasons.dedup();
-        (!reasons.is_empty() && bars.iter().all(|bar| bar.is_err())).then(|| {
-            reasons.sort_unstable();
-            reasons.dedup();
-            reasons.join("; ")
-        })
+    /// Returns whether it has any bar. Bytes are always available.
+    fn is_measured(&self) -> bool {
+        !self.whole_run || self.rows.iter().flatten().flatten().any(Result::is_ok)
     }
 }
 
@@ -196,17 +187,14 @@ fn words(row: &OperationRow, bounds: LowerBounds) -> (String, String, String) {
     (operation, count, total)
 }
 
-/// Summarises the number and size of the omitted operations.
+/// Summarises the number and size of the omitted operations, unless they are negligible.
 fn remainder(all: &[&OperationRow], chosen: &[&OperationRow]) -> Option<String> {
     let rest: Vec<&OperationRow> =
         all.iter().filter(|row| !chosen.iter().any(|drawn| std::ptr::eq(*drawn, **row))).copied().collect();
-    if rest.is_empty() {
-        return None;
-    }
     let bytes = |rows: &[&OperationRow]| rows.iter().map(|row| both_sides(row).total()).sum::<u64>();
-    let share = match (bytes(&rest), bytes(all)) {
-        (few, all) if few < all / FIGURE_NEGLIGIBLE => "under 0.1%".to_owned(),
-        (some, all) => percent(some, all),
-    };
-    Some(format!("and {} not drawn, {share} of the bytes", counted(rest.len() as u64, "more operation")))
+    let (few, all) = (bytes(&rest), bytes(all));
+    (few > 0 && few >= all / FIGURE_NEGLIGIBLE).then(|| {
+        let share = percent(few, all);
+        format!("and {} not drawn, {share} of the bytes", counted(rest.len() as u64, "more operation"))
+    })
 }

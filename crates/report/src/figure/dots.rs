@@ -1,10 +1,10 @@
 //! A range chart: each row has a mark for the middle value, and a bar and a line for the spread.
 
 use super::Look;
-use super::caption::{self, Paragraph};
+use super::axis::{Axis, quantity, tick_label};
+use super::caption;
 use super::font::Weight;
-use super::layout::{CAPTION_LEADING, MARGIN, TICK, UNIT, head, paragraphs};
-use super::lines::{Axis, quantity, tick_label};
+use super::layout::{CAPTION_LEADING, HEADING, MARGIN, TICK, UNIT, head, paragraphs};
 use super::palette::{AXIS, GRID, INK, LINES, Rgb};
 use super::scene::{Anchor, Face, Scene, words};
 use crate::error::ReportError;
@@ -18,11 +18,13 @@ pub struct DotFigure {
     pub x_title: String,
     /// Uses a logarithmic axis; omits rows with values that are not above zero.
     pub logarithmic: bool,
-    /// Meaning of a row's mark, bar and line.
+    /// Meaning of a row's mark, bar and line; drawn if a row has a spread.
     pub legend: [String; 3],
     /// Rows, from top to bottom.
     pub rows: Vec<DotRow>,
-    /// Note on the method, printed below the figure.
+    /// How to read the figure. A page says it once for all figures that have it in common.
+    pub method: String,
+    /// Note on what is drawn, printed below the figure.
     pub note: String,
     /// Width and background.
     pub look: Look,
@@ -31,6 +33,8 @@ pub struct DotFigure {
 /// A row: its subject and the spread of its values.
 #[derive(Clone, Debug, Default)]
 pub struct DotRow {
+    /// Heading above the row, if the row before has another one; may be empty.
+    pub group: String,
     pub name: String,
     /// Figures in words, printed after the name.
     pub figures: String,
@@ -42,10 +46,13 @@ pub struct DotRow {
 }
 
 const NAME: Face = Face::new(12.5, Weight::Bold, INK);
+/// Name and figures on one line with their track.
+const NAME_BESIDE: Face = Face::new(12.0, Weight::Regular, INK);
+const FIGURES_BESIDE: Face = Face::new(11.0, Weight::Bold, INK);
 /// Colours of the middle value and the spread.
 const MARK_COLOR: Rgb = LINES[1];
 const RANGE_COLOR: Rgb = LINES[0];
-const MARK: f64 = 9.0;
+const MARK: f64 = 8.0;
 const POINT: f64 = 4.0;
 const BAR: f64 = 5.0;
 /// Half the length of the strokes at the ends of a line.
@@ -54,6 +61,14 @@ const STROKE: f64 = 4.0;
 const LEADING: f64 = 15.5;
 const TRACK: f64 = 13.0;
 const ROW_GAP: f64 = 25.0;
+/// Height of a row with its name beside the track, and of a heading.
+const ROW: f64 = 21.0;
+const GROUP: f64 = 22.0;
+/// Space above a heading.
+const GROUP_GAP: f64 = 7.0;
+/// Distance between name, track and figures, and the share of the width that the track needs.
+const GAP: f64 = 12.0;
+const TRACK_SHARE: f64 = 0.45;
 /// Minimum space on either side of the track for half an axis label.
 const INSET: f64 = 14.0;
 /// Distance from the track's middle down to individual points, which the mark would otherwise hide.
@@ -63,6 +78,36 @@ fn values(row: &DotRow) -> impl Iterator<Item = f64> {
     [row.mark, row.bar.0, row.bar.1, row.line.0, row.line.1].into_iter().chain(row.points.iter().copied())
 }
 
+/// Where the tracks lie, with the ticks of their axis.
+struct TrackField {
+    left: f64,
+    right: f64,
+    /// Whether names and figures stand beside the tracks, not above them.
+    is_beside: bool,
+    axis: Axis,
+    inset: f64,
+}
+
+impl TrackField {
+    fn of(rows: &[&DotRow], axis: Axis, width: f64) -> Self {
+        let widest = |face: Face, text: fn(&DotRow) -> &str| {
+            rows.iter().map(|row| face.width(text(row))).fold(0.0, f64::max) + GAP
+        };
+        let (names, figures) = (widest(NAME_BESIDE, |row| &row.name), widest(FIGURES_BESIDE, |row| &row.figures));
+        let room = width - 2.0 * MARGIN;
+        let is_beside = room - names - figures >= room * TRACK_SHARE && rows.iter().all(|row| row.points.is_empty());
+        let (left, right) = if is_beside { (names, figures) } else { (0.0, 0.0) };
+        let halves = axis.ticks.iter().map(|tick| TICK.width(&tick_label(*tick)) / 2.0);
+        let inset = halves.fold(INSET, f64::max);
+        Self { left: MARGIN + left, right: width - MARGIN - right, is_beside, axis, inset }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        let (from, to) = (self.left + self.inset, self.right - self.inset);
+        from + self.axis.height(value).unwrap_or(0.0) * (to - from)
+    }
+}
+
 pub(super) fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene, ReportError> {
     let can_be_shown =
         |row: &&DotRow| values(row).all(|value| value.is_finite() && (!figure.logarithmic || value > 0.0));
@@ -70,58 +115,81 @@ pub(super) fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene,
     let axis = Axis::over(rows.iter().copied().flat_map(values), figure.logarithmic).ok_or(ReportError::NoRuns)?;
     let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
     let top = head(&mut scene, title).max(MARGIN);
-    let top = quantity(&mut scene, &figure.x_title, top);
-    let top = legend(&mut scene, &figure.legend, top + 20.0) + 26.0;
-    let halves = axis.ticks.iter().map(|tick| TICK.width(&tick_label(*tick)) / 2.0);
-    let inset = MARGIN + halves.fold(INSET, f64::max);
-    let width = scene.width;
-    let place = |value: f64| inset + axis.height(value).unwrap_or(0.0) * (width - 2.0 * inset);
-    let ticks = ticks(&axis, place);
-    for (x, label) in ticks.iter().filter_map(|(x, label)| Some((x, label.as_ref()?))) {
-        scene.text(label, (*x, top), Anchor::Middle, TICK);
+    let mut top = quantity(&mut scene, &figure.x_title, top);
+    if rows.iter().any(|row| row.line.0 < row.line.1) {
+        top = legend(&mut scene, &figure.legend, top + 20.0);
     }
-    let mut baseline = top + 22.0;
+    let field = TrackField::of(&rows, axis, scene.width);
+    let mut baseline = tick_labels(&mut scene, &field, top + 26.0) + 22.0;
+    let mut group = "";
     for row in rows {
-        let said: Vec<_> = words(&row.name, NAME).chain(words(&row.figures, UNIT)).collect();
-        let below = scene.paragraph(&said, (MARGIN, baseline), scene.width - 2.0 * MARGIN, LEADING);
-        let middle = below - LEADING + TRACK;
-        draw_row(&mut scene, row, &ticks, place, middle);
-        baseline = middle + ROW_GAP + if row.points.is_empty() { 0.0 } else { BELOW - 4.0 };
+        if row.group != group {
+            group = &row.group;
+            baseline += GROUP_GAP;
+            scene.text(&HEADING.fitted(group, scene.width - 2.0 * MARGIN), (MARGIN, baseline), Anchor::Start, HEADING);
+            baseline += GROUP;
+        }
+        baseline = if field.is_beside {
+            row_beside(&mut scene, row, &field, baseline)
+        } else {
+            row_below(&mut scene, row, &field, baseline)
+        };
     }
-    let note: Paragraph = caption::note("How to read:", &figure.note);
-    scene.height = paragraphs(&mut scene, &[note], baseline + 16.0) + MARGIN - CAPTION_LEADING;
+    let method = if title.is_some() { &*figure.method } else { "" };
+    let notes = caption::notes(method, &figure.note);
+    scene.height = paragraphs(&mut scene, &notes, baseline + 16.0) + MARGIN - CAPTION_LEADING;
     Ok(scene)
 }
 
-/// Returns the positions of the grid lines, with the labels that fit.
-fn ticks(axis: &Axis, place: impl Fn(f64) -> f64) -> Vec<(f64, Option<String>)> {
+/// Writes as many labels of the axis as fit. Returns their base line.
+fn tick_labels(scene: &mut Scene, field: &TrackField, baseline: f64) -> f64 {
     let mut free = f64::NEG_INFINITY;
-    let tick = |value: &f64| {
-        let (x, label) = (place(*value), tick_label(*value));
+    for tick in &field.axis.ticks {
+        let (x, label) = (field.at(*tick), tick_label(*tick));
         let half = TICK.width(&label) / 2.0;
-        let fits = x - half > free;
-        if fits {
+        if x - half > free {
+            scene.text(&label, (x, baseline), Anchor::Middle, TICK);
             free = x + half + 6.0;
         }
-        (x, fits.then_some(label))
-    };
-    axis.ticks.iter().map(tick).collect()
+    }
+    baseline
 }
 
-fn draw_row(scene: &mut Scene, row: &DotRow, ticks: &[(f64, Option<String>)], place: impl Fn(f64) -> f64, middle: f64) {
-    for (x, _) in ticks {
-        scene.line((*x, middle - 7.0), (*x, middle + 7.0), GRID);
+/// Draws name, track and figures on one line. Returns the next row's base line.
+fn row_beside(scene: &mut Scene, row: &DotRow, field: &TrackField, baseline: f64) -> f64 {
+    scene.text(&row.name, (MARGIN, baseline), Anchor::Start, NAME_BESIDE);
+    scene.text(&row.figures, (scene.width - MARGIN, baseline), Anchor::End, FIGURES_BESIDE);
+    track(scene, row, field, baseline - 4.0, ROW / 2.0);
+    baseline + ROW
+}
+
+/// Draws the track below name and figures. Returns the next row's base line.
+fn row_below(scene: &mut Scene, row: &DotRow, field: &TrackField, baseline: f64) -> f64 {
+    let said: Vec<_> = words(&row.name, NAME).chain(words(&row.figures, UNIT)).collect();
+    let below = scene.paragraph(&said, (MARGIN, baseline), scene.width - 2.0 * MARGIN, LEADING);
+    let middle = below - LEADING + TRACK;
+    track(scene, row, field, middle, 7.0);
+    middle + ROW_GAP + if row.points.is_empty() { 0.0 } else { BELOW - 4.0 }
+}
+
+/// Draws grid lines, range and mark of a row.
+fn track(scene: &mut Scene, row: &DotRow, field: &TrackField, middle: f64, half: f64) {
+    for tick in &field.axis.ticks {
+        let x = field.at(*tick);
+        scene.line((x, middle - half), (x, middle + half), GRID);
     }
-    scene.line((MARGIN, middle), (scene.width - MARGIN, middle), GRID);
-    let ends = (place(row.line.0), place(row.line.1));
-    scene.thick_line((ends.0, middle), (ends.1, middle), 1.5, RANGE_COLOR);
-    for x in [ends.0, ends.1] {
-        scene.thick_line((x, middle - STROKE), (x, middle + STROKE), 1.5, RANGE_COLOR);
+    scene.line((field.left, middle), (field.right, middle), GRID);
+    let ends = (field.at(row.line.0), field.at(row.line.1));
+    if ends.0 < ends.1 {
+        scene.thick_line((ends.0, middle), (ends.1, middle), 1.5, RANGE_COLOR);
+        for x in [ends.0, ends.1] {
+            scene.thick_line((x, middle - STROKE), (x, middle + STROKE), 1.5, RANGE_COLOR);
+        }
+        scene.thick_line((field.at(row.bar.0), middle), (field.at(row.bar.1), middle), BAR, RANGE_COLOR);
     }
-    scene.thick_line((place(row.bar.0), middle), (place(row.bar.1), middle), BAR, RANGE_COLOR);
-    square(scene, place(row.mark), middle, MARK, MARK_COLOR);
+    square(scene, field.at(row.mark), middle, MARK, MARK_COLOR);
     for point in &row.points {
-        square(scene, place(*point), middle + BELOW, POINT, INK);
+        square(scene, field.at(*point), middle + BELOW, POINT, INK);
     }
 }
 
@@ -158,6 +226,7 @@ mod tests {
 
     fn figure(width: u32, logarithmic: bool) -> DotFigure {
         let row = |name: &str, scale: f64| DotRow {
+            group: String::new(),
             name: name.to_owned(),
             figures: format!("{scale} µs, 99%: {} µs", scale * 3.0),
             mark: scale,
@@ -175,6 +244,7 @@ mod tests {
                 row("Redis 7: GET", 80.0),
                 row("a system with a name that goes on and on: an operation, too", 900.0),
             ],
+            method: String::new(),
             note: "made up.".to_owned(),
             look: Look { width, dark: false },
         }
@@ -218,5 +288,29 @@ mod tests {
         assert!((of(&figure) - one).abs() < 0.01);
         figure.rows.clear();
         assert!(matches!(laid_out(&figure, None), Err(ReportError::NoRuns)));
+    }
+
+    #[test]
+    fn short_names_stand_beside_their_tracks_under_a_heading_for_each_group() {
+        let mut figure = figure(800, true);
+        for (at, row) in figure.rows.iter_mut().enumerate() {
+            (row.name, row.figures, row.points) = (format!("Redis {at}"), "80 µs".to_owned(), Vec::new());
+            row.group = format!("pipeline of {at}");
+        }
+        let scene = laid_out(&figure, None).unwrap();
+        let baseline = |line: &str| {
+            scene.marks.iter().find_map(|mark| match mark {
+                Mark::Text(text) if text.line == line => Some((text.left(), text.baseline)),
+                _ => None,
+            })
+        };
+        let [group, name, figures] = ["pipeline of 1", "Redis 1", "80 µs"].map(|line| baseline(line).unwrap());
+        let mark = scene.marks.iter().rev().find_map(|mark| match mark {
+            Mark::Rect { x, y, width, .. } if *width == MARK => Some((*x, *y)),
+            _ => None,
+        });
+        let mark = mark.unwrap();
+        assert!(group.1 < name.1 && name.0 < mark.0 && mark.0 < figures.0, "{name:?} {mark:?} {figures:?}");
+        assert!((mark.1 + MARK / 2.0 - (name.1 - 4.0)).abs() < 0.01, "mark and name are on one line");
     }
 }

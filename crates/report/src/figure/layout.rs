@@ -13,25 +13,25 @@ use crate::bounds::AT_LEAST;
 /// Image width: if a blog shows 800 pixels at 700, 11-pixel text stays above 9.
 pub(super) const WIDTH: f64 = 800.0;
 /// Minimum width for side-by-side panels.
-const SIDE_BY_SIDE: f64 = 640.0;
+pub(super) const SIDE_BY_SIDE: f64 = 640.0;
 pub(super) const MARGIN: f64 = 20.0;
-const HEAD: f64 = 44.0;
+/// Space between the lines of a title, and below it.
+const TITLE_LEADING: f64 = 25.0;
+const HEAD: f64 = 19.0;
 /// Space between adjacent panels.
 const GUTTER: f64 = 22.0;
 /// Space between stacked panels.
 const STACK_GAP: f64 = 18.0;
 /// Space left of a panel whose bars cover several rows.
 const BRACKET: f64 = 8.0;
-/// Width of a panel without bars.
-const ABSENT_WIDTH: f64 = 162.0;
-/// The first panel's share of the width with bars.
+/// The first panel's share of the width: names stand above its bars.
 const FIRST_PANEL: f64 = 0.5;
 
 pub(super) const TITLE: Face = Face::new(20.0, Weight::Bold, INK);
 pub(super) const HEADING: Face = Face::new(13.0, Weight::Bold, INK);
 pub(super) const UNIT: Face = Face::new(11.0, Weight::Regular, MUTED);
 pub(super) const TICK: Face = Face::new(10.5, Weight::Regular, MUTED);
-const LEGEND: Face = Face::new(11.0, Weight::Regular, INK);
+pub(super) const LEGEND: Face = Face::new(11.0, Weight::Regular, INK);
 const RUN: Face = Face::new(12.5, Weight::Bold, INK);
 const OPERATION: Face = Face::new(12.5, Weight::Regular, INK);
 const OPERATION_TOTAL: Face = Face::new(12.5, Weight::Bold, INK);
@@ -52,8 +52,8 @@ const RUN_GAP: f64 = 9.0;
 const REMAINDER: f64 = 16.0;
 
 /// Sizes of a legend entry.
-const SWATCH: f64 = 10.0;
-const SWATCH_GAP: f64 = 4.0;
+pub(super) const SWATCH: f64 = 10.0;
+pub(super) const SWATCH_GAP: f64 = 4.0;
 const ENTRY_GAP: f64 = 11.0;
 const LEGEND_LEADING: f64 = 16.0;
 
@@ -98,18 +98,12 @@ pub(crate) fn scene(chart: &Chart, title: Option<&str>, caption: &[Paragraph], w
 /// Draws the title, if any. Returns the top of the remaining content.
 pub(super) fn head(scene: &mut Scene, title: Option<&str>) -> f64 {
     let Some(title) = title else { return 4.0 };
-    let title = TITLE.fitted(title, scene.width - 2.0 * MARGIN);
-    scene.text(&title, (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
-    MARGIN + HEAD
+    let title: Vec<_> = words(title, TITLE).collect();
+    scene.paragraph(&title, (MARGIN, MARGIN + 16.0), scene.width - 2.0 * MARGIN, TITLE_LEADING) + HEAD - 16.0
 }
 
 /// Draws panels side by side on the same rows. Returns their bottom.
 fn body(scene: &mut Scene, chart: &Chart, top: f64) -> f64 {
-    if let [panel] = chart.panels.as_slice()
-        && let Some(reason) = panel.absence()
-    {
-        return absent_alone(scene, panel, &reason, top);
-    }
     let places = places(&chart.panels, chart.rows.iter().any(|row| row.at_least), scene.width);
     let axis = heads(scene, &chart.panels, &places, top);
     let lines = lines(&chart.rows, axis + 6.0, &places);
@@ -127,35 +121,18 @@ fn body(scene: &mut Scene, chart: &Chart, top: f64) -> f64 {
             panel_row(scene, panel, place, at, &lines, row);
         }
     }
-    for (panel, place) in chart.panels.iter().zip(&places) {
-        if let Some(reason) = panel.absence() {
-            absent_panel(scene, place, &reason, axis, lines.bottom);
-        }
-    }
     lines.bottom
 }
 
-/// Explains in a paragraph why a single panel is empty.
-fn absent_alone(scene: &mut Scene, panel: &Panel, reason: &str, top: f64) -> f64 {
-    let width = scene.width - 2.0 * MARGIN;
-    scene.text(&HEADING.fitted(panel.title, width), (MARGIN, top + 11.0), Anchor::Start, HEADING);
-    let text: Vec<_> = words(&format!("not measured: {reason}"), SMALL).collect();
-    scene.paragraph(&text, (MARGIN, top + 30.0), width, CAPTION_LEADING)
-}
-
-/// Gives panels with bars the width that empty panels leave. The first stays wide because names stand above it.
+/// Divides the width among the panels.
 fn places(panels: &[Panel], at_least: bool, width: f64) -> Vec<PanelPlace> {
-    let narrow: Vec<bool> = panels.iter().enumerate().map(|(at, panel)| at > 0 && panel.absence().is_some()).collect();
-    let narrow_count = narrow.iter().filter(|narrow| **narrow).count() as f64;
-    let beside = panels.len().saturating_sub(1) as f64;
-    let free = width - 2.0 * MARGIN - beside * GUTTER - narrow_count * ABSENT_WIDTH;
-    let others = beside - narrow_count;
-    let first = if others > 0.0 { free * (FIRST_PANEL + 0.1 * narrow_count) } else { free };
+    let others = panels.len().saturating_sub(1) as f64;
+    let free = width - 2.0 * MARGIN - others * GUTTER;
+    let first = if others > 0.0 { free * FIRST_PANEL } else { free };
     let mut left = MARGIN;
     let mut places = Vec::with_capacity(panels.len());
     for (at, panel) in panels.iter().enumerate() {
-        let wide = if at == 0 { first } else { (free - first) / others.max(1.0) };
-        let width = if narrow[at] { ABSENT_WIDTH } else { wide };
+        let width = if at == 0 { first } else { (free - first) / others };
         places.push(place(panel, left, width, at_least && !panel.whole_run));
         left += width + GUTTER;
     }
@@ -202,10 +179,8 @@ fn heads(scene: &mut Scene, panels: &[Panel], places: &[PanelPlace], top: f64) -
     let mut bottom = top + 27.0;
     for (panel, place) in panels.iter().zip(places) {
         scene.text(&HEADING.fitted(panel.title, place.width), (place.left, top + 11.0), Anchor::Start, HEADING);
-        if panel.absence().is_none() {
-            scene.text(&UNIT.fitted(&panel.unit, place.width), (place.left, top + 27.0), Anchor::Start, UNIT);
-            bottom = f64::max(bottom, legend(scene, &panel.legend, (place.left, place.right()), top + 46.0));
-        }
+        scene.text(&UNIT.fitted(&panel.unit, place.width), (place.left, top + 27.0), Anchor::Start, UNIT);
+        bottom = f64::max(bottom, legend(scene, &panel.legend, (place.left, place.right()), top + 46.0));
     }
     bottom + 22.0
 }
@@ -301,33 +276,6 @@ pub(super) fn tick_label(value: f64, step: f64) -> String {
     crate::text::number::with_digits(value, digits)
 }
 
-/// Draws a grey field with the reason instead of bars.
-fn absent_panel(scene: &mut Scene, place: &PanelPlace, reason: &str, axis: f64, bottom: f64) {
-    let top = axis - 16.0;
-    // Cover the rules between runs, including their last pixel, with paper.
-    scene.rect((place.left - GUTTER, top), (place.width + GUTTER + 1.0, bottom - top), PAPER);
-    scene.rect((place.left, top), (place.width, bottom - top - ROW_GAP), ABSENT);
-    let lead = Face::new(SMALL.size, Weight::Bold, SMALL.color);
-    let text: Vec<_> = words("not measured:", lead).chain(words(reason, SMALL)).collect();
-    let room = ((bottom - top - ROW_GAP - 16.0) / CAPTION_LEADING).floor().max(2.0);
-    let text = text_in_lines(text, place.width - 16.0, room);
-    scene.paragraph(&text, (place.left + 8.0, top + 18.0), place.width - 16.0, CAPTION_LEADING);
-}
-
-/// Returns the words that fit into `lines`, ending in an ellipsis if some do not.
-fn text_in_lines(mut text: Paragraph, width: f64, lines: f64) -> Paragraph {
-    let height = |text: &Paragraph| Scene::default().paragraph(text, (0.0, 0.0), width, 1.0);
-    let mut cut = false;
-    while height(&text) > lines && text.len() > 1 {
-        text.pop();
-        cut = true;
-    }
-    if let (true, Some(last)) = (cut, text.last_mut()) {
-        last.0.push('…');
-    }
-    text
-}
-
 fn rule(scene: &mut Scene, top: f64, names: usize) {
     let top = top - NAME_LEADING * names.saturating_sub(1) as f64;
     let y = top - f64::midpoint(RUN_GAP, ROW_GAP) + 2.0;
@@ -363,9 +311,7 @@ fn backed(scene: &mut Scene, text: &str, (x, baseline): (f64, f64), anchor: Anch
 }
 
 fn panel_row(scene: &mut Scene, panel: &Panel, place: &PanelPlace, at: usize, lines: &WrappedLines, row: &BarRow) {
-    let Some(bars) = panel.rows[at].as_ref().filter(|_| panel.absence().is_none()) else {
-        return;
-    };
+    let Some(bars) = &panel.rows[at] else { return };
     let top = lines.tops[at] + NAME_HEIGHT;
     if panel.whole_run && row.rows_of_run > 1 {
         let last = lines.tops[(at + row.rows_of_run - 1).min(lines.tops.len() - 1)];
@@ -443,8 +389,12 @@ fn absent_bar(scene: &mut Scene, place: &PanelPlace, reason: &str, y: f64) {
     scene.text(&text, (place.zero + 4.0, y + BAR_BASELINE), Anchor::Start, SMALL);
 }
 
+/// Writes a caption below a rule, if there is one. Returns the base line after its last.
 pub(super) fn paragraphs(scene: &mut Scene, caption: &[Paragraph], top: f64) -> f64 {
     let mut y = top;
+    if caption.is_empty() {
+        return y - CAPTION_LEADING;
+    }
     scene.line((MARGIN, top - 20.0), (scene.width - MARGIN, top - 20.0), INK);
     for paragraph in caption {
         y = scene.paragraph(paragraph, (MARGIN, y), scene.width - 2.0 * MARGIN, CAPTION_LEADING) + PARAGRAPH_GAP;

@@ -1,6 +1,7 @@
 //! The figure: any number of runs, with a row per operation and three columns: bytes by account, system calls by name, and CPU
 //! work by mode.
 
+mod axis;
 mod caption;
 mod chart;
 mod dots;
@@ -17,6 +18,7 @@ mod stacks;
 
 use crate::error::ReportError;
 use crate::run::NamedRun;
+pub(crate) use caption::{HOW_TO_READ, only_in_table};
 use chart::Chart;
 pub use dots::{DotFigure, DotRow};
 pub use lines::{Band, LineFigure, TimeAxis};
@@ -24,6 +26,7 @@ use overhead_model::Account;
 use palette::Rgb;
 pub(crate) use palette::THEMED;
 pub use plot::Plot;
+pub(crate) use plot::titled;
 use scene::Scene;
 pub use stacks::{StackFigure, StackRow};
 
@@ -105,7 +108,7 @@ pub(crate) fn draw_inline(runs: &[NamedRun], id: &str, options: &FigureOptions) 
         return Err(ReportError::NoRuns);
     }
     let chart = Chart::choosing(runs, options.operations_per_run, &options.operations);
-    let scene = layout::scene(&chart, None, &caption::of_page(), options.look.width());
+    let scene = layout::scene(&chart, None, &[], options.look.width());
     Ok(inline::svg(&scene, id, &options.title, DESCRIPTION))
 }
 

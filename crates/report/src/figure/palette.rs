@@ -56,7 +56,8 @@ pub(crate) const LINES: [Rgb; 8] = [
 ];
 
 /// System calls, each with a fixed colour and stack position in every figure. Receiving is blue, sending orange, waiting green,
-/// registration and setup yellow, synchronisation and sleep pink, files and memory brown; lightness varies within a family.
+/// registration and setup pale, so that they recede, synchronisation and sleep pink, files and memory brown; lightness varies
+/// within a family.
 /// Unlisted calls are drawn together.
 pub(crate) const SYSCALLS: [(&str, Rgb); 35] = [
     ("read", Rgb(119, 170, 221)),
@@ -77,10 +78,10 @@ pub(crate) const SYSCALLS: [(&str, Rgb); 35] = [
     ("select", Rgb(205, 220, 120)),
     ("pselect6", Rgb(222, 232, 160)),
     ("io_uring_enter", Rgb(100, 180, 120)),
-    ("epoll_ctl", Rgb(238, 221, 136)),
-    ("accept4", Rgb(226, 200, 80)),
-    ("connect", Rgb(246, 236, 180)),
-    ("setsockopt", Rgb(214, 186, 60)),
+    ("epoll_ctl", Rgb(232, 228, 216)),
+    ("accept4", Rgb(222, 214, 184)),
+    ("connect", Rgb(242, 238, 200)),
+    ("setsockopt", Rgb(210, 202, 160)),
     ("futex", Rgb(255, 170, 187)),
     ("sched_yield", Rgb(255, 205, 216)),
     ("nanosleep", Rgb(240, 140, 165)),

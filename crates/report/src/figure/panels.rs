@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 /// Values from here on use a unit 1,000 times as large.
 const LARGE: f64 = 10_000.0;
 
-/// Share of the longest bar below which a system call is not drawn by name: it would be no wider than its outline.
-const VISIBLE: f64 = 0.01;
+/// Share of the longest bar below which a system call is not drawn by name: it would be hardly wider than its outline.
+const VISIBLE: f64 = 0.03;
 
 /// Reason for a row without any bars.
 const NO_OPERATIONS: &str = "no workload operations";
@@ -141,7 +141,7 @@ pub(crate) fn cpu(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     }
 }
 
-/// Returns the most common unit; prefers hardware cycles in a tie.
+/// Returns the most common unit; in a tie, hardware cycles before time, and time before reference cycles, which say no more.
 fn common_unit(runs: &[NamedRun]) -> CpuUnit {
     let having = |unit: &CpuUnit| measured(runs).filter(|(role, _)| unit.of(role).is_ok()).count();
     // `max_by_key` returns the last maximum, so reverse the order.

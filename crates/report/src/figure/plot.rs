@@ -58,6 +58,28 @@ impl Plot {
         }
     }
 
+    /// Names the system in the title, unless it is not known.
+    pub(crate) fn of_system(mut self, system: &str) -> Self {
+        let title = match &mut self {
+            Self::Lines(figure) => &mut figure.title,
+            Self::Dots(figure) => &mut figure.title,
+            Self::Stacks(figure) => &mut figure.title,
+        };
+        if !system.is_empty() {
+            *title = titled(system, title);
+        }
+        self
+    }
+
+    /// Returns how to read it, if a page says so apart from the figure.
+    pub(crate) fn method(&self) -> &str {
+        match self {
+            Self::Lines(figure) => &figure.method,
+            Self::Dots(figure) => &figure.method,
+            Self::Stacks(_) => "",
+        }
+    }
+
     /// Returns title and description.
     pub(crate) fn words(&self) -> [&str; 2] {
         match self {
@@ -74,4 +96,11 @@ impl Plot {
             Self::Stacks(figure) => stacks::laid_out(figure),
         }
     }
+}
+
+/// Returns a title such as `Redis 7.0.15: latency by percentile`.
+pub(crate) fn titled(system: &str, quantity: &str) -> String {
+    let is_word = quantity.chars().nth(1).is_some_and(char::is_lowercase);
+    let (first, rest) = quantity.split_at(quantity.chars().next().map_or(0, char::len_utf8));
+    format!("{system}: {}{rest}", if is_word { first.to_lowercase() } else { first.to_owned() })
 }

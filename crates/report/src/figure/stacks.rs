@@ -1,11 +1,10 @@
 //! A stacked bar chart: one operation's bytes by account, request above response, for several systems.
 
-use super::caption::{self, Paragraph};
+use super::caption;
 use super::chart::BarPart;
 use super::font::Weight;
 use super::layout::{
-    BAR, BAR_BASELINE, BAR_GAP, CAPTION_LEADING, MARGIN, TITLE, UNIT, WIDTH, legend, paragraphs, stack, step,
-    tick_label,
+    BAR, BAR_BASELINE, BAR_GAP, CAPTION_LEADING, MARGIN, UNIT, WIDTH, head, legend, paragraphs, stack, step, tick_label,
 };
 use super::palette::{self, AXIS, GRID, INK, MUTED, Rgb};
 use super::scene::{Anchor, Face, Scene};
@@ -70,9 +69,9 @@ pub(super) fn laid_out(figure: &StackFigure) -> Result<Scene, ReportError> {
         return Err(ReportError::NoRuns);
     }
     let mut scene = Scene { width: WIDTH, ..Scene::default() };
-    scene.text(&TITLE.fitted(&figure.title, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 16.0), Anchor::Start, TITLE);
-    scene.text(&UNIT.fitted(&figure.unit, WIDTH - 2.0 * MARGIN), (MARGIN, MARGIN + 36.0), Anchor::Start, UNIT);
-    let axis = legend(&mut scene, &entries(figure), (MARGIN, WIDTH - MARGIN), MARGIN + 56.0) + 22.0;
+    let top = head(&mut scene, Some(&figure.title));
+    scene.text(&UNIT.fitted(&figure.unit, WIDTH - 2.0 * MARGIN), (MARGIN, top - 8.0), Anchor::Start, UNIT);
+    let axis = legend(&mut scene, &entries(figure), (MARGIN, WIDTH - MARGIN), top + 12.0) + 22.0;
     let field = field(figure);
     let top = axis + 6.0;
     let height = 2.0 * BAR + BAR_GAP + ROW_GAP;
@@ -81,8 +80,7 @@ pub(super) fn laid_out(figure: &StackFigure) -> Result<Scene, ReportError> {
     for (number, row) in figure.rows.iter().enumerate() {
         draw_row(&mut scene, row, &field, top + number as f64 * height);
     }
-    let note: Paragraph = caption::note("How to read:", &figure.note);
-    scene.height = paragraphs(&mut scene, &[note], bottom + 26.0) + MARGIN - CAPTION_LEADING;
+    scene.height = paragraphs(&mut scene, &caption::notes("", &figure.note), bottom + 26.0) + MARGIN - CAPTION_LEADING;
     Ok(scene)
 }
 

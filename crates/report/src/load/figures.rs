@@ -1,7 +1,7 @@
 //! Charts of a load: rates against the varied setting, and latencies by percentile.
 
 use super::tables::label;
-use crate::figure::{DotFigure, DotRow, LineFigure, Plot};
+use crate::figure::{DotFigure, DotRow, LineFigure, Plot, only_in_table};
 use crate::limits::RANGE_ROWS;
 use crate::text::number::grouped;
 use overhead_model::Spread;
@@ -47,6 +47,7 @@ fn rate_ranges(load: &Load) -> DotFigure {
             _ => format!("{}, from {} to {}", whole(spread.median), whole(spread.min), whole(spread.max)),
         };
         Some(DotRow {
+            group: String::new(),
             name: label(load, result),
             figures,
             mark: spread.median,
@@ -70,21 +71,17 @@ fn rate_ranges(load: &Load) -> DotFigure {
         logarithmic,
         legend: ["median of the runs", "the half in the middle", "slowest to quickest"].map(str::to_owned),
         rows,
+        method: method(load),
         note: format!(
-            "a point is a run; where lines of two rows overlap, these have no order. Measured {}",
-            note(load, left_out)
+            "A point is a run; where lines of two rows overlap, these have no order. {}",
+            only_in_table(left_out, "line")
         ),
         ..DotFigure::default()
     }
 }
 
-fn note(load: &Load, left_out: usize) -> String {
-    let left_out = match left_out {
-        0 => String::new(),
-        1 => " One more line is only in the table.".to_owned(),
-        more => format!(" {more} more lines are only in the table."),
-    };
-    format!("by {} {}, as the client saw it.{left_out}", load.driver.name, load.driver.version)
+fn method(load: &Load) -> String {
+    format!("Measured by {} {}, as the client saw it.", load.driver.name, load.driver.version)
 }
 
 /// Settings of a result apart from its operation.
@@ -126,9 +123,10 @@ fn rate_by_clients(load: &Load, places: &BTreeSet<Setting>) -> LineFigure {
                 ((*operation).to_owned(), spreads.iter().map(|of| of.map(|of| of.median)).collect())
             })
             .collect(),
+        method: method(load),
         note: format!(
-            "points are medians over the runs, thick bars the middle half, thin ones the range; {}",
-            note(load, left_out)
+            "Points are medians over the runs, thick bars the middle half, thin ones the range. {}",
+            only_in_table(left_out, "line")
         ),
         ..LineFigure::default()
     }
@@ -154,7 +152,8 @@ fn latency(load: &Load) -> LineFigure {
         logarithmic: true,
         places: ["50%", "90%", "99%", "99.9%", "99.99%", "all"].map(str::to_owned).to_vec(),
         lines: lines.into_iter().take(LINES).collect(),
-        note: format!("latencies of the median run of each combination; {}", note(load, left_out)),
+        method: method(load),
+        note: format!("Latencies of the median run of each combination. {}", only_in_table(left_out, "line")),
         ..LineFigure::default()
     }
 }

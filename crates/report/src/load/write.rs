@@ -7,6 +7,7 @@ use crate::error::ReportError;
 use crate::page::{Conditions, Doubt, PAGE_FILE, PageFigure, PageTable, WebPage, embedded};
 use crate::report::ReportOptions;
 use crate::report_folder::{self, TABLES_FILE};
+use crate::summary::listed;
 use crate::text::number::{duration, grouped, with_digits};
 use crate::text::{clean, facts};
 use overhead_files::OutputFolder;
@@ -31,7 +32,7 @@ pub fn replaced_by_load(folder: &OutputFolder) -> Option<&'static str> {
 ///
 /// [`ReportError::Unwritable`], [`ReportError::Json`], [`ReportError::Page`] or [`ReportError::Drawing`].
 pub fn write_load(load: &Load, folder: &OutputFolder, options: &ReportOptions) -> Result<Vec<PathBuf>, ReportError> {
-    let (inline, images) = report_folder::drawn(figures(load), options.look())?;
+    let (inline, images) = report_folder::drawn(&system(load), figures(load), options.look())?;
     let tables = document(load, &inline).markdown();
     report_folder::write_page(folder, &LOAD_FILES, tables, &page(load, inline, options)?, images)
 }
@@ -52,6 +53,12 @@ fn document(load: &Load, figures: &[PageFigure]) -> Document {
 
 const NOTE: &str = "Rates and latencies are those of the client, from sending an operation to its complete answer, and those of the median \
 run where one figure stands for several. Latency with a pipeline is that of the whole pipeline.";
+
+/// Returns the servers' versions, or the name of the database.
+fn system(load: &Load) -> String {
+    let versions: Vec<String> = load.servers.iter().filter_map(|server| server.version.clone()).collect();
+    if versions.is_empty() { load.db.clone() } else { listed(&versions) }
+}
 
 /// Returns text such as `redis at 127.0.0.1:6379 (Redis 7.0.15) by redis 1.0.2`.
 fn subject(load: &Load) -> String {
@@ -75,7 +82,7 @@ fn page(load: &Load, figures: Vec<PageFigure>, options: &ReportOptions) -> Resul
     let mut repeated = PageTable::of_grid("repetitions", "Repetitions", repetitions(load));
     repeated.folded = true;
     Ok(WebPage {
-        title: options.title.clone().unwrap_or_else(|| "Load".to_owned()),
+        title: options.title.clone().unwrap_or_else(|| format!("{}: rates and latencies", system(load))),
         sentences: sentences(load),
         doubts: doubts(load),
         figures,

@@ -1,10 +1,11 @@
 //! The content of a page, as the template receives it.
 
-use crate::document::{Fact, Section};
+use crate::document::{Fact, Section, said_of};
 use crate::error::ReportError;
 use crate::figure::{Look, NARROW, Plot};
 use crate::series::RunSeries;
 use crate::text::grid::{Column, Grid};
+use crate::text::number::DASH;
 use serde::Serialize;
 
 #[derive(Debug, Default, Serialize)]
@@ -116,6 +117,8 @@ pub(crate) struct PageFigure {
     /// File name without suffix.
     pub name: String,
     pub title: String,
+    /// How to read it; empty if it needs no words.
+    pub method: String,
     pub svg: String,
     /// Version for small screens.
     pub narrow: String,
@@ -130,6 +133,7 @@ impl PageFigure {
         Ok(Self {
             name: name.to_owned(),
             title: plot.words()[0].to_owned(),
+            method: plot.method().to_owned(),
             svg: plot.inline(name)?,
             narrow: narrow.inline(&format!("{name}-narrow"))?,
             width: plot.look().width,
@@ -241,6 +245,7 @@ impl PageColumn {
 impl PageTable {
     /// Converts a text table to a page table.
     pub(crate) fn of_grid(id: &str, title: &str, grid: Grid) -> Self {
+        let grid = grid.measured();
         Self {
             id: id.to_owned(),
             title: title.to_owned(),
@@ -249,6 +254,17 @@ impl PageTable {
             notes: Vec::new(),
             folded: false,
         }
+    }
+
+    /// Removes the columns after the first in which nothing was measured.
+    pub(crate) fn measured(mut self) -> Self {
+        let is_said = |at: usize| at == 0 || self.rows.iter().any(|row| row.cells[at] != DASH);
+        let said: Vec<bool> = (0..self.columns.len()).map(is_said).collect();
+        self.columns = said_of(self.columns, &said);
+        for row in &mut self.rows {
+            row.cells = said_of(std::mem::take(&mut row.cells), &said);
+        }
+        self
     }
 
     pub(crate) fn of_section(id: &str, section: Section) -> Self {

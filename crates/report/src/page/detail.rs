@@ -1,14 +1,14 @@
-//! The expandable detail of an operation: both directions by account, latencies, fields and statements.
+//! The expandable detail of an operation: both directions by account, latencies and fields.
 
 use super::content::{PageTable, RowDetail, SideBar, SidePart};
 use crate::bounds::LowerBounds;
 use crate::summary::{both_sides, per_operation};
 use crate::text::clean;
-use crate::text::columns::{OperationColumn, account_cell, used_accounts};
-use crate::text::grid::{Column, Grid};
+use crate::text::columns::{account_cell, used_accounts};
+use crate::text::grid::Grid;
 use crate::text::number::{DASH, decimal, duration, grouped, microseconds, percent};
 use crate::text::rows::TableRows;
-use overhead_model::record::{Latency, OperationRow, SideRow, StatementRow, ViewRow};
+use overhead_model::record::{Latency, OperationRow, SideRow};
 use overhead_model::{Account, Side};
 use std::cmp::Reverse;
 
@@ -20,7 +20,6 @@ pub(super) fn of(row: &OperationRow, id: String, table: &TableRows<'_>) -> RowDe
     let mut tables = vec![accounts(row, bounds)];
     tables.extend(latencies(&row.latency_ns.or_empty()));
     tables.extend(fields(row));
-    tables.extend(statements(row, table));
     for (at, table) in tables.iter_mut().enumerate() {
         table.id = format!("{id}-{at}");
     }
@@ -111,20 +110,4 @@ fn fields(row: &OperationRow) -> Option<PageTable> {
         })
         .collect();
     (!rows.is_empty()).then(|| titled("Fields", &["field", "side", "account"], &["B/op"], rows))
-}
-
-/// Returns the statements, or `None` if they add nothing to the name.
-fn statements(row: &OperationRow, table: &TableRows<'_>) -> Option<PageTable> {
-    let columns = OperationColumn::listed(&["count", "errors", "request", "response", "total", "data", "p50", "p99"]);
-    let cells = |statement: &StatementRow| {
-        let mut shown = ViewRow::of_statement(row, statement);
-        shown.response.unseen.clone_from(&row.response.unseen);
-        let share = percent(shown.amounts().total(), both_sides(row).total());
-        let figures = columns.iter().map(|column| column.cell(&shown, table));
-        [statement.text.clone(), share].into_iter().chain(figures).collect()
-    };
-    let keys = [Column::left("statement"), Column::right("share of bytes")];
-    let headers = keys.into_iter().chain(columns.iter().map(|column| column.header(table))).collect();
-    let grid = Grid { columns: headers, rows: row.statements.iter().map(cells).collect(), keys: 1 };
-    Some(PageTable::of_grid("", "Statements", grid.if_any()?))
 }

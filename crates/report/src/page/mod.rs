@@ -53,8 +53,14 @@ impl WebPage {
             None => escape_formatter(out, state, value),
         });
         let style = theme::variables() + &STYLE.replace("@REGULAR@", &regular).replace("@BOLD@", &bold);
-        let values =
-            context! { page => Value::from(Serde(self)), style, script => SCRIPT, findings_shown => FINDINGS_SHOWN };
+        let mut methods: Vec<String> = Vec::new();
+        for PageFigure { method, .. } in &self.figures {
+            if !method.is_empty() && !methods.contains(method) {
+                methods.push(method.clone());
+            }
+        }
+        let page = Value::from(Serde(self));
+        let values = context! { page, methods, style, script => SCRIPT, findings_shown => FINDINGS_SHOWN };
         let mut text = environment.render_named_str(TEMPLATE_NAME, TEMPLATE, values)?;
         text.push('\n');
         Ok(text)

@@ -114,6 +114,16 @@
     table.parentElement.before(tools);
   }
 
+  // What has more to its right says so until that is seen.
+  const hint = (box) => {
+    box.classList.toggle("more", box.scrollWidth > box.clientWidth + 8);
+    box.classList.toggle("end", box.scrollLeft + box.clientWidth >= box.scrollWidth - 8);
+  };
+  const boxes = every(".scroll");
+  for (const box of boxes) box.addEventListener("scroll", () => hint(box), { passive: true });
+  const hints = new ResizeObserver(() => boxes.forEach(hint));
+  boxes.forEach((box) => hints.observe(box));
+
   for (const button of every("[data-record]")) {
     button.hidden = false;
     button.addEventListener("click", () => {

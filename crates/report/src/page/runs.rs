@@ -15,8 +15,8 @@ use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, counted, grouped, percent, with_digits};
 use crate::text::rows::TableRows;
 use crate::text::{absolute, distribution, facts, kernel, legend, projection, table};
-use crate::view::{ViewOptions, view};
-use overhead_model::record::{BillingPeriod, Environment, Syscall};
+use crate::view::{ViewOptions, is_told_apart, view};
+use overhead_model::record::{BillingPeriod, By, Environment, Syscall, ViewRow};
 use overhead_model::{Account, Class, Measured, Run};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -32,13 +32,14 @@ pub(crate) fn of_runs(
 ) -> Result<String, ReportError> {
     let mut text = String::new();
     for shown in Shown::LEVELS {
+        let whole = runs;
         let runs: Vec<NamedRun> = runs.iter().map(|named| shortened(named, shown)).collect();
         let records = runs.iter().filter(|_| shown.records).map(|named| embedded(&named.name, "run", &named.run));
         let records: Vec<Record> = records.collect::<Result<_, _>>()?;
         if records.iter().map(|record| record.json.len()).sum::<usize>() >= PAGE_BYTES {
             continue;
         }
-        let mut tables = tables(&runs, shown);
+        let mut tables: Vec<PageTable> = statements(whole, shown).into_iter().chain(tables(&runs, shown)).collect();
         tables.extend(over_time(&extras.series));
         let page = WebPage {
             title: title.to_owned(),
@@ -105,7 +106,7 @@ fn of_all(runs: &[NamedRun], id: &str, title: &str, columns: Vec<PageColumn>, ro
     let run = (runs.len() > 1).then(|| PageColumn { header: "run".to_owned(), left: true });
     let columns = run.into_iter().chain(columns).collect();
     let (id, title) = (id.to_owned(), title.to_owned());
-    (!rows.is_empty()).then(|| PageTable { id, title, columns, rows, notes: Vec::new(), folded: false })
+    (!rows.is_empty()).then(|| PageTable { id, title, columns, rows, notes: Vec::new(), folded: false }.measured())
 }
 
 fn of_run(runs: &[NamedRun], named: &NamedRun, cells: impl IntoIterator<Item = String>) -> PageRow {
@@ -116,18 +117,9 @@ fn run_cell(runs: &[NamedRun], named: &NamedRun) -> Option<String> {
     (runs.len() > 1).then(|| named.name.clone())
 }
 
-/// Returns the run with its rows by name, priced on request.
-fn by_name(run: &Run) -> Run {
-    let price = run.view.as_ref().and_then(|view| view.price.clone());
-    let mut run = Run { view: None, ..run.clone() };
-    run.view = price.map(|price| view(&run, &ViewOptions { price: Some(price), ..ViewOptions::default() }));
-    run
-}
-
 /// Returns the operations of the workload or the others, or `None` if there are none.
 fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable> {
-    let runs: Vec<Run> = all.iter().map(|named| by_name(&named.run)).collect();
-    let tables: Vec<TableRows<'_>> = runs.iter().map(TableRows::of).collect();
+    let tables: Vec<TableRows<'_>> = all.iter().map(|named| TableRows::of(&named.run)).collect();
     let columns = columns(&tables, workload);
     let first = tables.first()?;
     let headers = columns.iter().map(|column| PageColumn::of(&column.header(first)));
@@ -165,34 +157,56 @@ fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable
     Some(PageTable { notes, folded: !workload, ..of_all(all, id, title, headers.collect(), rows)? })
 }
 
-/// Returns the columns of the table; omits rarely needed ones without figures.
-fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
-    let of_table = |table: &TableRows<'_>| {
-        let rows = table.rows.iter().zip(ranked(table.run));
-        rows.filter(|(_, row)| (row.class == Class::Workload) == workload)
-            .map(|(shown, _)| shown.clone())
-            .collect::<Vec<_>>()
+/// Returns the statements of whole records by share of the wire, or `None` if no operation has several. Numbers are those that
+/// other commands take.
+fn statements(all: &[NamedRun], most: Shown) -> Option<PageTable> {
+    if most.statements == 1 || !all.iter().any(|named| named.run.operations.iter().any(is_told_apart)) {
+        return None;
+    }
+    let by_statement = |named: &NamedRun| {
+        let top = Some(most.statements as u64);
+        let options = ViewOptions { by: By::Statement, is_compact: true, top, ..ViewOptions::default() };
+        let mut rows = view(&named.run, &options);
+        rows.rows.retain(|row| row.class == Some(Class::Workload));
+        Run { view: Some(rows), ..named.run.clone() }
     };
-    let rows: Vec<_> = tables.iter().flat_map(of_table).collect();
-    let rows = || rows.iter();
-    let has_price = tables.iter().any(|table| table.price.is_some());
+    let runs: Vec<Run> = all.iter().map(by_statement).collect();
+    let tables: Vec<TableRows<'_>> = runs.iter().map(TableRows::of).collect();
+    let columns = columns(&tables, true);
+    let first = tables.first()?;
+    let headers = columns.iter().map(|column| PageColumn::of(&column.header(first))).collect();
+    let row = |(named, table)| {
+        let cells = |shown| columns.iter().map(|column| column.cell(shown, table)).collect::<Vec<_>>();
+        table.rows.iter().map(|shown| of_run(all, named, cells(shown))).collect::<Vec<_>>()
+    };
+    let rows = all.iter().zip(&tables).flat_map(row).collect();
+    let notes = legend::legend(first, &columns);
+    Some(PageTable { notes, ..of_all(all, "statements", "Statements", headers, rows)? })
+}
+
+/// Returns the columns of the table: bytes before everything else, for screens that show few. Omits rarely needed ones without
+/// figures.
+fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
+    let is_of_table = |row: &&ViewRow| (row.class == Some(Class::Workload)) == workload;
+    let rows = || tables.iter().flat_map(|table| table.rows.iter()).filter(is_of_table);
     let is_used = |account: &Account| rows().any(|row| row.amounts()[*account] > 0);
     let accounts = Account::ALL.into_iter().filter(is_used).map(Account::name);
+    let keys = [("operation", true), ("number", tables.iter().any(TableRows::is_compact)), ("class", !workload)];
     let optional = [
-        ("class", !workload),
-        ("via", rows().any(|row| !row.via.is_empty())),
         ("count", true),
+        ("via", rows().any(|row| !row.via.is_empty())),
         ("errors", rows().any(|row| row.errors > 0)),
         ("unanswered", rows().any(|row| row.unanswered > 0)),
     ];
-    let optional = optional.into_iter().filter(|(_, is_said)| *is_said).map(|(name, _)| name);
-    let period = match tables.iter().find_map(TableRows::period) {
-        Some(BillingPeriod::Month) => "cost-month",
-        _ => "cost-day",
+    let said = |(name, is_said)| if is_said { Some(name) } else { None };
+    let costs = match tables.iter().find_map(TableRows::period) {
+        Some(BillingPeriod::Month) => &["cost-million", "cost-month"][..],
+        Some(BillingPeriod::Day) => &["cost-million", "cost-day"],
+        None => &[],
     };
-    let costs = ["cost-million", period].into_iter().filter(|_| has_price);
-    let names = ["operation"].into_iter().chain(optional).chain(["total", "request", "response"]).chain(accounts);
-    let names = names.chain(["share", "p50", "p90", "p99", "p999", "max"]).chain(costs);
+    let names = keys.into_iter().filter_map(said).chain(["of-wire", "total", "request", "response"]).chain(accounts);
+    let names = names.chain(["share"]).chain(optional.into_iter().filter_map(said));
+    let names = names.chain(["p50", "p90", "p99", "p999", "max"]).chain(costs.iter().copied());
     OperationColumn::listed(&names.collect::<Vec<_>>())
 }
 

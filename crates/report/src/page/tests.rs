@@ -1,7 +1,7 @@
 //! Pages as documents, and their agreement with the other outputs.
 
 use super::*;
-use crate::figure::{FigureOptions, draw_inline};
+use crate::figure::{FigureOptions, HOW_TO_READ, draw_inline};
 use crate::fixture;
 use crate::report_markdown;
 use crate::run::NamedRun;
@@ -16,7 +16,14 @@ use records::Shown;
 fn page_of(runs: &[NamedRun]) -> String {
     let svg = draw_inline(runs, "overhead", &FigureOptions::default()).unwrap();
     let narrow = draw_inline(runs, "overhead-narrow", &FigureOptions::default()).unwrap();
-    let figure = PageFigure { name: "overhead".to_owned(), title: "The figure".to_owned(), svg, narrow, width: 800 };
+    let figure = PageFigure {
+        name: "overhead".to_owned(),
+        title: "The figure".to_owned(),
+        method: HOW_TO_READ.to_owned(),
+        svg,
+        narrow,
+        width: 800,
+    };
     of_runs(runs, &[figure], None, "Overhead per operation", &PageExtras::default()).unwrap()
 }
 
@@ -111,6 +118,38 @@ fn the_first_paragraphs_are_sentences_with_figures() {
     }
     let said = words::sentences(&[fixture::redis_live()]).join(" ");
     assert!(said.contains("2,000 operations") && said.contains("system calls"), "{said}");
+}
+
+#[test]
+fn sentences_compare_like_with_like_or_say_nothing() {
+    let live = fixture::redis_live();
+    let only = |name: &str| {
+        let mut named = NamedRun { name: name.to_owned(), ..live.clone() };
+        named.run.operations.retain(|row| row.class != Class::Workload || row.name == name);
+        named
+    };
+    let [get, set] = ["GET", "SET"].map(only);
+    assert_eq!(words::sentences(&[get.clone(), set.clone()]).len(), 1, "a GET is not a SET");
+    let mut large = NamedRun { name: "large".to_owned(), ..get.clone() };
+    large.run.operations.iter_mut().for_each(|row| row.response.accounts += Amounts::of(Account::Data, 4_000_000));
+    let said = words::sentences(&[get.clone(), large]).join(" ");
+    assert!(said.contains("GET takes the fewest bytes on the wire in GET"), "{said}");
+    let mixed = words::sentences(&[get, live.clone()]).join(" ");
+    assert!(!mixed.contains("CPU time for an operation"), "{mixed}");
+    assert!(words::sentences(&[live]).join(" ").contains("all operations together cost"));
+}
+
+#[test]
+fn statements_are_rows_by_share_of_the_wire_and_have_the_numbers_of_other_commands() {
+    let runs = [large()];
+    let (headers, rows) = table_of(&page_of(&runs), "statements");
+    assert_eq!(headers[..5], ["statement", "#", "of wire", "total B/op", "request B/op"]);
+    let numbers: Vec<&str> = rows.iter().map(|row| cell(&headers, row, "#")).collect();
+    assert_eq!(numbers[..3], ["#1", "#2", "#3"]);
+    let share = |row: &Vec<String>| cell(&headers, row, "of wire").trim_end_matches('%').parse::<f64>().unwrap();
+    assert!(rows[..5].windows(2).all(|pair| share(&pair[0]) >= share(&pair[1])));
+    let (headers, _) = table_of(&page_of(&fixture::files()), "operations");
+    assert!(!headers.iter().any(|header| header.is_empty()));
 }
 
 /// All outputs agree on an operation.

@@ -2,19 +2,20 @@
 
 use super::runs::without_counters;
 use crate::bounds::LowerBounds;
+use crate::compare::kind;
 use crate::run::NamedRun;
 use crate::summary::{
-    CpuUnit, RoleName, both_sides, counters_only, noteworthy, of_whole_run, per_operation, syscalls_per_operation,
-    window_ns, workload, workload_count,
+    CpuUnit, OperationMix, RoleName, both_sides, counters_only, is_one_mix, listed, noteworthy, of_whole_run,
+    operation_mix, per_operation, syscalls_per_operation, systems, window_ns, workload, workload_count,
 };
-use crate::text::capitalised;
 use crate::text::number::{bytes_label, counted, duration, grouped, percent, with_digits};
+use crate::text::{capitalised, shortened};
 use overhead_model::record::{OperationRow, SourceKind};
 use overhead_model::{Account, Run};
 use std::collections::BTreeSet;
 
-/// Maximum run and operation names listed in a sentence.
-const LISTED: usize = 4;
+/// Characters of an operation's name or statement.
+const NAME_CHARS: usize = 80;
 
 /// Factor below which times of single runs do not count as different: repeated runs vary as much.
 const CLOSE: f64 = 1.25;
@@ -22,28 +23,12 @@ const CLOSE: f64 = 1.25;
 pub(super) fn sentences(runs: &[NamedRun]) -> Vec<String> {
     match runs {
         [one] => vec![Some(subject(one)), largest(&one.run), work(&one.run)].into_iter().flatten().collect(),
-        several => vec![Some(subjects(several)), range(several), work_range(several)].into_iter().flatten().collect(),
+        several => {
+            let mixes: Vec<OperationMix> = several.iter().map(|named| operation_mix(&named.run)).collect();
+            let compared = [range(several, &mixes), work_range(several, &mixes)];
+            std::iter::once(subjects(several)).chain(compared.into_iter().flatten()).collect()
+        }
     }
-}
-
-/// Formats a list in words: `a, b and 3 more`.
-fn listed(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] if names.len() <= LISTED => format!("{} and {last}", most.join(", ")),
-        _ => format!("{} and {} more", names[..LISTED].join(", "), names.len() - LISTED),
-    }
-}
-
-/// Returns a run's servers by their self-reported names or protocols.
-fn servers(run: &Run) -> String {
-    let named = |connection: &overhead_model::record::Connection| {
-        let software = connection.server_software.clone();
-        software.unwrap_or_else(|| connection.protocol.clone())
-    };
-    let names: BTreeSet<String> = run.connections.iter().map(named).collect();
-    listed(&names.into_iter().collect::<Vec<_>>())
 }
 
 fn subject(named: &NamedRun) -> String {
@@ -52,7 +37,7 @@ fn subject(named: &NamedRun) -> String {
     if counters_only(run) {
         return format!("{name} is counters without packets over {}.", duration(window_ns(run)));
     }
-    let servers = servers(run);
+    let servers = listed(&systems([run]));
     let of = if servers.is_empty() { String::new() } else { format!(" to {servers}") };
     let place = match (&run.source.kind, run.environment.as_ref().and_then(|machine| machine.interface.as_ref())) {
         (SourceKind::File, _) => "read from a file".to_owned(),
@@ -106,16 +91,20 @@ fn work(run: &Run) -> Option<String> {
             None => format!("{measured}."),
         });
     }
-    let count = workload_count(run);
+    let is_mixed = operation_mix(run).len() > 1;
+    // A mean over several operations is of none of them.
+    let count = if is_mixed { 1 } else { workload_count(run) };
+    let digits = if is_mixed { 0 } else { 2 };
     let of_role = |role: RoleName| {
         let counters = of_whole_run(run, role).ok()?;
-        let calls = with_digits(syscalls_per_operation(counters, count)?, 2);
+        let calls = with_digits(syscalls_per_operation(counters, count)?, digits);
         let cpu = CpuUnit::OnCpuNs.of(counters).ok().and_then(|[user, kernel]| per_operation(user + kernel, count));
         let cpu = cpu.map(|ns| format!(" and {} of CPU time", duration(ns.round() as u64))).unwrap_or_default();
         Some(format!("the {} {calls} system calls{cpu}", role.name()))
     };
     let roles: Vec<String> = RoleName::BOTH.into_iter().filter_map(of_role).collect();
-    let roles = (!roles.is_empty()).then(|| format!("an operation costs {}", roles.join(", ")));
+    let what = if is_mixed { "all operations together cost" } else { "an operation costs" };
+    let roles = (!roles.is_empty()).then(|| format!("{what} {}", roles.join(", ")));
     let said: Vec<String> = latency.into_iter().chain(roles).collect();
     (!said.is_empty()).then(|| capitalised(&format!("{}.", said.join("; "))))
 }
@@ -151,12 +140,17 @@ fn subjects(runs: &[NamedRun]) -> String {
     )
 }
 
-/// Returns the runs with the smallest and largest figure per workload operation.
-fn ends(runs: &[NamedRun], figure: impl Fn(&Run) -> Option<f64>) -> Option<[(&NamedRun, f64); 2]> {
-    let with: Vec<(&NamedRun, f64)> = runs.iter().filter_map(|named| Some((named, figure(&named.run)?))).collect();
-    let least = with.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let most = with.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (with.len() == runs.len() && most.1 > least.1).then_some([*least, *most])
+/// Returns the runs with the smallest and largest figure.
+fn ends<'run>(
+    runs: &'run [NamedRun],
+    mixes: &[OperationMix],
+    figure: impl Fn(&Run, &OperationMix) -> Option<f64>,
+) -> Option<[(&'run NamedRun, f64); 2]> {
+    let of = |(named, mix): (&'run NamedRun, &OperationMix)| Some((named, figure(&named.run, mix)?));
+    let all: Vec<(&NamedRun, f64)> = runs.iter().zip(mixes).map(of).collect::<Option<_>>()?;
+    let least = all.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let most = all.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (most.1 > least.1).then_some([*least, *most])
 }
 
 /// Returns the ratio of the second to the first in words.
@@ -168,17 +162,23 @@ fn times(least: f64, most: f64) -> String {
     }
 }
 
-fn mean_bytes(run: &Run) -> Option<f64> {
-    let rows = workload(run);
-    let samples = rows.iter().map(|row| row.samples()).sum();
-    per_operation(rows.iter().map(|row| both_sides(row).total()).sum(), samples)
-}
-
-fn range(runs: &[NamedRun]) -> Option<String> {
-    let [least, most] = ends(runs, mean_bytes)?;
+/// Compares the bytes of the largest operation that all runs have.
+fn range(runs: &[NamedRun], mixes: &[OperationMix]) -> Option<String> {
+    let (first, others) = mixes.split_first()?;
+    let common = first.iter().filter(|(key, _)| others.iter().all(|mix| mix.contains_key(*key)));
+    let (key, _) = common.max_by_key(|(_, (amounts, _))| amounts.total())?;
+    let [least, most] = ends(runs, mixes, |_, mix| {
+        let (amounts, samples) = mix.get(key)?;
+        per_operation(amounts.total(), *samples)
+    })?;
     let told = |(named, bytes): (&NamedRun, f64)| LowerBounds::of(&named.run).wire(format!("{} B", bytes_label(bytes)));
+    let is_of_key = |row: &&OperationRow| kind(&row.name) == key;
+    let rows = runs.iter().flat_map(|named| noteworthy(&workload(&named.run), usize::MAX)).filter(is_of_key);
+    let names: BTreeSet<String> = rows.map(|row| row.name.clone()).collect();
+    let name = if names.is_empty() { key.clone() } else { names.into_iter().collect::<Vec<_>>().join(" or ") };
     Some(format!(
-        "An operation takes the fewest bytes on the wire in {} ({}) and the most in {} ({}{}).",
+        "{} takes the fewest bytes on the wire in {} ({}) and the most in {} ({}{}).",
+        shortened(&name, NAME_CHARS),
         least.0.name,
         told(least),
         most.0.name,
@@ -187,21 +187,22 @@ fn range(runs: &[NamedRun]) -> Option<String> {
     ))
 }
 
-fn work_range(runs: &[NamedRun]) -> Option<String> {
-    let on_cpu = |run: &Run| {
+/// Compares CPU times of runs with the same operations.
+fn work_range(runs: &[NamedRun], mixes: &[OperationMix]) -> Option<String> {
+    let on_cpu = |run: &Run, _: &OperationMix| {
         let role = of_whole_run(run, RoleName::Server).ok()?;
         let [user, kernel] = CpuUnit::OnCpuNs.of(role).ok()?;
         per_operation(user + kernel, workload_count(run))
     };
     let told = |ns: f64| duration(ns.round() as u64);
-    if let Some([least, most]) = ends(runs, on_cpu).filter(|[least, most]| most.1 < least.1 * CLOSE) {
-        return Some(format!(
-            "The server's CPU time for an operation is {} to {}, which one run each does not tell apart.",
-            told(least.1),
-            told(most.1)
-        ));
-    }
-    if let Some([least, most]) = ends(runs, on_cpu) {
+    if let Some([least, most]) = ends(runs, mixes, on_cpu).filter(|_| is_one_mix(mixes)) {
+        if most.1 < least.1 * CLOSE {
+            return Some(format!(
+                "The server's CPU time for an operation is {} to {}, which one run each does not tell apart.",
+                told(least.1),
+                told(most.1)
+            ));
+        }
         return Some(format!(
             "The server's CPU time for an operation is shortest in {} ({}) and longest in {} ({}{}).",
             least.0.name,

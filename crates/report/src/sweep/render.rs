@@ -11,23 +11,25 @@ use overhead_model::{Csv, Measured, Spread};
 pub fn table(sweep: &Sweep, style: Style) -> String {
     let mut titled = Document::default();
     titled.heading(1, title(sweep));
-    titled.append(document(sweep));
+    titled.append(document(&[("", sweep)]));
     titled.terminal(style)
 }
 
 /// Renders for a document: tables under second-level headings.
 pub fn markdown(sweep: &Sweep) -> String {
-    document(sweep).markdown()
+    document(&[("", sweep)]).markdown()
 }
 
 /// Returns the tables and caveats, without a title.
-pub(super) fn document(sweep: &Sweep) -> Document {
+pub(super) fn document(sweeps: &[(&str, &Sweep)]) -> Document {
     let mut document = Document::default();
-    for section in sections(sweep) {
+    for section in sections(sweeps) {
         document.section(2, section);
     }
     document.prose(CELLS);
-    document.warnings(remarks(sweep));
+    let of = |name: &str, text: String| if sweeps.len() > 1 { format!("{name}: {text}") } else { text };
+    document
+        .warnings(sweeps.iter().flat_map(|(name, sweep)| remarks(sweep).into_iter().map(move |text| of(name, text))));
     document
 }
 

@@ -17,10 +17,35 @@ type Printed = fn(f64) -> String;
 pub(super) const CELLS: &str =
     "Cells: the median over the runs, and in parentheses the first and the third quartile where they differ from it.";
 
-/// Returns the non-empty tables of a sweep.
-pub(super) fn sections(sweep: &Sweep) -> Vec<Section> {
-    let all = [bytes(sweep), latencies(sweep), within(sweep), work(sweep), reported(sweep)];
-    all.into_iter().filter(|section| !section.table.rows.is_empty()).collect()
+/// Returns the non-empty tables of these sweeps: one of all if their columns are the same, or one of each.
+pub(super) fn sections(sweeps: &[(&str, &Sweep)]) -> Vec<Section> {
+    let of_kind = |section: fn(&Sweep) -> Section| {
+        let each = sweeps.iter().map(|(name, sweep)| (*name, section(sweep)));
+        let each: Vec<(&str, Section)> = each.filter(|(_, section)| !section.table.rows.is_empty()).collect();
+        if sweeps.len() == 1 { each.into_iter().map(|(_, section)| section).collect() } else { together(each) }
+    };
+    [bytes, latencies, within, work, reported].into_iter().flat_map(of_kind).collect()
+}
+
+fn together(mut each: Vec<(&str, Section)>) -> Vec<Section> {
+    let headers = |of: &Section| of.table.columns.iter().map(|column| column.header.clone()).collect::<Vec<_>>();
+    let is_alike = each.windows(2).all(|pair| headers(&pair[0].1) == headers(&pair[1].1));
+    if !is_alike {
+        each.iter_mut().for_each(|(name, of)| of.title = format!("{name}: {}", of.title));
+        return each.into_iter().map(|(_, section)| section).collect();
+    }
+    for (name, Section { table, .. }) in &mut each {
+        table.columns.insert(0, Column::left("system"));
+        table.rows.iter_mut().for_each(|row| row.insert(0, (*name).to_owned()));
+        table.keys += 1;
+    }
+    let one = each.into_iter().map(|(_, section)| section).reduce(|mut all, next| {
+        all.table.rows.extend(next.table.rows);
+        all.notes.extend(next.notes);
+        all.notes.dedup();
+        all
+    });
+    one.into_iter().collect()
 }
 
 /// Returns the notable operations of a point: nearly all of its bytes, and the frequent ones.
@@ -165,23 +190,9 @@ fn reported(sweep: &Sweep) -> Section {
         })
     });
     let figures = ["per\nsecond", "mean", "p50", "p95", "p99", "p99.9", "max"];
-    let mut table = table(sweep, &["test"], &figures, rows.collect());
-    without_empty_columns(&mut table);
+    let table = table(sweep, &["test"], &figures, rows.collect()).measured();
     let note = "What the command printed about itself: its rate per second, and latencies from its own side.";
     Section::new("As the command reported, in µs", table, note)
-}
-
-/// Removes columns without figures.
-fn without_empty_columns(table: &mut Grid) {
-    let is_said =
-        |at: usize| at < table.keys || table.rows.iter().any(|row| row.get(at).is_some_and(|cell| cell != DASH));
-    let said: Vec<bool> = (0..table.columns.len()).map(is_said).collect();
-    let mut columns = said.iter();
-    table.columns.retain(|_| columns.next() == Some(&true));
-    for row in &mut table.rows {
-        let mut cells = said.iter();
-        row.retain(|_| cells.next() == Some(&true));
-    }
 }
 
 /// Returns a table with a column for each parameter, then further keys, then figures.

@@ -42,11 +42,20 @@ fn sweep_of(points: usize) -> Sweep {
         settings: Vec::new(),
         selection: Selected::default(),
         environment: fixture::redis_live().run.environment,
+        servers: vec!["Redis 7.0.15".to_owned()],
         parameters: vec![SweepParameter { name: "P".to_owned(), values: values.to_vec() }],
         runs: 3,
         points: values.iter().take(points).map(point_of).collect(),
         partial: (points < 2).then(|| "ended after 3 of 6 runs".to_owned()),
     }
+}
+
+fn named(name: &str, sweep: &Sweep) -> NamedSweep {
+    NamedSweep { name: name.to_owned(), sweep: sweep.clone() }
+}
+
+fn figures_of(sweep: &Sweep) -> Vec<(&'static str, crate::figure::LineFigure)> {
+    figures::figures(&[named("redis", sweep)])
 }
 
 fn median(figure: &Measured<overhead_model::Spread>) -> Option<f64> {
@@ -86,7 +95,7 @@ fn without_any_run_every_figure_has_a_reason() {
     let point = point(vec!["1".to_owned()], "P=1".to_owned(), &[made(1, Err("failed".to_owned()))]);
     assert_eq!(point.total.per_second.reason(), Some("no run"));
     let sweep = Sweep { points: vec![point], ..sweep_of(2) };
-    assert!(figures::figures(&sweep).is_empty());
+    assert!(figures_of(&sweep).is_empty());
     assert!(csv(&sweep).contains(",no run"));
 }
 
@@ -128,7 +137,7 @@ fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
     let folder = OutputFolder::open_or_make(&path, 0o777, None).unwrap();
     let mut sweep = sweep_of(2);
     sweep.points[0].operations[0].latency_within = vec![Within { ns: 1_000_000, count: 4 }];
-    let files = write_sweep(&sweep, &folder, &ReportOptions::default()).unwrap();
+    let files = write_sweeps(&[named("redis", &sweep)], &folder, &ReportOptions::default()).unwrap();
     let mut names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
     names.sort_unstable();
     let mut wanted = SWEEP_FILES;
@@ -139,7 +148,8 @@ fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
     let mut uncounted = run(1_000);
     uncounted.counters = Measured::unavailable("not asked for");
     let points = vec![point(vec!["1".to_owned()], "P=1".to_owned(), &[made(1, Ok(uncounted))])];
-    let files = write_sweep(&Sweep { points, ..sweep_of(2) }, &folder, &ReportOptions::default()).unwrap();
+    let files =
+        write_sweeps(&[named("redis", &Sweep { points, ..sweep_of(2) })], &folder, &ReportOptions::default()).unwrap();
     assert!(files.len() < SWEEP_FILES.len() && !path.join("calls.png").exists());
     fs::write(path.join(SWEEP_FILES[0]), "# My own notes\n").unwrap();
     assert!(replaced_by_sweep(&folder).is_some());
@@ -158,7 +168,7 @@ fn the_distribution_is_a_line_for_each_operation_and_point_up_to_where_all_of_th
             within(&[(1_000_000, 1), (2_000_000, 3), (3_000_000, 3)])
         };
     }
-    let (name, figure) = figures::figures(&sweep).pop().unwrap();
+    let (name, figure) = figures_of(&sweep).pop().unwrap();
     assert_eq!((name, figure.places.join(", ")), ("distribution", "500 µs, 1 ms, 2 ms".to_owned()));
     let third = 1.0 / 3.0 * 100.0;
     assert_eq!(
@@ -171,12 +181,12 @@ fn the_distribution_is_a_line_for_each_operation_and_point_up_to_where_all_of_th
     // Use more time limits than fit; the limit that includes all operations must appear.
     let many: Vec<Within> = (1..=40).map(|ms| Within { ns: ms * 1_000_000, count: ms }).collect();
     sweep.points[0].operations[0].latency_within = many;
-    let (_, figure) = figures::figures(&sweep).pop().unwrap();
+    let (_, figure) = figures_of(&sweep).pop().unwrap();
     assert_eq!((figure.places.len(), &*figure.places[13]), (14, "40 ms"));
     for point in &mut sweep.points {
         point.operations[0].latency_within.clear();
     }
-    assert!(figures::figures(&sweep).iter().all(|(name, _)| *name != "distribution"));
+    assert!(figures_of(&sweep).iter().all(|(name, _)| *name != "distribution"));
 }
 
 #[test]
@@ -194,7 +204,7 @@ fn an_operation_is_one_line_however_it_is_sent() {
     for operation in &mut sweep.points[1].operations {
         operation.via = "inline".to_owned();
     }
-    let (_, bytes) = figures::figures(&sweep).remove(0);
+    let (_, bytes) = figures_of(&sweep).remove(0);
     let drawn: Vec<(&str, usize)> =
         bytes.lines.iter().map(|(name, values)| (&**name, values.iter().flatten().count())).collect();
     assert_eq!(drawn, [("SET", 2), ("GET", 2)]);
@@ -212,4 +222,48 @@ fn what_a_program_never_says_has_no_column() {
 fn an_unfinished_sweep_says_so_in_its_table() {
     let text = table(&sweep_of(1), Style::default());
     assert!(text.contains("warning: ended after 3 of 6 runs"), "{text}");
+}
+
+#[test]
+fn several_sweeps_have_a_line_each_and_a_run_a_level_one() {
+    let mut get = sweep_of(2);
+    for point in &mut get.points {
+        point.operations.retain(|operation| operation.name == "GET");
+    }
+    let mut valkey = get.clone();
+    valkey.parameters[0].values = ["10", "100"].map(str::to_owned).to_vec();
+    (valkey.points[0].values, valkey.points[1].values) = (vec!["10".to_owned()], vec!["100".to_owned()]);
+    let mut alone = NamedRun { run: run(1_000), ..fixture::redis_live() };
+    alone.run.operations.retain(|row| row.name == "GET");
+    let level = NamedSweep::of_run(NamedRun { name: "alone".to_owned(), ..alone });
+    let sweeps = [named("redis", &get), named("valkey", &valkey), level];
+    let figures = figures::figures(&sweeps);
+    let drawn: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
+    assert_eq!(drawn, ["bytes", "frames", "calls", "cpu", "rate", "latency"]);
+    for (name, figure) in &figures {
+        let values = figure.lines.iter().map(|(system, values)| (&**system, values.iter().flatten().count()));
+        assert_eq!(values.collect::<Vec<_>>(), [("redis", 2), ("valkey", 2), ("alone", 3)], "{name}");
+        assert_eq!(figure.places, ["1", "10", "100"]);
+    }
+    let folder = std::env::temp_dir().join(format!("overhead-sweeps-{}", std::process::id()));
+    let files = OutputFolder::open_or_make(&folder, 0o777, None).unwrap();
+    write_sweeps(&sweeps, &files, &ReportOptions::default()).unwrap();
+    let page = fs::read_to_string(folder.join("index.html")).unwrap();
+    assert_eq!(page.matches(">How to read the figures</h2>").count(), 1);
+    assert!(page.contains("redis, valkey and alone: sweep of P") && page.matches("Squares are medians").count() == 1);
+    let svg = fs::read_to_string(folder.join("bytes.svg")).unwrap();
+    assert!(svg.contains("redis, valkey and alone: bytes per GET"));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn figures_over_all_operations_are_of_sweeps_of_the_same_operations_alone() {
+    let all = sweep_of(2);
+    let mut get = all.clone();
+    for point in &mut get.points {
+        point.operations.retain(|operation| operation.name == "GET");
+    }
+    let drawn: Vec<&str> =
+        figures::figures(&[named("all", &all), named("get", &get)]).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(drawn, ["bytes", "latency"]);
 }

@@ -123,16 +123,14 @@ pub(crate) fn integrity(run: &Run) -> String {
     parts.join(", ")
 }
 
-/// Returns the traffic that figures and reports omit: everything outside the workload, and its share of the wire bytes.
+/// Returns the traffic that figures and reports omit, unless it is negligible: everything outside the workload, and its share of
+/// the wire bytes.
 pub(crate) fn beside_the_workload(run: &Run) -> Option<String> {
     let shown: u64 = workload(run).iter().map(|row| both_sides(row).total()).sum();
     let beside = run.source.wire_bytes.saturating_sub(shown);
-    let share = if beside < run.source.wire_bytes / FIGURE_NEGLIGIBLE {
-        "under 0.1%".to_owned()
-    } else {
-        percent(beside, run.source.wire_bytes)
-    };
-    (beside > 0).then(|| format!("setup, background and other traffic ({share} of the wire bytes)"))
+    let is_told = beside > run.source.wire_bytes / FIGURE_NEGLIGIBLE;
+    let share = percent(beside, run.source.wire_bytes);
+    is_told.then(|| format!("setup, background and other traffic ({share} of the wire bytes)"))
 }
 
 /// Returns a figure in words, or the reason that it is unknown.

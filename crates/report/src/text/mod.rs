@@ -24,7 +24,7 @@ pub use table::{markdown, table};
 pub use clean::markdown_cell;
 pub(crate) use clean::{capitalised, code_span, shortened};
 pub use clean::{clean, middle_cut};
-pub(crate) use facts::{beside_the_workload, command, cycle_label, integrity};
+pub(crate) use facts::{beside_the_workload, command, integrity};
 pub use facts::{interface_line, quoted};
 pub use grid::wrapped;
 
