@@ -215,7 +215,7 @@ impl ReportArgs {
                 subjects.iter().zip(&known).position(is_meant)
             };
             let Some((of, name)) = split_label(label, |of| place(of).is_some()) else {
-                bail_usage!("--label {label}: write RUN=NAME, with one of these runs: {}", known.join(", "));
+                bail_usage!("--label {label}: write RUN=NAME, where RUN is one of {}", known.join(", "));
             };
             let Some(at) = place(of) else { continue };
             name.clone_into(subjects[at].1);

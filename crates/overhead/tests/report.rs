@@ -105,7 +105,7 @@ fn what_does_not_fit_is_told_before_anything_is_written() {
     let load = root("crates/report/tests/records/redis-resp-read-1-load/bench.json");
     for (arguments, reason) in [
         (vec![&*get, "--port", "7379", "--operations", "GTE"], "no run has a workload operation of this name"),
-        (vec![&*get, "--port", "7379", "--label", "other=x"], "there is no run other"),
+        (vec![&*get, "--port", "7379", "--label", "other=x"], "RUN is one of capture"),
         (vec![&*get, "--port", "7379", "--label", "x"], "write RUN=NAME"),
         (vec![&*get, "--width", "100"], "100 is not in 320..=4000"),
         (vec![&*load, "--bytes"], "--bytes is for runs: this is a load"),

@@ -333,6 +333,7 @@ fn a_sweep_fits_its_published_schema() {
         settings: vec!["--iface=lo".to_owned()],
         selection: Selected::default(),
         environment: made_environment(&points[0].1),
+        servers: Vec::new(),
         parameters: vec![SweepParameter { name: "P".to_owned(), values: vec!["1".to_owned(), "2".to_owned()] }],
         runs: 4,
         points: points.iter().map(|(at, runs)| point(vec![(*at).to_owned()], (*at).to_owned(), runs)).collect(),

@@ -31,7 +31,7 @@ pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
     let measured: usize = runs.iter().map(|named| workload(&named.run).iter().filter(|row| has(row)).count()).sum();
     let left_out = only_in_table(measured - rows.len(), "operation");
     Some(DotFigure {
-        title: "Latency: the middle and the range".to_owned(),
+        title: "Latency by operation, median and range".to_owned(),
         description:
             "A row for each operation: the median of its latency, how far the 99th percentile is, and the quickest \
                       and the slowest of all."

@@ -272,14 +272,18 @@ pub(crate) fn is_one_mix(mixes: &[OperationMix]) -> bool {
     !keys.is_empty() && keys.iter().all(is_even)
 }
 
-/// Returns the servers of these runs as they name themselves, without details of their builds, or their protocols.
+/// Returns the servers of these runs as they name themselves, without details of their builds, or the databases that were asked
+/// for, or their protocols.
 pub fn systems<'run>(runs: impl IntoIterator<Item = &'run Run>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for connection in runs.into_iter().flat_map(|run| &run.connections) {
-        let software = connection.server_software.as_ref().and_then(|name| name.split(" (").next());
-        let name = software.unwrap_or(&connection.protocol);
-        if !found.iter().any(|known| known == name) {
-            found.push(name.to_owned());
+    for run in runs {
+        let asked = if let [db] = run.source.selection.db.as_slice() { Some(db) } else { None };
+        for connection in &run.connections {
+            let software = connection.server_software.as_ref().and_then(|name| name.split(" (").next());
+            let name = software.unwrap_or(asked.unwrap_or(&connection.protocol));
+            if !found.iter().any(|known| known == name) {
+                found.push(name.to_owned());
+            }
         }
     }
     found

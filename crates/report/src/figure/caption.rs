@@ -15,7 +15,7 @@ use overhead_model::record::SourceKind;
 const SIZE: f64 = 11.0;
 
 /// Characters of a word of a command.
-const COMMAND_WORD: usize = 32;
+const COMMAND_WORD: usize = 20;
 
 const PLAIN: Face = Face::new(SIZE, Weight::Regular, MUTED);
 const STRONG: Face = Face::new(SIZE, Weight::Bold, INK);
