@@ -64,7 +64,7 @@ enum RunOrder {
 const THEMES: &[Choice<Theme>] = &[("light", Theme::Light, "Paper"), ("dark", Theme::Dark, "A dark screen")];
 
 /// Returns a label's run and name. Paths may contain `=`, and so may names: the longest of the known runs counts.
-fn split_label<'text>(text: &'text str, is_known: impl Fn(&str) -> bool) -> Option<(&'text str, &'text str)> {
+fn split_label(text: &str, is_known: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
     let splits = text.rmatch_indices('=').map(|(at, _)| (&text[..at], text[at + 1..].trim()));
     let mut all = splits.filter(|(_, name)| !name.is_empty());
     all.find(|(run, _)| is_known(run))

@@ -149,7 +149,7 @@ fn statements_are_rows_by_share_of_the_wire_and_have_the_numbers_of_other_comman
     let share = |row: &Vec<String>| cell(&headers, row, "of wire").trim_end_matches('%').parse::<f64>().unwrap();
     assert!(rows[..5].windows(2).all(|pair| share(&pair[0]) >= share(&pair[1])));
     let (headers, _) = table_of(&page_of(&fixture::files()), "operations");
-    assert!(!headers.iter().any(|header| header.is_empty()));
+    assert!(!headers.iter().any(String::is_empty));
 }
 
 /// All outputs agree on an operation.

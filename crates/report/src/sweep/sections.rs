@@ -31,7 +31,9 @@ fn together(mut each: Vec<(&str, Section)>) -> Vec<Section> {
     let headers = |of: &Section| of.table.columns.iter().map(|column| column.header.clone()).collect::<Vec<_>>();
     let is_alike = each.windows(2).all(|pair| headers(&pair[0].1) == headers(&pair[1].1));
     if !is_alike {
-        each.iter_mut().for_each(|(name, of)| of.title = format!("{name}: {}", of.title));
+        for (name, of) in &mut each {
+            of.title = format!("{name}: {}", of.title);
+        }
         return each.into_iter().map(|(_, section)| section).collect();
     }
     for (name, Section { table, .. }) in &mut each {

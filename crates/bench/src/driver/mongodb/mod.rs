@@ -54,7 +54,7 @@ impl DatabaseDriver for MongoDriver {
         let version = objects::version(&admin).await.map_err(in_short)?;
         if let Some(wanted) = self.options.compression.filter(|wanted| *wanted != DriverCompression::None) {
             // The driver silently skips compression that the server does not support.
-            let offered = objects::offers(&admin, &wanted.name()).await.map_err(in_short)?;
+            let offered = objects::offers(&admin, wanted.name()).await.map_err(in_short)?;
             ensure!(offered, "--compression {}: the server does not offer it", wanted.name());
         }
         client.shutdown().await;
