@@ -225,14 +225,14 @@ pub(crate) fn syscalls_per_operation(role: &Role, operations: u64) -> Option<f64
 }
 
 /// Operations by kind, and by statement if a kind has several, with bytes of both directions and samples.
-pub(crate) type OperationMix = BTreeMap<String, (Amounts, u64)>;
+pub(crate) type RunMix = BTreeMap<String, (Amounts, u64)>;
 
 /// Difference in an operation's share below which two runs have the same mix.
 const MIX_TOLERANCE: f64 = 0.01;
 
 /// Returns the operations that a run is about.
-pub(crate) fn operation_mix(run: &Run) -> OperationMix {
-    let mut mix = OperationMix::new();
+pub(crate) fn operation_mix(run: &Run) -> RunMix {
+    let mut mix = RunMix::new();
     let mut add = |key: String, request: &Amounts, response: &Amounts, samples: u64| {
         let (amounts, count) = mix.entry(key).or_default();
         *amounts += *request;
@@ -258,8 +258,8 @@ pub(crate) fn operation_mix(run: &Run) -> OperationMix {
 
 /// Returns whether the runs have the same operations in the same proportions, so that means over all of them compare like with
 /// like.
-pub(crate) fn is_one_mix(mixes: &[OperationMix]) -> bool {
-    let share = |mix: &OperationMix, key: &String| {
+pub(crate) fn is_one_mix(mixes: &[RunMix]) -> bool {
+    let share = |mix: &RunMix, key: &String| {
         let all: u64 = mix.values().map(|(_, samples)| samples).sum();
         mix.get(key).map_or(0.0, |(_, samples)| *samples as f64 / all.max(1) as f64)
     };
@@ -304,7 +304,7 @@ pub(crate) fn listed(names: &[String]) -> String {
 
 /// Returns a warning if runs of the same operations carry different amounts of user data, which makes efficiency misleading.
 pub(crate) fn data_difference(runs: &[NamedRun]) -> Option<String> {
-    let mixes: Vec<OperationMix> = runs.iter().map(|named| operation_mix(&named.run)).collect();
+    let mixes: Vec<RunMix> = runs.iter().map(|named| operation_mix(&named.run)).collect();
     if !is_one_mix(&mixes) {
         return None;
     }

@@ -52,13 +52,13 @@ fn longest(figure: &StackFigure) -> f64 {
 }
 
 /// Left edge of the bars, and length of the longest.
-struct Field {
+struct StackField {
     zero: f64,
     length: f64,
     limit: f64,
 }
 
-impl Field {
+impl StackField {
     fn at(&self, value: f64) -> f64 {
         self.zero + value / self.limit * self.length
     }
@@ -99,7 +99,7 @@ fn entries(figure: &StackFigure) -> Vec<(String, Rgb)> {
 }
 
 /// Places names and tags left of the bars, sums right of them.
-fn field(figure: &StackFigure) -> Field {
+fn field(figure: &StackFigure) -> StackField {
     let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
     let names = widest(&mut figure.rows.iter().map(|row| NAME.width(&row.name))).min(WIDTH / 3.0);
     let tags = widest(&mut TAGS.iter().map(|tag| TAG.width(tag)));
@@ -107,14 +107,14 @@ fn field(figure: &StackFigure) -> Field {
     let limit = longest(figure);
     let label = TAG.width(&bytes_label(limit)) + GAP;
     let zero = MARGIN + names + GAP + tags + 5.0;
-    Field { zero, length: WIDTH - MARGIN - sums - GAP - label - zero, limit }
+    StackField { zero, length: WIDTH - MARGIN - sums - GAP - label - zero, limit }
 }
 
 fn total(row: &StackRow) -> String {
     format!("{} B", bytes_label(sum(&row.request) + sum(&row.response)))
 }
 
-fn grid(scene: &mut Scene, field: &Field, axis: f64, bottom: f64) {
+fn grid(scene: &mut Scene, field: &StackField, axis: f64, bottom: f64) {
     let step = step(field.limit, 5.0);
     let count = (field.limit / step + 1e-9).floor() as u32;
     for value in (0..=count).map(|at| f64::from(at) * step) {
@@ -124,7 +124,7 @@ fn grid(scene: &mut Scene, field: &Field, axis: f64, bottom: f64) {
     }
 }
 
-fn draw_row(scene: &mut Scene, row: &StackRow, field: &Field, top: f64) {
+fn draw_row(scene: &mut Scene, row: &StackRow, field: &StackField, top: f64) {
     let middle = top + BAR + BAR_GAP / 2.0;
     scene.text(&NAME.fitted(&row.name, WIDTH / 3.0), (MARGIN, middle + 4.5), Anchor::Start, NAME);
     scene.text(&total(row), (WIDTH - MARGIN, middle + 5.5), Anchor::End, SUM);

@@ -5,8 +5,8 @@ use crate::bounds::LowerBounds;
 use crate::compare::kind;
 use crate::run::NamedRun;
 use crate::summary::{
-    CpuUnit, OperationMix, RoleName, both_sides, counters_only, is_one_mix, listed, noteworthy, of_whole_run,
-    operation_mix, per_operation, syscalls_per_operation, systems, window_ns, workload, workload_count,
+    CpuUnit, RoleName, RunMix, both_sides, counters_only, is_one_mix, listed, noteworthy, of_whole_run, operation_mix,
+    per_operation, syscalls_per_operation, systems, window_ns, workload, workload_count,
 };
 use crate::text::number::{bytes_label, counted, duration, grouped, percent, with_digits};
 use crate::text::{capitalised, shortened};
@@ -24,7 +24,7 @@ pub(super) fn sentences(runs: &[NamedRun]) -> Vec<String> {
     match runs {
         [one] => vec![Some(subject(one)), largest(&one.run), work(&one.run)].into_iter().flatten().collect(),
         several => {
-            let mixes: Vec<OperationMix> = several.iter().map(|named| operation_mix(&named.run)).collect();
+            let mixes: Vec<RunMix> = several.iter().map(|named| operation_mix(&named.run)).collect();
             let compared = [range(several, &mixes), work_range(several, &mixes)];
             std::iter::once(subjects(several)).chain(compared.into_iter().flatten()).collect()
         }
@@ -143,10 +143,10 @@ fn subjects(runs: &[NamedRun]) -> String {
 /// Returns the runs with the smallest and largest figure.
 fn ends<'run>(
     runs: &'run [NamedRun],
-    mixes: &[OperationMix],
-    figure: impl Fn(&Run, &OperationMix) -> Option<f64>,
+    mixes: &[RunMix],
+    figure: impl Fn(&Run, &RunMix) -> Option<f64>,
 ) -> Option<[(&'run NamedRun, f64); 2]> {
-    let of = |(named, mix): (&'run NamedRun, &OperationMix)| Some((named, figure(&named.run, mix)?));
+    let of = |(named, mix): (&'run NamedRun, &RunMix)| Some((named, figure(&named.run, mix)?));
     let all: Vec<(&NamedRun, f64)> = runs.iter().zip(mixes).map(of).collect::<Option<_>>()?;
     let least = all.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let most = all.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -163,7 +163,7 @@ fn times(least: f64, most: f64) -> String {
 }
 
 /// Compares the bytes of the largest operation that all runs have.
-fn range(runs: &[NamedRun], mixes: &[OperationMix]) -> Option<String> {
+fn range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
     let (first, others) = mixes.split_first()?;
     let common = first.iter().filter(|(key, _)| others.iter().all(|mix| mix.contains_key(*key)));
     let (key, _) = common.max_by_key(|(_, (amounts, _))| amounts.total())?;
@@ -188,8 +188,8 @@ fn range(runs: &[NamedRun], mixes: &[OperationMix]) -> Option<String> {
 }
 
 /// Compares CPU times of runs with the same operations.
-fn work_range(runs: &[NamedRun], mixes: &[OperationMix]) -> Option<String> {
-    let on_cpu = |run: &Run, _: &OperationMix| {
+fn work_range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
+    let on_cpu = |run: &Run, _: &RunMix| {
         let role = of_whole_run(run, RoleName::Server).ok()?;
         let [user, kernel] = CpuUnit::OnCpuNs.of(role).ok()?;
         per_operation(user + kernel, workload_count(run))

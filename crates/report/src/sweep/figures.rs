@@ -6,7 +6,7 @@ use super::sections::shown;
 use crate::compare::kind;
 use crate::figure::{LineFigure, only_in_table};
 use crate::latencies::MEASURED;
-use crate::summary::{OperationMix, is_one_mix};
+use crate::summary::{RunMix, is_one_mix};
 use crate::text::capitalised;
 use crate::text::distribution::{self, count_within};
 use overhead_model::record::{CycleSource, Within};
@@ -45,7 +45,7 @@ pub(super) fn figures(sweeps: &[NamedSweep]) -> Vec<Named> {
 /// Returns whether all points have the same operations in the same proportions, so that figures over all operations compare like
 /// with like.
 pub(super) fn has_one_mix(sweeps: &[NamedSweep]) -> bool {
-    let mix = |point: &SweepPoint| -> OperationMix {
+    let mix = |point: &SweepPoint| -> RunMix {
         let of = |one: &SweepOperation| (kind(&one.name).to_owned(), (Amounts::default(), one.count.median as u64));
         shown(point).map(of).collect()
     };
