@@ -319,7 +319,15 @@ fn a_number_stands_for_the_statement_that_the_table_gives_it_to() {
     let (status, explained) = with("explain", &["#4"]);
     assert!(status == Some(0) && explained.contains(": SET (array)"), "{explained}");
     assert_eq!(with("explain", &["--statement", "#4"]).1, explained);
-    assert_eq!(with("explain", &["--name", "SET", "--statement", "SET key:#"]).1, explained);
+    let (_, first) = with("explain", &["--name", "SET", "--statement", "SET key:#"]);
+    assert_eq!(with("explain", &["#4", "--nth", "1"]).1, first);
+    let titles: Vec<&str> = explained.lines().filter(|line| line.ends_with(" bytes on the wire")).collect();
+    assert!(
+        matches!(titles[..], [median, largest] if median.starts_with("median of ") && largest.starts_with("largest of ")),
+        "{titles:?}"
+    );
+    let (status, said) = with("explain", &["--statement", "HSET none"]);
+    assert!(status == Some(1) && said.contains("choose one of these, by its number or text: #1 "), "{said}");
     assert_eq!(with("advise", &["#4"]).0, Some(0));
     for wrong in ["#0", "#11", "4"] {
         let (status, said) = with("explain", &[wrong]);

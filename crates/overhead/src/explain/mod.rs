@@ -229,7 +229,7 @@ impl ExplainArgs {
         }
         let statements = self.statement.as_ref().and_then(|_| numbers::record(input).ok()).map(|run| statements(&run));
         match statements.filter(|statements| !statements.is_empty()) {
-            Some(statements) => anyhow!("{file}: no {what}: choose one of these, by its number or text:\n{statements}"),
+            Some(statements) => anyhow!("{file}: no {what}: choose one of these, by its number or text: {statements}"),
             None => anyhow!("{file}: no {what}: there are {}", names(finder)),
         }
     }
@@ -270,14 +270,13 @@ fn check(explained: &ExplainedOperation, warnings: &mut Warnings) {
 
 const NAMES_SHOWN: usize = 20;
 
-/// Returns a line for each of the largest statements: number, and name or text.
+/// Returns the largest statements: number, and text or name.
 fn statements(run: &Run) -> String {
     let text =
         |row: &ViewRow| row.statement.as_ref().filter(|text| !text.starts_with('(')).unwrap_or(&row.name).clone();
     let rows = numbered(run);
-    let lines =
-        rows.iter().take(NAMES_SHOWN).zip(1..).map(|(row, number)| format!("  #{number} {}", clean(&text(row))));
-    lines.collect::<Vec<_>>().join("\n")
+    let lines = rows.iter().take(NAMES_SHOWN).zip(1..).map(|(row, number)| format!("#{number} {}", clean(&text(row))));
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the most frequent operation names with their counts.
