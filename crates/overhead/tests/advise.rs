@@ -45,8 +45,11 @@ fn what_if_starts_from_the_rows_of_the_record_and_takes_what_the_fields_come_to(
     let run = json(&with("analyze", &CQL, &["--fields"]));
     let is_row = |row: &&Value| row["name"] == "SELECT" && row["class"] == "workload";
     let row = run["operations"].as_array().unwrap().iter().find(is_row).unwrap();
-    let changed = &what_if["rows"][0];
-    assert_eq!(changed["before"][1], row["response"]["accounts"]);
+    let changed = |when: &str| {
+        let rows = what_if["rows"].as_array().unwrap().iter();
+        rows.map(|row| sum(&row[when][1])).sum::<u64>()
+    };
+    assert_eq!(changed("before"), sum(&row["response"]["accounts"]));
     let is_metadata = |field: &&Value| {
         let name = field["field"].as_str().unwrap();
         name.starts_with("RESULT.metadata.") && !name.ends_with("flags") && !name.ends_with("column count")
@@ -55,7 +58,26 @@ fn what_if_starts_from_the_rows_of_the_record_and_takes_what_the_fields_come_to(
     let bytes: u64 = fields.map(|field| field["bytes"].as_u64().unwrap()).sum();
     assert!(bytes > 0);
     assert_eq!(what_if["before"].as_u64().unwrap() - what_if["after"].as_u64().unwrap(), bytes);
-    assert_eq!(sum(&changed["before"][1]) - sum(&changed["after"][1]), bytes);
+    assert_eq!(changed("before") - changed("after"), bytes);
+}
+
+#[test]
+fn findings_are_of_statements_and_cost_money() {
+    let dear = ["--price", "2/GB", "--per", "month"];
+    let by_day = json(&with("advise", &CQL, &["--price", "2/GB"]));
+    let by_month = json(&with("advise", &CQL, &dear));
+    let first = |advice: &Value| advice["findings"][0]["saving"]["cost"].as_f64().unwrap();
+    assert!((first(&by_month) / first(&by_day) - 730.0 / 24.0).abs() < 1e-6);
+    let said = text(&overhead(&with("advise", &CQL, &dear)).stdout);
+    assert!(said.contains("· #3 cql SELECT ohb.vempty (prepared)") && said.contains(" per month at 2/GB"), "{said}");
+    assert!(said.contains("Not shown: 3 below 2%. --all shows them."), "{said}");
+    let all = text(&overhead(&with("advise", &CQL, &["--all"])).stdout);
+    assert!(all.contains("\n5. ") && !all.contains("Not shown"), "{all}");
+    let one = json(&with("advise", &[CQL[0], "#3", "--db", "cassandra", "--port", "7042"], &[]));
+    let statements = one["findings"].as_array().unwrap().iter().map(|finding| &finding["subject"]["statement"]);
+    assert!(
+        statements.clone().count() > 0 && statements.into_iter().all(|text| text.as_str().unwrap().contains("vempty"))
+    );
 }
 
 #[test]

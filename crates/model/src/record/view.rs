@@ -73,6 +73,7 @@ const DAY_NS: f64 = 86_400e9;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BillingPeriod {
+    /// 24 hours.
     #[default]
     Day,
     /// 730 hours, as in cloud price lists.

@@ -150,7 +150,7 @@ impl AdviseArgs {
 /// Returns whether a finding is about a statement, or about its name.
 fn is_about(subject: &FindingSubject, row: &ViewRow) -> bool {
     let statement = row.statement.as_deref().filter(|text| !text.starts_with('('));
-    (&*row.protocol, &*row.name) == (subject.protocol, &*subject.name)
+    (&*row.protocol, &*row.name, Class::Workload.name()) == (subject.protocol, &*subject.name, subject.class)
         && (subject.statement.is_empty() || statement.is_none_or(|text| text == subject.statement))
 }
 

@@ -2,8 +2,8 @@
 
 use super::is_about;
 use overhead_advise::{Advice, AdviceFinding, ByteEvidence, Certainty, ChangedRow, FindingSubject, Saving, WhatIf};
+use overhead_model::Amounts;
 use overhead_model::record::{Price, ViewRow};
-use overhead_model::{Amounts, Class};
 use overhead_report::text::{counted, grouped, money, statement_name};
 use overhead_report::{Document, Fact};
 
@@ -59,7 +59,7 @@ impl AdviceView<'_> {
     fn number(&self, subject: &FindingSubject) -> Option<usize> {
         let is_one = |row: &&ViewRow| is_about(subject, row);
         let mut numbers = self.statements.iter().zip(1..).filter(|(row, _)| is_one(row)).map(|(_, number)| number);
-        let number = numbers.next().filter(|_| subject.class == Class::Workload.name())?;
+        let number = numbers.next()?;
         numbers.next().is_none().then_some(number)
     }
 }
