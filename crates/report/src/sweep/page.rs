@@ -41,7 +41,7 @@ pub const SWEEP_FILES: [&str; 16] = [
     "distribution.png",
 ];
 
-/// Returns the first file that [`write_sweep`] would replace and that no earlier sweep report wrote.
+/// Returns the first file that [`write_sweeps`] would replace and that no earlier sweep report wrote.
 pub fn replaced_by_sweep(folder: &OutputFolder) -> Option<&'static str> {
     report_folder::replaced(folder, &[HEADING], &SWEEP_FILES)
 }
