@@ -129,7 +129,7 @@ impl ChangeLimit {
             });
             Some(Changes::of(figure, second, |account: Account| Some(first.bytes(side, account)), fields))
         };
-        judged.is_above().then(|| Finding::breach(run, label, figure, judged, changes().unwrap_or_default()))
+        judged.is_above(figure).then(|| Finding::breach(run, label, figure, judged, changes().unwrap_or_default()))
     }
 
     /// Judges a figure of all workload operations together.
@@ -171,7 +171,9 @@ impl ChangeLimit {
         let judged = Judged { measured, reference, allowed: reference + self.most.of(reference) };
         let Some(repeated) = Repeated::of(values) else {
             if matches!(figure, Figure::Syscalls(_)) {
-                return judged.is_above().then(|| Finding::breach(run, label, figure, judged, Changes::default()));
+                return judged
+                    .is_above(figure)
+                    .then(|| Finding::breach(run, label, figure, judged, Changes::default()));
             }
             let why = "one run shows no difference: repeat it, with capture --runs 5";
             return Some(Finding::unjudged(run, label, figure, why));
@@ -179,7 +181,7 @@ impl ChangeLimit {
         if repeated.interval[0] > judged.allowed - reference {
             return Some(Finding::breach(run, label, figure, judged, Changes::default()));
         }
-        judged.is_above().then(|| {
+        judged.is_above(figure).then(|| {
             let message = format!(
                 "{figure} {} against {}, but the runs vary: the 95% interval of the difference begins at {}{}",
                 figure.with_unit(measured),

@@ -124,7 +124,7 @@ impl<'a> RunSums<'a> {
             };
             Changes::of(figure, sum, account, figure.side().and_then(|side| budget.fields_of(side)))
         };
-        judged.is_above().then(|| Finding::breach(run, &label, figure, judged, changes()))
+        judged.is_above(figure).then(|| Finding::breach(run, &label, figure, judged, changes()))
     }
 
     /// Returns why a direction's figures are unreliable if it was not captured.
@@ -210,7 +210,7 @@ impl<'a> RunSums<'a> {
             Ok(measured) => {
                 let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
                 let changes = || self.changes(figure, made_of).unwrap_or_default();
-                judged.is_above().then(|| Finding::breach(run, ALL, figure, judged, changes()))
+                judged.is_above(figure).then(|| Finding::breach(run, ALL, figure, judged, changes()))
             }
         }
     }

@@ -93,8 +93,8 @@ impl Finding {
     /// Reports a figure above its limit.
     pub(super) fn breach(run: &str, operation: &str, figure: Figure, values: Judged, changes: Changes) -> Self {
         let Judged { measured, reference, allowed } = values;
-        let by = measured - reference;
-        let percent = by / reference * 100.0;
+        let by = measured - allowed;
+        let percent = by / allowed * 100.0;
         let percent = if percent.is_finite() { format!(", {percent:+.1}%") } else { String::new() };
         let mut message = format!(
             "{figure} {} per operation, allowed {} (+{}{percent})",
@@ -132,9 +132,9 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// Returns whether the value exceeds the limit.
-    pub(super) fn is_above(self) -> bool {
-        self.measured > self.allowed
+    /// Returns whether the value exceeds the limit, and is printed as another number.
+    pub(super) fn is_above(self, figure: Figure) -> bool {
+        self.measured > self.allowed && figure.with_unit(self.measured) != figure.with_unit(self.allowed)
     }
 }
 

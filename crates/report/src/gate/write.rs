@@ -8,8 +8,8 @@ use crate::run::NamedRun;
 use crate::summary::RoleName;
 use crate::sums::OperationSum;
 use overhead_model::outside::is_harmful;
-use overhead_model::record::By;
-use overhead_model::{Account, Side};
+use overhead_model::record::{By, OperationRow};
+use overhead_model::{Account, Class, Side};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ pub fn budget_of(runs: &[NamedRun], by: By) -> String {
     let mut out = header(runs);
     out.push_str(&of_runs(&sums));
     for operation in operations(&sums, by) {
-        out.push_str(&of_operation(&operation));
+        out.push_str(&of_operation(&operation, &sums));
     }
     out
 }
@@ -107,7 +107,7 @@ fn is_same(a: &OperationSum, b: &OperationSum) -> bool {
         && is_same_statement(a.key.statement.as_deref(), b.key.statement.as_deref())
 }
 
-fn of_operation(runs: &[OperationSum]) -> String {
+fn of_operation(runs: &[OperationSum], sums: &[RunSums<'_>]) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let mut out =
         format!("\n[[operation]]\nprotocol = {}\nname = {}\n", text(&first.key.protocol), text(&first.key.name));
@@ -121,11 +121,31 @@ fn of_operation(runs: &[OperationSum]) -> String {
     for (figure, tolerance) in Side::BOTH.into_iter().flat_map(of_side) {
         let values: Vec<f64> = runs.iter().filter_map(|sum| figure.of(sum)).collect();
         if let Some(most) = largest(&values) {
-            limit(&mut out, figure, most, tolerance);
+            let least = values.iter().copied().fold(most, f64::min);
+            let grows = tolerance == "0" && (most - least >= 0.05 || sums.iter().any(|run| varies(run, first, figure)));
+            let spread = ((most - least) / most * 100.0).ceil().max(1.0);
+            let tolerance = if grows { format!("\"{spread}%\"") } else { tolerance.to_owned() };
+            limit(&mut out, figure, most, &tolerance);
         }
     }
     out.push_str(&made_of(runs));
     out
+}
+
+/// Returns whether operations of one statement, or of one name, differ in the figure: it grows with the data.
+fn varies(run: &RunSums<'_>, sum: &OperationSum, figure: Figure) -> bool {
+    let is_row = |row: &&OperationRow| {
+        let is_whole = sum.key.statement.is_none() || row.statements.len() == 1;
+        is_whole && row.class == Class::Workload && (&row.protocol, &row.name) == (&sum.key.protocol, &sum.key.name)
+    };
+    run.named.run.operations.iter().filter(is_row).any(|row| {
+        let bytes = match figure {
+            Figure::Payload(Side::Request) => &row.request.payload_bytes,
+            Figure::Payload(Side::Response) => &row.response.payload_bytes,
+            _ => return false,
+        };
+        bytes.min < bytes.max
+    })
 }
 
 fn made_of(runs: &[OperationSum]) -> String {
@@ -156,17 +176,20 @@ fn made_of(runs: &[OperationSum]) -> String {
 }
 
 fn limit(out: &mut String, figure: Figure, most: f64, tolerance: &str) {
-    let figure = text(&figure.to_string());
-    let _ = writeln!(out, "{figure} = {{ budget = {}, tolerance = {tolerance} }}", number(most));
+    let name = text(&figure.to_string());
+    // Rounded up, so that the run it was made from stays within.
+    let step = if figure.side().is_some() && !matches!(figure, Figure::Frames(_)) { 10.0 } else { 100.0 };
+    let budget = (most * step - 1e-6).ceil() / step;
+    let _ = writeln!(out, "{name} = {{ budget = {budget}, tolerance = {tolerance} }}");
 }
 
 fn largest(values: &[f64]) -> Option<f64> {
     values.iter().copied().max_by(f64::total_cmp)
 }
 
-/// Formats a number that reads back unchanged.
-fn number(value: f64) -> String {
-    format!("{value:?}")
+/// Formats bytes with at most two decimal digits.
+fn number(bytes: f64) -> String {
+    format!("{}", (bytes * 100.0).round() / 100.0)
 }
 
 /// Formats a TOML key: a single-line string without harmful characters.
