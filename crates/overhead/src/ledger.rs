@@ -69,7 +69,9 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
         frames_per_second: per_second(totals.frames, facts.started.time.elapsed()),
         watching: None,
     };
-    warnings.of_unseen_statements(&aggregate.operations());
+    let operations = aggregate.operations();
+    warnings.of_unseen_statements(&operations);
+    warnings.of_load(&operations);
     let connections = aggregate.connections();
     warnings.of_both_legs(&connections);
     warnings.of_translated_twins(&connections);

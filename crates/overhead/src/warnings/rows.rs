@@ -3,9 +3,16 @@
 use super::Warnings;
 use overhead_dissect::PREPARED_BEFORE;
 use overhead_model::record::{Connection, OperationRow};
-use overhead_report::text::counted;
+use overhead_model::{Account, Class};
+use overhead_report::text::{counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+
+/// Operations from which a capture is of a load, not of a few trials.
+const LOAD: u64 = 100;
+
+/// Commands that read one value by its key.
+const LOOKUPS: [&str; 4] = ["GET", "HGET", "get", "gets"];
 
 impl Warnings {
     /// Reports statements that were prepared before the capture, and where their texts can be found.
@@ -28,6 +35,32 @@ impl Warnings {
             self.remark(format!(
                 "{} prepared before the capture, and named by name or id; to see the texts, add --statements FILE, with a line of name or id, a tab and the text for each: {source}",
                 if texts.len() == 1 { "1 statement was".to_owned() } else { format!("{} were", counted(texts.len() as u64, "statement")) }
+            ));
+        }
+    }
+
+    /// Says that no read finds anything, or that most bytes are set-up: a load test was perhaps set up wrong.
+    pub fn of_load(&mut self, operations: &[OperationRow]) {
+        let bytes = |row: &OperationRow| row.request.wire_bytes.total + row.response.wire_bytes.total;
+        let of_class = |class| operations.iter().filter(move |row| row.class == class);
+        let is_miss = |row: &&OperationRow| {
+            let answers = &row.response.accounts;
+            let is_read = LOOKUPS.contains(&row.name.as_str()) && row.count >= LOAD && row.errors + row.unanswered == 0;
+            is_read && row.response.unseen.is_none() && answers[Account::Data] + answers[Account::Unknown] == 0
+        };
+        for row in of_class(Class::Workload).filter(is_miss) {
+            let (count, name) = (grouped(row.count), &row.name);
+            self.remark(format!(
+                "none of {count} answers to {name} has a value: the keys do not exist, or are empty; if they should, store them before you measure"
+            ));
+        }
+        let [workload, setup] = [Class::Workload, Class::Setup].map(|class| of_class(class).map(bytes).sum::<u64>());
+        let count: u64 = of_class(Class::Workload).map(|row| row.count).sum();
+        if setup > workload && count >= LOAD {
+            self.remark(format!(
+                "connecting, authenticating and preparing take more bytes ({}) than the operations ({}): keep connections open, or measure longer",
+                grouped(setup),
+                grouped(workload)
             ));
         }
     }
@@ -79,5 +112,32 @@ impl Warnings {
                 "{server} may be a proxy or pooler that forwards to other servers of this capture: the totals include the traffic on both sides of it; --by server separates them"
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overhead_model::Run;
+
+    fn said(operations: &[OperationRow]) -> Vec<String> {
+        let mut warnings = Warnings::default();
+        warnings.of_load(operations);
+        warnings.settle().0
+    }
+
+    #[test]
+    fn misses_and_setup_are_named_only_if_they_prevail() {
+        let record = include_str!("../../../../fixtures/redis-get-set/expected.json");
+        let run: Run = serde_json::from_str(record).unwrap();
+        let mut operations = run.operations;
+        assert_eq!(said(&operations), Vec::<String>::new());
+        let get = operations.iter_mut().find(|row| row.name == "GET").unwrap();
+        (get.response.accounts[Account::Data], get.count) = (0, LOAD);
+        assert!(said(&operations)[0].starts_with("none of 100 answers to GET has a value"));
+        for row in operations.iter_mut().filter(|row| row.name == "SET") {
+            (row.class, row.request.wire_bytes.total) = (Class::Setup, 1 << 40);
+        }
+        assert!(said(&operations)[1].contains("keep connections open"), "{operations:?}");
     }
 }
