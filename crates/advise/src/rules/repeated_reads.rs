@@ -14,7 +14,7 @@ const TIMES: u64 = 10;
 const SHARE: f64 = 20.0;
 
 /// Operations without a pause from which the client is a load generator: it repeats requests because it was told to.
-const LOAD: u64 = 200;
+const LOAD: u64 = 32;
 
 /// Reads by a digest of their request.
 #[derive(Default)]
