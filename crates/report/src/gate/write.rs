@@ -78,8 +78,9 @@ fn all_made_of(sums: &[RunSums<'_>]) -> String {
     let mut out = String::new();
     let mut table = |title: &str, rows: &mut dyn Iterator<Item = (String, f64)>| {
         let _ = writeln!(out, "\n[made_of.{title}]");
-        for (name, bytes) in rows.filter(|(_, bytes)| *bytes > 0.0) {
-            let _ = writeln!(out, "{} = {}", key(&name), number(bytes / sums.len().max(1) as f64));
+        let rows = rows.map(|(name, bytes)| (name, bytes / sums.len().max(1) as f64));
+        for (name, bytes) in rows.filter(|(_, bytes)| *bytes >= 0.005) {
+            let _ = writeln!(out, "{} = {}", key(&name), number(bytes));
         }
     };
     table("accounts", &mut accounts.into_iter().map(|(figure, bytes)| (figure.to_string(), bytes)));
