@@ -92,13 +92,16 @@ fn read(paths: &[PathBuf], keys: &KeyReader, take: impl TakeFrames, warnings: &m
         let mut file = File::open(0, path, keys)?;
         reading.note_missing(set_place(&file.source).as_slice());
         let has_taps = file.look()?.is_some() && file.source.interfaces().len() > 1;
-        let flow = file.each(&mut |file: usize, frame: &Frame<'_>| {
-            if has_taps {
+        let flow = if has_taps {
+            file.each(&mut |file: usize, frame: &Frame<'_>| {
                 twins.frame(file, frame);
-            }
-            clocked.take(file, frame)
-        })?;
-        if flow.is_continue() {
+                clocked.take(file, frame)
+            })
+        } else {
+            // Without a closure between, all of it is inlined into the loop.
+            file.each(&mut clocked)
+        };
+        if flow?.is_continue() {
             reading.note_end(&file);
         }
         reading.note_twins(&twins);
