@@ -69,7 +69,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_has_no_file_of_ours() {
-        let leaky = File::open("/dev/null").unwrap();
+        // A number that no other test had open when it noted the caller's files.
+        let leaky = rustix::io::fcntl_dupfd_cloexec(File::open("/dev/null").unwrap(), 700).unwrap();
         rustix::io::fcntl_setfd(&leaky, rustix::io::FdFlags::empty()).unwrap();
         let mut command = Command::new("readlink");
         command.arg(format!("/proc/self/fd/{}", leaky.as_raw_fd()));
