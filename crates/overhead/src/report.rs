@@ -73,7 +73,9 @@ fn split_label(text: &str, is_known: impl Fn(&str) -> bool) -> Option<(&str, &st
 impl ReportArgs {
     /// Reads the records, draws them and prints the paths of the result.
     pub fn run(self) -> Result<u8> {
-        if self.runs.iter().any(|path| is_sweep(path)) {
+        // A shell's `runs/*` may include a sweep, which does not make the runs its lines.
+        let sweeps = self.runs.iter().filter(|path| is_sweep(path)).count();
+        if sweeps > 0 && 2 * sweeps >= self.runs.len() {
             return self.sweeps();
         }
         if let [path] = self.runs.as_slice()
@@ -171,11 +173,16 @@ impl ReportArgs {
 
     /// Loads the runs. Skips paths that are not runs, because a shell's `runs/*` may include other files.
     fn load(&self) -> Result<(Vec<LoadedRun>, u8)> {
-        let (mut runs, mut skipped, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut runs, mut skipped, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for path in &self.runs {
+            if is_sweep(path) {
+                let path = path.display();
+                others.push(format!("{path} is a sweep: report it separately, with overhead report {path}"));
+                continue;
+            }
             if load_of(path)?.is_some() {
                 let path = path.display();
-                loads
+                others
                     .push(format!("{path} is the record of a load: report it separately, with overhead report {path}"));
                 continue;
             }
@@ -188,10 +195,10 @@ impl ReportArgs {
         if runs.is_empty() && !skipped.is_empty() {
             return Err(skipped.swap_remove(0));
         }
-        if runs.is_empty() && !loads.is_empty() {
-            bail_usage!("{}", loads.swap_remove(0));
+        if runs.is_empty() && !others.is_empty() {
+            bail_usage!("{}", others.swap_remove(0));
         }
-        print::warn(&loads.iter().map(|said| format!("skipped: {said}")).collect::<Vec<_>>());
+        print::warn(&others.iter().map(|said| format!("skipped: {said}")).collect::<Vec<_>>());
         let mut status = exit::COMPLETE;
         for error in &skipped {
             print::warn(&[format!("skipped: {}", exit::sentence(&**error))]);
