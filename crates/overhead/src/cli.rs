@@ -3,13 +3,14 @@
 use crate::exit::{StatusFault, bail_usage};
 use crate::hand_over::{PassedArgs, become_program};
 use crate::keys::KeyFiles;
+use crate::pricing::PriceArgs;
 use crate::{advise, analyze, check, compare, explain, given, print, report};
 use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use overhead_dissect::Selection;
-use overhead_model::record::{BillingPeriod, By, Price, Selected, SortKey};
+use overhead_model::record::{By, Selected, SortKey};
 use overhead_model::{Protocol, System};
 use overhead_report::text::quoted;
 use overhead_report::{Columns, OperationColumn, Style, ViewOptions};
@@ -321,27 +322,6 @@ pub struct RowsArgs {
     top: Option<u64>,
     #[command(flatten)]
     pricing: PriceArgs,
-}
-
-/// Options for what bytes cost.
-#[derive(Args, Clone, Debug)]
-pub struct PriceArgs {
-    /// Price of bytes, as 0.02/GB: adds costs of 10^6 operations and a day
-    #[arg(long, value_name = "PRICE", value_parser = overhead_report::price)]
-    price: Option<Price>,
-    /// Time that costs are for, at the rate seen
-    #[arg(hide_short_help = true, long, value_name = "TIME", requires = "price", value_parser = choice_parser(PERIODS), default_value = "day")]
-    per: BillingPeriod,
-}
-
-const PERIODS: &[Choice<BillingPeriod>] =
-    &[("day", BillingPeriod::Day, "24 hours"), ("month", BillingPeriod::Month, "730 hours")];
-
-impl PriceArgs {
-    /// Returns the price for this time.
-    pub fn price(&self) -> Option<Price> {
-        self.price.as_ref().map(|price| Price { per: self.per, ..price.clone() })
-    }
 }
 
 impl RowsArgs {

@@ -30,6 +30,7 @@ mod inputs;
 mod keys;
 mod ledger;
 mod numbers;
+mod pricing;
 mod print;
 mod privileges;
 mod project;

@@ -4,10 +4,11 @@ mod text;
 
 pub use text::{certainty, facts, known_by, label};
 
-use crate::cli::{Color, DecodeArgs, PriceArgs};
+use crate::cli::{Color, DecodeArgs};
 use crate::exit::bail_usage;
 use crate::inputs::InputPlan;
 use crate::numbers;
+use crate::pricing::PriceArgs;
 use crate::print;
 use crate::warnings::Warnings;
 use anyhow::Result;
