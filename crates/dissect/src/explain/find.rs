@@ -116,7 +116,7 @@ impl Finder {
 
     /// Returns the median and the largest of all operations that fit, by their bytes on the wire.
     pub fn median_and_largest(&self) -> Option<[SizedOperation; 2]> {
-        let count: u64 = self.sizes.values().map(|sized| sized.count).sum();
+        let count = self.fitting_count();
         let mut below = 0;
         let median = self.sizes.values().find(|sized| {
             below += sized.count;
@@ -133,8 +133,8 @@ impl Finder {
     /// Adds an operation that fits. Beyond the limit on sizes, it counts with the nearest smaller one; the largest stays exact.
     fn add_size(&mut self, found: FoundOperation, bytes: u64) {
         let is_full = self.sizes.len() >= limits::SIZES && self.sizes.keys().next_back() > Some(&bytes);
-        let near = self.sizes.range(..=bytes).next_back().or_else(|| self.sizes.first_key_value());
-        let key = near.filter(|_| is_full).map_or(bytes, |(near, _)| *near);
+        let near = || self.sizes.range(..=bytes).next_back().or_else(|| self.sizes.first_key_value());
+        let key = if is_full { near().map_or(bytes, |(near, _)| *near) } else { bytes };
         self.sizes.entry(key).or_insert(SizedOperation { found, bytes, count: 0 }).count += 1;
     }
 
