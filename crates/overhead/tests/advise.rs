@@ -130,6 +130,24 @@ fn a_capture_that_is_cut_gives_partial_advice() {
     assert!(!output.stdout.is_empty());
 }
 
+#[test]
+fn a_pipe_is_read_once() {
+    let input = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(REDIS[0]);
+    let piped = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
+        command.args(["advise", "-"]).args(more).args(&REDIS[1..]).stdin(std::fs::File::open(&input).unwrap());
+        command.output().unwrap()
+    };
+    let price = ["--price", "2/GB", "--format", "json"];
+    let advice: Value = serde_json::from_slice(&piped(&price).stdout).unwrap();
+    assert_eq!(advice, json(&with("advise", &REDIS, &price[..2])));
+    let said = text(&piped(&[]).stdout);
+    assert!(said.contains("1. repeated-reads · resp GET"), "{said}");
+    let refused = piped(&["#1"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("save it to a file first"), "{}", text(&refused.stderr));
+}
+
 /// A capture in which a client of memcached sends `mn` so often, and is never answered.
 fn unanswered(times: usize) -> Vec<u8> {
     let mut capture = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();

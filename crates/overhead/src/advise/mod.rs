@@ -10,6 +10,7 @@ use crate::inputs::InputPlan;
 use crate::numbers;
 use crate::pricing::PriceArgs;
 use crate::print;
+use crate::runs::KeptRun;
 use crate::warnings::Warnings;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -21,7 +22,7 @@ use overhead_dissect::explain::CaptureReading;
 use overhead_model::outside::to_json;
 use overhead_model::record::ViewRow;
 use overhead_model::{Class, ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally};
-use overhead_report::{RunSeries, numbered, window_ns};
+use overhead_report::{RunSeries, window_ns};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -109,23 +110,33 @@ impl FromStr for Hypothesis {
 }
 
 impl AdviseArgs {
-    /// Reads the files once and prints what was found.
+    /// Prints what was found in one reading, with numbers of statements if the files can be read again for them.
     pub fn run(mut self) -> Result<u8> {
         let mut warnings = Warnings::default();
         let is_number = |file: &mut PathBuf| file.to_str().and_then(numbers::number).is_some();
         let number = if self.files.len() > 1 { self.files.pop_if(is_number) } else { None };
         let number = number.map(|number| number.display().to_string());
         let input = InputPlan::open(self.files, &self.decode)?;
-        let run = numbers::record(&input)?;
-        let only = number.map(|number| numbers::statement(&run, &number)).transpose()?;
+        if let (Some(number), Some(pipe)) = (&number, input.pipe()) {
+            bail_usage!(
+                "{number}: {} can be read only once, and numbers take a reading of their own: save it to a file first",
+                pipe.display()
+            );
+        }
+        let is_shown = self.format != AdviceForm::Json && self.what_if.is_none();
+        let is_numbered = input.pipe().is_none() && (is_shown || number.is_some());
+        let statements = if is_numbered { numbers::statements(&input)? } else { Vec::new() };
+        let only = number.map(|number| numbers::statement(&statements, &number)).transpose()?;
         let suppositions = self.what_if.map(|hypothesis| hypothesis.suppositions).unwrap_or_default();
         let mut observer = AdviceObserver::new(all(suppositions));
         let totals = input.explore(&mut observer, &input.read_keys(&mut warnings)?, &mut warnings)?;
         let (mut advice, seen) = observer.into_advice();
         advice.findings.retain(|finding| only.as_ref().is_none_or(|row| is_about(&finding.subject, row)));
         let price = self.pricing.price();
+        let read_ns = || totals.last_ns.zip(totals.first_ns).map_or(0, |(last, first)| last - first);
+        let window_ns = input.kept.as_ref().and_then(KeptRun::kept_record).map_or_else(read_ns, window_ns);
         for saving in advice.findings.iter_mut().map(|finding| &mut finding.saving) {
-            saving.cost = price.as_ref().and_then(|price| price.of_period(saving.bytes as f64, window_ns(&run)));
+            saving.cost = price.as_ref().and_then(|price| price.of_period(saving.bytes as f64, window_ns));
         }
         warnings.of_totals(&totals);
         if seen.wire() + totals.other != totals.wire_bytes && advice.unlisted_operations == 0 {
@@ -136,7 +147,7 @@ impl AdviseArgs {
             warnings.partial(format!("{unlisted} operations were not looked at: they are of too many kinds, or too many were under way at once"));
         }
         let what_if = self.what_if.map(|hypothesis| applied(hypothesis.rule, &seen, &advice)).transpose()?;
-        let view = text::AdviceView { statements: &numbered(&run), price: price.as_ref(), is_whole: self.all };
+        let view = text::AdviceView { statements: &statements, price: price.as_ref(), is_whole: self.all };
         let document = || what_if.as_ref().map_or_else(|| view.document(&advice), text::what_if);
         print::verbatim(&match (&what_if, self.format) {
             (Some(what_if), AdviceForm::Json) => to_json(what_if)?,

@@ -18,9 +18,9 @@ use overhead_dissect::explain::{
     SizedOperation,
 };
 use overhead_model::record::ViewRow;
-use overhead_model::{Class, FrameFacts, Run};
+use overhead_model::{Class, FrameFacts};
+use overhead_report::PageExample;
 use overhead_report::text::{clean, counted, grouped};
-use overhead_report::{PageExample, numbered};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -178,7 +178,7 @@ impl ExplainArgs {
         let number = self.row.take().or(numbered);
         let is_numbered = number.is_some();
         if let Some(number) = number {
-            let row = numbers::statement(&numbers::record(input)?, &number)?;
+            let row = numbers::statement(&numbers::statements(input)?, &number)?;
             // A placeholder stands for several statements, or for none.
             self.statement = row.statement.filter(|text| !text.starts_with('('));
             self.name = Some(row.name);
@@ -227,7 +227,8 @@ impl ExplainArgs {
         if fit > 0 {
             return anyhow!("{file}: --nth {} of an {what}: there are {}", self.nth.unwrap_or(1), grouped(fit));
         }
-        let statements = self.statement.as_ref().and_then(|_| numbers::record(input).ok()).map(|run| statements(&run));
+        let statements =
+            self.statement.as_ref().and_then(|_| numbers::statements(input).ok()).map(|rows| statements(&rows));
         match statements.filter(|statements| !statements.is_empty()) {
             Some(statements) => anyhow!("{file}: no {what}: choose one of these, by its number or text: {statements}"),
             None => anyhow!("{file}: no {what}: there are {}", names(finder)),
@@ -271,10 +272,9 @@ fn check(explained: &ExplainedOperation, warnings: &mut Warnings) {
 const NAMES_SHOWN: usize = 20;
 
 /// Returns the largest statements: number, and text or name.
-fn statements(run: &Run) -> String {
+fn statements(rows: &[ViewRow]) -> String {
     let text =
         |row: &ViewRow| row.statement.as_ref().filter(|text| !text.starts_with('(')).unwrap_or(&row.name).clone();
-    let rows = numbered(run);
     let lines = rows.iter().take(NAMES_SHOWN).zip(1..).map(|(row, number)| format!("#{number} {}", clean(&text(row))));
     lines.collect::<Vec<_>>().join("; ")
 }
