@@ -25,8 +25,8 @@ def port(server):
 MEMCACHED, REDIS, POSTGRES, MARIADB, CASSANDRA, FERRETDB = map(port, (*SERVERS, "cassandra", "ferretdb"))
 # Connections, and rows, of the loads by `overhead bench`.
 CLIENTS, ROWS = 4, 1_000
-RECORDED = [f"cassandra:7042={LAB.parent}/fixtures/cassandra-rust/capture.pcap",
-            f"ferretdb:7017={LAB.parent}/fixtures/ferretdb-rust/capture.pcap"]
+# Recordings of fixtures/, with the servers' ports.
+RECORDED = {"cassandra": 7042, "ferretdb": 7017}
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,9 @@ def quiet(command):
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
 
-def make(work, binary, recorded=(), scale=1.0):
+def make(work, binary, scale=1.0):
     """Makes the captures in the folder `work`, needs `servers`, and `overhead-bench` beside the binary; `scale` is how much
-    of the load, `recorded` further captures as DB:PORT=FILE. Servers that take much of the machine run only while they are
-    recorded."""
+    of the load. Servers that take much of the machine run only while they are recorded."""
     made = []
 
     def record(name, db, port, load, **more):
@@ -187,10 +186,8 @@ def make(work, binary, recorded=(), scale=1.0):
     for db, name, port, requests in (("cassandra", "Cassandra", CASSANDRA, 200_000), ("ferretdb", "FerretDB", FERRETDB, 50_000)):
         with servers(db):
             record(f"{name}, real run, {CLIENTS} connections", db, port, bench(binary, db, port, int(scale * requests)))
-    for text in recorded:
-        about, source = text.split("=", 1)
-        db, port = about.split(":")
+    for db, port in RECORDED.items():
         path = Path(work) / f"{len(made)}.pcap"
-        traffic.copies(source, path, int(port), int(scale * (96 << 20)))
-        made.append(Capture(f"{db}, short connections", path, db, int(port)))
+        traffic.copies(LAB.parent / f"fixtures/{db}-rust/capture.pcap", path, port, int(scale * (96 << 20)))
+        made.append(Capture(f"{db}, short connections", path, db, port))
     return made
