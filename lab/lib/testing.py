@@ -1,9 +1,11 @@
-"""What the Python tests of lab/test share: checks and their counts, servers' answers, the last line."""
+"""What the Python tests of lab/test share: checks and their counts, captures, servers and their answers, the last line."""
 
 import collections
 import contextlib
+import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -16,6 +18,8 @@ TEST = pathlib.Path(sys.argv[0]).name
 OVERHEAD = os.path.realpath(next((word for word in sys.argv[1:] if "/" in word), ROOT / "target/debug/overhead"))
 # Payload accounts of the ledger.
 PAYLOAD = ("tls", "framing", "metadata", "schema", "query", "data", "status", "unknown")
+# A Redis that keeps nothing, for whoever reaches it.
+REDIS = ["redis-server", "--save", "", "--appendonly", "no", "--protected-mode", "no"]
 counts = collections.Counter()
 
 
@@ -50,6 +54,33 @@ def run(words, **options):
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, **options)
 
 
+def must(*words, **options):
+    """Returns what a command prints; ends the test if it fails."""
+    done = run(words, **options)
+    if done.returncode:
+        sys.exit(f"{TEST}: {' '.join(map(str, words))}: {done.stderr}")
+    return done.stdout
+
+
+def network(name, ours, net):
+    """Makes a network namespace with eth0 at NET.2; the other end of its cable, at NET.1, is ours."""
+    must("ip", "netns", "add", name)
+    must("ip", "link", "add", ours, "type", "veth", "peer", "name", "eth0", "netns", name)
+    for inside, interface, address in (((), ours, f"{net}.1/24"), (("-n", name), "eth0", f"{net}.2/24")):
+        must("ip", *inside, "address", "add", address, "dev", interface)
+        must("ip", *inside, "link", "set", interface, "up")
+    must("ip", "-n", name, "link", "set", "lo", "up")
+    must("ip", "-n", name, "route", "add", "default", "via", f"{net}.1")
+
+
+def capture(folder, *options, command=(), prefix=(), program=OVERHEAD):
+    """Returns how a capture into the folder ended, its record, None where there is none, and what it said."""
+    words = [*prefix, program, "capture", "-o", folder, "--force", "--format", "json", *options]
+    done = run([*words, *(["--", *command] if command else [])], cwd=pathlib.Path(folder).parent)
+    record = json.loads(pathlib.Path(folder, "run.json").read_text()) if done.stdout else None
+    return done.returncode, record, done.stderr
+
+
 def wait_for(condition, what, seconds=20):
     """Returns what the condition gives once it gives something."""
     deadline = time.monotonic() + seconds
@@ -82,6 +113,36 @@ def ask(connection, request, until=b"\r\n"):
             raise ConnectionError("the server closed the connection")
         answer += part
     return answer
+
+
+class Redis:
+    """A server of the test's own, until `ends` is closed."""
+
+    def __init__(self, ends, folder, port, *options, inside=(), bind="127.0.0.1", host=None):
+        self.address = (host or bind, port)
+        self.words = [*inside, *REDIS, "--bind", bind, "--port", str(port), "--dir", str(folder), *options]
+        self.start()
+        ends.callback(self.kill)
+
+    def start(self):
+        self.process = subprocess.Popen(self.words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        ask(connect(self.address), b"PING\r\n")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def redis_counters(connection):
+    """Returns what a Redis has counted: `total_…` of INFO, `calls` by command; and the `length` of the answer that says so."""
+    connection.sendall(b"INFO everything\r\n")
+    with connection.makefile("rb") as answer:
+        head = answer.readline()
+        text = answer.read(int(head[1:]) + 2)
+    fields = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
+    calls = {name[8:]: int(re.match(r"calls=(\d+)", value)[1]) for name, value in fields.items() if name.startswith("cmdstat_")}
+    totals = {name: int(value) for name, value in fields.items() if name.startswith("total_") and value.isdigit()}
+    return {**totals, "calls": calls, "length": len(head) + len(text)}
 
 
 def payload(record, side):
