@@ -44,6 +44,15 @@ def first(turn, then=b""):
     return lambda number: then if number else turn
 
 
+def until(size, make, length=len):
+    """Pieces that are made of their numbers, of so many bytes altogether."""
+    written = 0
+    for number in itertools.takewhile(lambda _: written < size, itertools.count()):
+        piece = make(number)
+        written += length(piece)
+        yield piece
+
+
 def pcap_header():
     return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
 
@@ -190,11 +199,7 @@ GENERATORS |= {
 def connections(size, frames, port=6379):
     clock = Clock()
     yield pcap_header()
-    written = 0
-    for number in itertools.takewhile(lambda _: written < size, itertools.count()):
-        piece = frames(Connection(port, number, clock, begins=False))
-        written += len(piece)
-        yield piece
+    yield from until(size, lambda number: frames(Connection(port, number, clock, begins=False)))
 
 
 @generator
@@ -351,10 +356,8 @@ def my_conversation(size, turns, answers, flags=MY_FLAGS):
     link = Connection(3306)
     hello = my(1, struct.pack("<IIB23x", flags, 1 << 24, 33) + b"me\0\0mysql_native_password\0")
     yield pcap_header() + b"".join(link.opening) + link.say(SERVER, MY_WELCOME) + link.say(CLIENT, hello) + link.say(SERVER, my(2, MY_OK))
-    written = 0
-    for number in itertools.takewhile(lambda _: written < size, itertools.count()):
-        asked, answered = turns(number), answers(number)
-        written += len(asked) + len(answered) + HEADERS
+    pairs = until(size, lambda number: (turns(number), answers(number)), lambda pair: sum(map(len, pair)) + HEADERS)
+    for asked, answered in pairs:
         yield link.say(CLIENT, asked) + link.say(SERVER, answered)
 
 
@@ -519,8 +522,7 @@ def tls_tiny_records(link, size):
 
 @frames(6379)
 def tls_tiny_hello(link, size):
-    for _ in range(count(size, 1400)):
-        yield link.say(CLIENT, b"\x16\3\1\0\1\1" * 233)
+    return (link.say(CLIENT, b"\x16\3\1\0\1\1" * 233) for _ in range(count(size, 1400)))
 
 
 def packets(size, length, made):
@@ -630,11 +632,7 @@ def several(name, port, connections, turn):
     def generate(size):
         links, opening = opened(port, connections)
         yield opening
-        written = 0
-        for number in itertools.takewhile(lambda _: written < size, itertools.count()):
-            piece = b"".join(link.say(CLIENT, each(turn)(number)) for link in links)
-            written += len(piece)
-            yield piece
+        yield from until(size, lambda number: b"".join(link.say(CLIENT, each(turn)(number)) for link in links))
     GENERATORS[name] = generate
 
 
