@@ -55,12 +55,12 @@ func main() {
 func (kv *store) routes() http.Handler {
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /get", kv.get)
-	routes.HandleFunc("GET /mget", kv.multiGet)
-	routes.HandleFunc("POST /mget", kv.multiGet)
-	routes.HandleFunc("PUT /set", kv.set)
-	routes.HandleFunc("POST /set", kv.set)
-	routes.HandleFunc("POST /mset", kv.multiSet)
-	routes.HandleFunc("POST /delete", kv.remove)
+	routes.HandleFunc("GET /mget", withBody(kv.multiGet))
+	routes.HandleFunc("POST /mget", withBody(kv.multiGet))
+	routes.HandleFunc("PUT /set", withBody(kv.set))
+	routes.HandleFunc("POST /set", withBody(kv.set))
+	routes.HandleFunc("POST /mset", withBody(kv.multiSet))
+	routes.HandleFunc("POST /delete", withBody(kv.remove))
 	routes.HandleFunc("GET /stats", kv.stats)
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		kv.counts.Add("requests", 1)
@@ -90,14 +90,10 @@ func (kv *store) get(response http.ResponseWriter, request *http.Request) {
 	answer(response, value)
 }
 
-func (kv *store) multiGet(response http.ResponseWriter, request *http.Request) {
+func (kv *store) multiGet(response http.ResponseWriter, request *http.Request, body []byte) {
 	kv.counts.Add("multi_gets", 1)
 	keys := request.URL.Query()["key"]
 	if request.Method == http.MethodPost {
-		body, isWhole := bodyOf(response, request)
-		if !isWhole {
-			return
-		}
 		keys = lines(body)
 	}
 	var all bytes.Buffer
@@ -111,11 +107,7 @@ func (kv *store) multiGet(response http.ResponseWriter, request *http.Request) {
 	answer(response, all.Bytes())
 }
 
-func (kv *store) set(response http.ResponseWriter, request *http.Request) {
-	value, isWhole := bodyOf(response, request)
-	if !isWhole {
-		return
-	}
+func (kv *store) set(response http.ResponseWriter, request *http.Request, value []byte) {
 	kv.counts.Add("sets", 1)
 	kv.Lock()
 	kv.values[request.URL.Query().Get("key")] = value
@@ -123,11 +115,7 @@ func (kv *store) set(response http.ResponseWriter, request *http.Request) {
 	response.WriteHeader(http.StatusNoContent)
 }
 
-func (kv *store) multiSet(response http.ResponseWriter, request *http.Request) {
-	body, isWhole := bodyOf(response, request)
-	if !isWhole {
-		return
-	}
+func (kv *store) multiSet(response http.ResponseWriter, _ *http.Request, body []byte) {
 	kv.Lock()
 	defer kv.Unlock()
 	for len(body) > 0 {
@@ -145,11 +133,7 @@ func (kv *store) multiSet(response http.ResponseWriter, request *http.Request) {
 	response.WriteHeader(http.StatusNoContent)
 }
 
-func (kv *store) remove(response http.ResponseWriter, request *http.Request) {
-	body, isWhole := bodyOf(response, request)
-	if !isWhole {
-		return
-	}
+func (kv *store) remove(response http.ResponseWriter, _ *http.Request, body []byte) {
 	kv.Lock()
 	before := len(kv.values)
 	for _, key := range lines(body) {
@@ -164,13 +148,16 @@ func (kv *store) stats(response http.ResponseWriter, _ *http.Request) {
 	answer(response, []byte(kv.counts.String()))
 }
 
-// bodyOf returns the body of a request, or answers that it is too large.
-func bodyOf(response http.ResponseWriter, request *http.Request) ([]byte, bool) {
-	body, err := io.ReadAll(http.MaxBytesReader(response, request.Body, maxBody))
-	if err != nil {
-		http.Error(response, err.Error(), http.StatusRequestEntityTooLarge)
+// withBody hands over the body of each request, or answers that it is too large.
+func withBody(handle func(http.ResponseWriter, *http.Request, []byte)) http.HandlerFunc {
+	return func(response http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(response, request.Body, maxBody))
+		if err != nil {
+			http.Error(response, err.Error(), http.StatusRequestEntityTooLarge)
+			return
+		}
+		handle(response, request, body)
 	}
-	return body, err == nil
 }
 
 // answer sends a body with its length, however long it is.
