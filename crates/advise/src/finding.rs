@@ -58,6 +58,12 @@ pub struct Remedy {
     pub setting: &'static str,
 }
 
+/// Remedies as lines of the form `"place": "setting",`.
+macro_rules! remedies {
+    ($($at:literal: $setting:literal,)*) => { &[$($crate::finding::Remedy { at: $at, setting: $setting }),*] };
+}
+pub(crate) use remedies;
+
 /// How reliable a saving is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,6 +1,6 @@
 //! Large answers cut off because the client closes the connection.
 
-use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy, remedies};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenFrame, SeenOperation, SeenRow, SeenTraffic};
@@ -17,18 +17,12 @@ pub struct AbandonedAnswers {
     rows: BTreeMap<usize, FoundOperations>,
 }
 
-const REMEDIES: [Remedy; 4] = [
-    Remedy { at: "queries", setting: "LIMIT, GETRANGE, HSCAN or HTTP Range: ask for what is read" },
-    Remedy {
-        at: "cursors",
-        setting: "a cursor with a fetch size (pgjdbc defaultRowFetchSize, psycopg cursor(name), CQL fetch_size), closed when enough was read",
-    },
-    Remedy {
-        at: "clients",
-        setting: "a time-out long enough for the answer (redis-py socket_timeout, Jedis soTimeout, pgjdbc socketTimeout)",
-    },
-    Remedy { at: "PostgreSQL", setting: "cancel the query (PQcancel) before the connection is closed" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "queries": "LIMIT, GETRANGE, HSCAN or HTTP Range: ask for what is read",
+    "cursors": "a cursor with a fetch size (pgjdbc defaultRowFetchSize, psycopg cursor(name), CQL fetch_size), closed when enough was read",
+    "clients": "a time-out long enough for the answer (redis-py socket_timeout, Jedis soTimeout, pgjdbc socketTimeout)",
+    "PostgreSQL": "cancel the query (PQcancel) before the connection is closed",
+};
 
 impl Rule for AbandonedAnswers {
     fn frame(&mut self, frame: &SeenFrame) {

@@ -1,7 +1,7 @@
 //! Heartbeats, monitoring and topology queries with a notable share of the bytes.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenRow, SeenTraffic};
 use overhead_model::{Class, Protocol};
@@ -13,35 +13,20 @@ const OPERATIONS: u64 = 3;
 
 pub struct BackgroundTraffic;
 
-const CQL: [Remedy; 3] = [
-    Remedy {
-        at: "gocql",
-        setting: "ClusterConfig.DisableInitialHostLookup, Events.DisableSchemaEvents and DisableTopologyEvents, SocketKeepalive",
-    },
-    Remedy {
-        at: "DataStax Java driver",
-        setting: "advanced.metadata.schema.enabled=false, advanced.heartbeat.interval",
-    },
-    Remedy {
-        at: "DataStax Python driver",
-        setting: "Cluster(schema_metadata_enabled=False, token_metadata_enabled=False, idle_heartbeat_interval=…)",
-    },
-];
-const MONGO: [Remedy; 2] = [
-    Remedy {
-        at: "connection string",
-        setting: "heartbeatFrequencyMS above 10000; serverMonitoringMode=poll or stream",
-    },
-    Remedy { at: "clients", setting: "one MongoClient per process: each monitors every server by two connections" },
-];
-const OTHERS: [Remedy; 3] = [
-    Remedy {
-        at: "pools",
-        setting: "longer keep-alives: HikariCP keepaliveTime, redis-py health_check_interval, pgbouncer server_check_delay",
-    },
-    Remedy { at: "Redis", setting: "repl-ping-replica-period; sentinels and exporters have separate intervals" },
-    Remedy { at: "monitoring", setting: "a longer scrape interval of exporters" },
-];
+const CQL: &[Remedy] = remedies! {
+    "gocql": "ClusterConfig.DisableInitialHostLookup, Events.DisableSchemaEvents and DisableTopologyEvents, SocketKeepalive",
+    "DataStax Java driver": "advanced.metadata.schema.enabled=false, advanced.heartbeat.interval",
+    "DataStax Python driver": "Cluster(schema_metadata_enabled=False, token_metadata_enabled=False, idle_heartbeat_interval=…)",
+};
+const MONGO: &[Remedy] = remedies! {
+    "connection string": "heartbeatFrequencyMS above 10000; serverMonitoringMode=poll or stream",
+    "clients": "one MongoClient per process: each monitors every server by two connections",
+};
+const OTHERS: &[Remedy] = remedies! {
+    "pools": "longer keep-alives: HikariCP keepaliveTime, redis-py health_check_interval, pgbouncer server_check_delay",
+    "Redis": "repl-ping-replica-period; sentinels and exporters have separate intervals",
+    "monitoring": "a longer scrape interval of exporters",
+};
 
 impl Rule for BackgroundTraffic {
     fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {

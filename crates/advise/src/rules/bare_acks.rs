@@ -1,7 +1,7 @@
 //! Acknowledgments in separate frames.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts};
@@ -14,12 +14,12 @@ const SHARE: f64 = 15.0;
 /// Frames without payload (RFC 9293 section 3.8.6.3).
 pub struct BareAcks;
 
-const REMEDIES: [Remedy; 4] = [
-    Remedy { at: "sockets", setting: "no TCP_QUICKACK: an answer within 40 ms carries the acknowledgment" },
-    Remedy { at: "Linux", setting: "ip route change … quickack 0" },
-    Remedy { at: "driver", setting: "larger batches and pipelining: an acknowledgment covers several operations" },
-    Remedy { at: "server", setting: "answer in one write: each further segment can bring an acknowledgment" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "sockets": "no TCP_QUICKACK: an answer within 40 ms carries the acknowledgment",
+    "Linux": "ip route change … quickack 0",
+    "driver": "larger batches and pipelining: an acknowledgment covers several operations",
+    "server": "answer in one write: each further segment can bring an acknowledgment",
+};
 
 impl Rule for BareAcks {
     fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {

@@ -1,7 +1,7 @@
 //! Column definitions repeated in every answer.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{FieldGroup, SeenRow, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
@@ -14,26 +14,18 @@ const SHARE: f64 = 1.0;
 /// CQL 4 section 4.2.5.2 (`Skip_metadata`); `MySQL`'s optional result-set metadata and `MariaDB`'s cached metadata.
 pub struct ColumnMetadata;
 
-const CQL: [Remedy; 3] = [
-    Remedy { at: "gocql", setting: "ClusterConfig.DisableSkipMetadata = false" },
-    Remedy { at: "scylla (Rust)", setting: "PreparedStatement::set_use_cached_result_metadata(true)" },
-    Remedy {
-        at: "others",
-        setting: "the Skip_metadata flag of EXECUTE (0x02); with protocol 5 it is safe after schema changes",
-    },
-];
+const CQL: &[Remedy] = remedies! {
+    "gocql": "ClusterConfig.DisableSkipMetadata = false",
+    "scylla (Rust)": "PreparedStatement::set_use_cached_result_metadata(true)",
+    "others": "the Skip_metadata flag of EXECUTE (0x02); with protocol 5 it is safe after schema changes",
+};
 
-const MYSQL: [Remedy; 3] = [
-    Remedy {
-        at: "MySQL 8 (C API)",
-        setting: "MYSQL_OPT_OPTIONAL_RESULTSET_METADATA, then SET resultset_metadata = NONE",
-    },
-    Remedy {
-        at: "MariaDB Connector/C 3.3, /J 3.1, /R2DBC",
-        setting: "prepared statements on the server (useServerPrepStmts=true): MariaDB 10.6 and later sends definitions once",
-    },
-    Remedy { at: "others", setting: "capability MARIADB_CLIENT_CACHE_METADATA, with COM_STMT_EXECUTE" },
-];
+const MYSQL: &[Remedy] = remedies! {
+    "MySQL 8 (C API)": "MYSQL_OPT_OPTIONAL_RESULTSET_METADATA, then SET resultset_metadata = NONE",
+    "MariaDB Connector/C 3.3, /J 3.1, /R2DBC":
+        "prepared statements on the server (useServerPrepStmts=true): MariaDB 10.6 and later sends definitions once",
+    "others": "capability MARIADB_CLIENT_CACHE_METADATA, with COM_STMT_EXECUTE",
+};
 
 impl Rule for ColumnMetadata {
     fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {

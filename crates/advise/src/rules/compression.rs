@@ -1,7 +1,7 @@
 //! Compression that enlarges messages, or would save bytes.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy, remedies};
 use crate::limits;
 use crate::rule::{Compressor, Rule};
 use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
@@ -37,25 +37,17 @@ struct MessageSizes {
     example: Option<Example>,
 }
 
-const CQL: [Remedy; 2] = [
-    Remedy {
-        at: "scylla (Rust), gocql",
-        setting: "SessionBuilder::compression(Some(Compression::Lz4)); ClusterConfig.Compressor (nil to switch it off)",
-    },
-    Remedy {
-        at: "DataStax Java, Python",
-        setting: "advanced.protocol.compression = lz4 (none); Cluster(compression='lz4') (False)",
-    },
-];
-const MONGO: [Remedy; 1] =
-    [Remedy { at: "connection string", setting: "compressors=zstd,snappy (leave it out to switch it off)" }];
-const MYSQL: [Remedy; 2] = [
-    Remedy {
-        at: "MySQL",
-        setting: "--compression-algorithms=zstd (MySQL 8.0.18), uncompressed to switch it off; Connector/J useCompression",
-    },
-    Remedy { at: "MariaDB", setting: "useCompression (Connector/J), --compress: zlib" },
-];
+const CQL: &[Remedy] = remedies! {
+    "scylla (Rust), gocql": "SessionBuilder::compression(Some(Compression::Lz4)); ClusterConfig.Compressor (nil to switch it off)",
+    "DataStax Java, Python": "advanced.protocol.compression = lz4 (none); Cluster(compression='lz4') (False)",
+};
+const MONGO: &[Remedy] = remedies! {
+    "connection string": "compressors=zstd,snappy (leave it out to switch it off)",
+};
+const MYSQL: &[Remedy] = remedies! {
+    "MySQL": "--compression-algorithms=zstd (MySQL 8.0.18), uncompressed to switch it off; Connector/J useCompression",
+    "MariaDB": "useCompression (Connector/J), --compress: zlib",
+};
 
 impl MessageCompression {
     /// Uses the protocol's usual compressor by default.

@@ -1,7 +1,7 @@
 //! Columns described again with every execution.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenRow, SeenTraffic};
 use overhead_model::{Protocol, Side};
@@ -14,21 +14,13 @@ const SHARE: f64 = 1.0;
 /// PostgreSQL's Describe and `RowDescription` (PostgreSQL documentation, section 55.2.3).
 pub struct RepeatedDescribe;
 
-const REMEDIES: [Remedy; 4] = [
-    Remedy { at: "pgjdbc", setting: "prepareThreshold=1 (default 5): named statements are described once" },
-    Remedy {
-        at: "asyncpg, tokio-postgres, Npgsql",
-        setting: "prepared statements (connection.prepare, Client::prepare, NpgsqlCommand.Prepare): they are executed without Describe",
-    },
-    Remedy {
-        at: "pgx 5.9 and later",
-        setting: "default_query_exec_mode=cache_statement (the default) instead of cache_describe, describe_exec or exec",
-    },
-    Remedy {
-        at: "libpq, and psycopg and pgbench with it",
-        setting: "PQsendQueryPrepared always describes: there is no setting",
-    },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "pgjdbc": "prepareThreshold=1 (default 5): named statements are described once",
+    "asyncpg, tokio-postgres, Npgsql":
+        "prepared statements (connection.prepare, Client::prepare, NpgsqlCommand.Prepare): they are executed without Describe",
+    "pgx 5.9 and later": "default_query_exec_mode=cache_statement (the default) instead of cache_describe, describe_exec or exec",
+    "libpq, and psycopg and pgbench with it": "PQsendQueryPrepared always describes: there is no setting",
+};
 
 impl Rule for RepeatedDescribe {
     fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {

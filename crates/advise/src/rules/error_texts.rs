@@ -1,7 +1,7 @@
 //! Frequent errors with long answers.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Outcome};
@@ -19,18 +19,12 @@ pub struct ErrorTexts {
     rows: BTreeMap<usize, FoundOperations>,
 }
 
-const REMEDIES: [Remedy; 4] = [
-    Remedy {
-        at: "application",
-        setting: "mend what fails; an expected conflict needs no error: INSERT … ON CONFLICT DO NOTHING, INSERT IGNORE, IF NOT EXISTS",
-    },
-    Remedy {
-        at: "PostgreSQL",
-        setting: "log_error_verbosity only affects the log; RAISE in functions with short messages, without DETAIL and HINT",
-    },
-    Remedy { at: "Redis scripts", setting: "return {err='CODE'} with a short code (redis.error_reply)" },
-    Remedy { at: "HTTP servers", setting: "short bodies for errors: nginx error_page with a small file" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "application": "mend what fails; an expected conflict needs no error: INSERT … ON CONFLICT DO NOTHING, INSERT IGNORE, IF NOT EXISTS",
+    "PostgreSQL": "log_error_verbosity only affects the log; RAISE in functions with short messages, without DETAIL and HINT",
+    "Redis scripts": "return {err='CODE'} with a short code (redis.error_reply)",
+    "HTTP servers": "short bodies for errors: nginx error_page with a small file",
+};
 
 impl Rule for ErrorTexts {
     fn operation(&mut self, closed: &SeenOperation<'_>) {

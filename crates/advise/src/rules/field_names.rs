@@ -1,7 +1,7 @@
 //! Field names repeated in every document.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
@@ -16,17 +16,11 @@ const LETTERS: u64 = 2;
 /// BSON documents (bsonspec.org): each element has its name.
 pub struct FieldNames;
 
-const REMEDIES: [Remedy; 3] = [
-    Remedy {
-        at: "object mappers",
-        setting: "short names in the database: Spring Data @Field(\"a\"), Mongoose alias, MongoEngine db_field, bson:\"a\" (Go)",
-    },
-    Remedy { at: "queries", setting: "a projection that leaves out fields that are not used" },
-    Remedy {
-        at: "connection string",
-        setting: "compressors=zstd: repeated names nearly vanish in answers of many documents",
-    },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "object mappers": "short names in the database: Spring Data @Field(\"a\"), Mongoose alias, MongoEngine db_field, bson:\"a\" (Go)",
+    "queries": "a projection that leaves out fields that are not used",
+    "connection string": "compressors=zstd: repeated names nearly vanish in answers of many documents",
+};
 
 impl Rule for FieldNames {
     fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {

@@ -1,6 +1,6 @@
 //! Last segments held back until a delayed acknowledgment of the previous one.
 
-use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenPiece, SeenRow, SeenTraffic};
 use overhead_model::Side;
@@ -19,12 +19,12 @@ pub struct NagleDelays {
     rows: BTreeMap<(usize, Side), FoundOperations>,
 }
 
-const REMEDIES: [Remedy; 4] = [
-    Remedy { at: "pymemcache", setting: "Client(…, no_delay=True)" },
-    Remedy { at: "libmemcached", setting: "MEMCACHED_BEHAVIOR_TCP_NODELAY" },
-    Remedy { at: "pgjdbc, MySQL Connector/J", setting: "tcpNoDelay=true (the default)" },
-    Remedy { at: "sockets", setting: "setsockopt(TCP_NODELAY), or one write (writev, TCP_CORK) for each message" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "pymemcache": "Client(…, no_delay=True)",
+    "libmemcached": "MEMCACHED_BEHAVIOR_TCP_NODELAY",
+    "pgjdbc, MySQL Connector/J": "tcpNoDelay=true (the default)",
+    "sockets": "setsockopt(TCP_NODELAY), or one write (writev, TCP_CORK) for each message",
+};
 
 impl Rule for NagleDelays {
     fn operation(&mut self, closed: &SeenOperation<'_>) {

@@ -1,7 +1,7 @@
 //! Requests that wait for the previous answer.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, FoundOperations, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
@@ -30,39 +30,24 @@ pub struct RequestPipelining {
     rows: BTreeMap<usize, FoundOperations>,
 }
 
-const RESP: [Remedy; 4] = [
-    Remedy {
-        at: "redis-py, ioredis, go-redis, Jedis",
-        setting: "pipeline() (Pipelined in go-redis, Pipeline in Jedis); MGET and MSET",
-    },
-    Remedy { at: "ioredis", setting: "enableAutoPipelining: true" },
-    Remedy {
-        at: "rueidis, redis-rs (multiplexed), Lettuce",
-        setting: "concurrent requests on one connection are pipelined as they are",
-    },
-    Remedy { at: "redis-benchmark", setting: "-P 16" },
-];
-const PGWIRE: [Remedy; 2] = [
-    Remedy { at: "libpq, psycopg 3", setting: "PQenterPipelineMode; with connection.pipeline()" },
-    Remedy { at: "pgx, pgjdbc, tokio-postgres", setting: "pgx.Batch; executeBatch; futures awaited together" },
-];
-const CQL: [Remedy; 2] = [
-    Remedy {
-        at: "CQL drivers",
-        setting: "execute_async / executeAsync: a connection carries 32,768 requests at once (stream ids)",
-    },
-    Remedy {
-        at: "scylla (Rust)",
-        setting: "WriteCoalescingDelay (write_coalescing(true)) puts concurrent requests into one write",
-    },
-];
-const MEMCACHE: [Remedy; 2] = [
-    Remedy { at: "pymemcache, libmemcached", setting: "get_many / memcached_mget: one request for many keys" },
-    Remedy {
-        at: "libmemcached",
-        setting: "MEMCACHED_BEHAVIOR_BUFFER_REQUESTS and MEMCACHED_BEHAVIOR_NOREPLY for writes",
-    },
-];
+const RESP: &[Remedy] = remedies! {
+    "redis-py, ioredis, go-redis, Jedis": "pipeline() (Pipelined in go-redis, Pipeline in Jedis); MGET and MSET",
+    "ioredis": "enableAutoPipelining: true",
+    "rueidis, redis-rs (multiplexed), Lettuce": "concurrent requests on one connection are pipelined as they are",
+    "redis-benchmark": "-P 16",
+};
+const PGWIRE: &[Remedy] = remedies! {
+    "libpq, psycopg 3": "PQenterPipelineMode; with connection.pipeline()",
+    "pgx, pgjdbc, tokio-postgres": "pgx.Batch; executeBatch; futures awaited together",
+};
+const CQL: &[Remedy] = remedies! {
+    "CQL drivers": "execute_async / executeAsync: a connection carries 32,768 requests at once (stream ids)",
+    "scylla (Rust)": "WriteCoalescingDelay (write_coalescing(true)) puts concurrent requests into one write",
+};
+const MEMCACHE: &[Remedy] = remedies! {
+    "pymemcache, libmemcached": "get_many / memcached_mget: one request for many keys",
+    "libmemcached": "MEMCACHED_BEHAVIOR_BUFFER_REQUESTS and MEMCACHED_BEHAVIOR_NOREPLY for writes",
+};
 
 impl RequestPipelining {
     pub fn new(depth: Option<u64>) -> Self {

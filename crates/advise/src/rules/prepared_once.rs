@@ -1,7 +1,7 @@
 //! Prepared statements that are executed at most once.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Example, FindingSubject, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, FindingSubject, Remedy, remedies};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
@@ -38,16 +38,13 @@ struct PreparedCost {
     uses: u64,
 }
 
-const REMEDIES: [Remedy; 5] = [
-    Remedy { at: "pgx", setting: "default_query_exec_mode=exec or simple_protocol for such statements" },
-    Remedy { at: "pgjdbc", setting: "prepareThreshold above 1 (default 5), or 0 for never" },
-    Remedy { at: "psycopg 3", setting: "prepare_threshold (default 5), or prepare=False per statement" },
-    Remedy { at: "MySQL Connector/J, go-sql-driver", setting: "useServerPrepStmts=false; interpolateParams=true" },
-    Remedy {
-        at: "CQL drivers",
-        setting: "keep the prepared statement (one per session, not one per request), or execute it unprepared",
-    },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "pgx": "default_query_exec_mode=exec or simple_protocol for such statements",
+    "pgjdbc": "prepareThreshold above 1 (default 5), or 0 for never",
+    "psycopg 3": "prepare_threshold (default 5), or prepare=False per statement",
+    "MySQL Connector/J, go-sql-driver": "useServerPrepStmts=false; interpolateParams=true",
+    "CQL drivers": "keep the prepared statement (one per session, not one per request), or execute it unprepared",
+};
 
 impl Rule for PreparedOnce {
     fn wants_field(&self, protocol: Protocol, path: &str) -> bool {

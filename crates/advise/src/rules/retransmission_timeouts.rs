@@ -1,6 +1,6 @@
 //! Losses that were only repaired by a timeout.
 
-use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenCharge, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::Account;
@@ -18,20 +18,12 @@ pub struct RetransmissionTimeouts {
     rows: BTreeMap<usize, FoundOperations>,
 }
 
-const REMEDIES: [Remedy; 3] = [
-    Remedy {
-        at: "network",
-        setting: "find the loss: drops of interfaces (ip -s link, ethtool -S), of queues (tc -s qdisc), of listen queues (nstat -az TcpExtListenOverflows)",
-    },
-    Remedy {
-        at: "Linux",
-        setting: "ip route change … rto_min 10ms, inside a data centre; net.ipv4.tcp_thin_linear_timeouts=1",
-    },
-    Remedy {
-        at: "clients",
-        setting: "TCP_USER_TIMEOUT (libpq tcp_user_timeout) and retries, so that a dead connection is not waited for",
-    },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "network":
+        "find the loss: drops of interfaces (ip -s link, ethtool -S), of queues (tc -s qdisc), of listen queues (nstat -az TcpExtListenOverflows)",
+    "Linux": "ip route change … rto_min 10ms, inside a data centre; net.ipv4.tcp_thin_linear_timeouts=1",
+    "clients": "TCP_USER_TIMEOUT (libpq tcp_user_timeout) and retries, so that a dead connection is not waited for",
+};
 
 impl Rule for RetransmissionTimeouts {
     fn charge(&mut self, charge: &SeenCharge) {

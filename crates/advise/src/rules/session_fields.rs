@@ -1,7 +1,7 @@
 //! Redundant command elements: session, cluster time, default concerns.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol, Side};
@@ -37,21 +37,13 @@ struct ElementBytes {
     metadata: u64,
 }
 
-const REMEDIES: [Remedy; 4] = [
-    Remedy {
-        at: "connection string",
-        setting: "retryWrites=false (txnNumber), no readConcernLevel, readPreference=primary: what is the server's default is then not sent",
-    },
-    Remedy {
-        at: "drivers",
-        setting: "no explicit session with causal consistency (start_session(causal_consistency=False)): no afterClusterTime",
-    },
-    Remedy { at: "drivers", setting: "no serverApi / Stable API unless needed (apiVersion)" },
-    Remedy {
-        at: "drivers",
-        setting: "lsid comes with every acknowledged command wherever the server offers sessions: fewer, larger commands (insert_many, bulk_write, larger batch_size)",
-    },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "connection string": "retryWrites=false (txnNumber), no readConcernLevel, readPreference=primary: what is the server's default is then not sent",
+    "drivers": "no explicit session with causal consistency (start_session(causal_consistency=False)): no afterClusterTime",
+    "drivers": "no serverApi / Stable API unless needed (apiVersion)",
+    "drivers":
+        "lsid comes with every acknowledged command wherever the server offers sessions: fewer, larger commands (insert_many, bulk_write, larger batch_size)",
+};
 
 impl Rule for SessionFields {
     fn wants_field(&self, protocol: Protocol, path: &str) -> bool {

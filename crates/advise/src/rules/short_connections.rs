@@ -1,7 +1,7 @@
 //! Connections for only one or two operations.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, FindingSubject, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, FindingSubject, Remedy, remedies};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, RowOnConnection, SeenTraffic};
@@ -32,17 +32,14 @@ struct PeerConnections {
     example: Option<Example>,
 }
 
-const REMEDIES: [Remedy; 6] = [
-    Remedy { at: "PostgreSQL", setting: "a pool: pgbouncer, HikariCP (maximumPoolSize), pgxpool, psycopg_pool" },
-    Remedy { at: "Redis, Valkey", setting: "redis-py ConnectionPool, Jedis pool (JedisPooled), PHP pconnect()" },
-    Remedy { at: "MySQL, MariaDB", setting: "a pool; PHP mysqli with p: before the host; Django CONN_MAX_AGE" },
-    Remedy {
-        at: "HTTP",
-        setting: "keep-alive: one requests.Session, one http.Client whose bodies are read to the end; nginx keepalive_timeout",
-    },
-    Remedy { at: "pgbench", setting: "without --connect (-C)" },
-    Remedy { at: "redis-benchmark", setting: "-k 1 (the default)" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "PostgreSQL": "a pool: pgbouncer, HikariCP (maximumPoolSize), pgxpool, psycopg_pool",
+    "Redis, Valkey": "redis-py ConnectionPool, Jedis pool (JedisPooled), PHP pconnect()",
+    "MySQL, MariaDB": "a pool; PHP mysqli with p: before the host; Django CONN_MAX_AGE",
+    "HTTP": "keep-alive: one requests.Session, one http.Client whose bodies are read to the end; nginx keepalive_timeout",
+    "pgbench": "without --connect (-C)",
+    "redis-benchmark": "-k 1 (the default)",
+};
 
 impl Rule for ShortConnections {
     fn connection(&mut self, connection: &ClosedConnection<'_>) {

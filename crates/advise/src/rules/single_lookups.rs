@@ -1,7 +1,7 @@
 //! N+1 queries: consecutive statements that differ only in a key.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Example, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, FoundOperations, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
@@ -36,18 +36,12 @@ struct LookupRun {
     follows: bool,
 }
 
-const REMEDIES: [Remedy; 4] = [
-    Remedy {
-        at: "Hibernate, JPA",
-        setting: "@BatchSize or hibernate.default_batch_fetch_size; join fetch, @EntityGraph",
-    },
-    Remedy {
-        at: "Django, SQLAlchemy, Rails",
-        setting: "select_related / prefetch_related; selectinload / joinedload; includes",
-    },
-    Remedy { at: "GraphQL servers", setting: "DataLoader" },
-    Remedy { at: "queries", setting: "WHERE id = ANY($1), IN (…), MGET, $in, get of several keys" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "Hibernate, JPA": "@BatchSize or hibernate.default_batch_fetch_size; join fetch, @EntityGraph",
+    "Django, SQLAlchemy, Rails": "select_related / prefetch_related; selectinload / joinedload; includes",
+    "GraphQL servers": "DataLoader",
+    "queries": "WHERE id = ANY($1), IN (…), MGET, $in, get of several keys",
+};
 
 impl Rule for SingleLookups {
     fn operation(&mut self, closed: &SeenOperation<'_>) {

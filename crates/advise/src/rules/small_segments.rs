@@ -1,7 +1,7 @@
 //! Several segments for a message that would fit into one.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenDirection, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Side};
@@ -23,14 +23,11 @@ pub struct SmallSegments {
     rows: BTreeMap<(usize, Side), (u64, FoundOperations)>,
 }
 
-const REMEDIES: [Remedy; 3] = [
-    Remedy {
-        at: "driver or server",
-        setting: "one write for each message: a buffered writer (Go bufio, Java BufferedOutputStream) that is flushed at its end, or writev",
-    },
-    Remedy { at: "sockets", setting: "TCP_CORK (Linux), or MSG_MORE with all but the last write" },
-    Remedy { at: "nginx", setting: "tcp_nopush on, with sendfile on: header and body of an answer in one segment" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "driver or server": "one write for each message: a buffered writer (Go bufio, Java BufferedOutputStream) that is flushed at its end, or writev",
+    "sockets": "TCP_CORK (Linux), or MSG_MORE with all but the last write",
+    "nginx": "tcp_nopush on, with sendfile on: header and body of an answer in one segment",
+};
 
 impl Rule for SmallSegments {
     fn operation(&mut self, closed: &SeenOperation<'_>) {

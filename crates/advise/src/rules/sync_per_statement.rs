@@ -1,7 +1,7 @@
 //! A Sync after each statement of a batch.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenField, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Protocol};
@@ -22,12 +22,12 @@ pub struct SyncPerStatement {
     rows: BTreeMap<usize, FoundOperations>,
 }
 
-const REMEDIES: [Remedy; 4] = [
-    Remedy { at: "libpq", setting: "PQenterPipelineMode, and PQpipelineSync once per batch" },
-    Remedy { at: "psycopg 3", setting: "with connection.pipeline(), or executemany()" },
-    Remedy { at: "pgjdbc", setting: "addBatch and executeBatch; reWriteBatchedInserts=true" },
-    Remedy { at: "pgx, Npgsql", setting: "pgx.Batch with SendBatch; NpgsqlBatch" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "libpq": "PQenterPipelineMode, and PQpipelineSync once per batch",
+    "psycopg 3": "with connection.pipeline(), or executemany()",
+    "pgjdbc": "addBatch and executeBatch; reWriteBatchedInserts=true",
+    "pgx, Npgsql": "pgx.Batch with SendBatch; NpgsqlBatch",
+};
 
 impl Rule for SyncPerStatement {
     fn wants_field(&self, protocol: Protocol, path: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Text values that are shorter in binary.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Protocol, Side};
@@ -46,18 +46,12 @@ struct TextValues {
     example: Option<Example>,
 }
 
-const REMEDIES: [Remedy; 4] = [
-    Remedy { at: "psycopg 3", setting: "connection.cursor(binary=True), execute(…, binary=True)" },
-    Remedy { at: "libpq", setting: "PQexecParams and PQexecPrepared with resultFormat 1" },
-    Remedy {
-        at: "pgjdbc",
-        setting: "binaryTransfer=true (the default) with prepareThreshold=1, binaryTransferEnable for further types",
-    },
-    Remedy {
-        at: "pgx, asyncpg, Npgsql, tokio-postgres",
-        setting: "the extended protocol: they ask for binary there as they are (pgx: not simple_protocol)",
-    },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "psycopg 3": "connection.cursor(binary=True), execute(…, binary=True)",
+    "libpq": "PQexecParams and PQexecPrepared with resultFormat 1",
+    "pgjdbc": "binaryTransfer=true (the default) with prepareThreshold=1, binaryTransferEnable for further types",
+    "pgx, asyncpg, Npgsql, tokio-postgres": "the extended protocol: they ask for binary there as they are (pgx: not simple_protocol)",
+};
 
 impl Rule for TextFormat {
     fn wants_field(&self, protocol: Protocol, path: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Full TLS handshakes that resumption or a kept connection would avoid.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, Remedy, remedies};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenOperation, SeenRow, SeenTraffic};
@@ -37,16 +37,13 @@ struct ClientHandshakes {
     example: Option<Example>,
 }
 
-const REMEDIES: [Remedy; 5] = [
-    Remedy {
-        at: "clients",
-        setting: "keep connections: a pool (HikariCP, pgbouncer, redis ConnectionPool, HTTP keep-alive)",
-    },
-    Remedy { at: "nginx", setting: "ssl_session_cache shared:SSL:10m; ssl_session_tickets on" },
-    Remedy { at: "Redis", setting: "tls-session-caching yes, tls-session-cache-size, and a client that resumes" },
-    Remedy { at: "Python ssl", setting: "wrap_socket(…, session=earlier.session)" },
-    Remedy { at: "Go crypto/tls", setting: "Config.ClientSessionCache = tls.NewLRUClientSessionCache(n)" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "clients": "keep connections: a pool (HikariCP, pgbouncer, redis ConnectionPool, HTTP keep-alive)",
+    "nginx": "ssl_session_cache shared:SSL:10m; ssl_session_tickets on",
+    "Redis": "tls-session-caching yes, tls-session-cache-size, and a client that resumes",
+    "Python ssl": "wrap_socket(…, session=earlier.session)",
+    "Go crypto/tls": "Config.ClientSessionCache = tls.NewLRUClientSessionCache(n)",
+};
 
 impl Rule for TlsHandshakes {
     fn operation(&mut self, closed: &SeenOperation<'_>) {

@@ -1,7 +1,7 @@
 //! Messages in more TLS records than needed.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Account, Amounts, Side};
@@ -20,14 +20,11 @@ pub struct TlsRecords {
     rows: BTreeMap<(usize, Side), ([u64; 2], FoundOperations)>,
 }
 
-const REMEDIES: [Remedy; 3] = [
-    Remedy {
-        at: "driver or server",
-        setting: "one SSL_write for each message: a buffered writer before the TLS library, not behind it",
-    },
-    Remedy { at: "nginx", setting: "ssl_buffer_size 16k (the default; 4k makes four times the records)" },
-    Remedy { at: "OpenSSL", setting: "no SSL_CTX_set_max_send_fragment or set_split_send_fragment below 16,384" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "driver or server": "one SSL_write for each message: a buffered writer before the TLS library, not behind it",
+    "nginx": "ssl_buffer_size 16k (the default; 4k makes four times the records)",
+    "OpenSSL": "no SSL_CTX_set_max_send_fragment or set_split_send_fragment below 16,384",
+};
 
 impl Rule for TlsRecords {
     fn operation(&mut self, closed: &SeenOperation<'_>) {

@@ -1,7 +1,7 @@
 //! Statements whose text is sent repeatedly.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy, remedies};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenRow, SeenTraffic};
@@ -39,19 +39,20 @@ struct RepeatedTexts {
     parses: bool,
 }
 
-const PGWIRE: [Remedy; 4] = [
-    Remedy { at: "psycopg 3", setting: "prepare_threshold=0, or execute(…, prepare=True)" },
-    Remedy { at: "pgbench", setting: "--protocol=prepared" },
-    Remedy { at: "pgjdbc", setting: "prepareThreshold=1; preferQueryMode not simple" },
-    Remedy { at: "pgx", setting: "default_query_exec_mode=cache_statement (the default)" },
-];
-const MYSQL: [Remedy; 3] = [
-    Remedy { at: "MySQL Connector/J", setting: "useServerPrepStmts=true&cachePrepStmts=true" },
-    Remedy { at: "MariaDB Connector/J", setting: "useServerPrepStmts=true" },
-    Remedy { at: "mysql2 (Node), mysql-connector-python", setting: "connection.execute(); cursor(prepared=True)" },
-];
-const CQL: [Remedy; 1] =
-    [Remedy { at: "CQL drivers", setting: "session.prepare(…), once, and execute the prepared statement" }];
+const PGWIRE: &[Remedy] = remedies! {
+    "psycopg 3": "prepare_threshold=0, or execute(…, prepare=True)",
+    "pgbench": "--protocol=prepared",
+    "pgjdbc": "prepareThreshold=1; preferQueryMode not simple",
+    "pgx": "default_query_exec_mode=cache_statement (the default)",
+};
+const MYSQL: &[Remedy] = remedies! {
+    "MySQL Connector/J": "useServerPrepStmts=true&cachePrepStmts=true",
+    "MariaDB Connector/J": "useServerPrepStmts=true",
+    "mysql2 (Node), mysql-connector-python": "connection.execute(); cursor(prepared=True)",
+};
+const CQL: &[Remedy] = remedies! {
+    "CQL drivers": "session.prepare(…), once, and execute the prepared statement",
+};
 
 impl Rule for UnpreparedStatements {
     fn operation(&mut self, closed: &SeenOperation<'_>) {

@@ -1,6 +1,6 @@
 //! Senders that wait because the receiver's window is closed.
 
-use crate::finding::{AdviceFinding, Certainty, Example, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, Certainty, Example, FoundOperations, Remedy, remedies};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenFrame, SeenOperation, SeenRow, SeenTraffic};
@@ -22,18 +22,12 @@ pub struct ZeroWindows {
 /// When a window closed, Unix nanoseconds, and the operation at that time.
 type ClosedSince = (u64, Option<Example>);
 
-const REMEDIES: [Remedy; 4] = [
-    Remedy {
-        at: "client",
-        setting: "read while it computes: fetch sizes (pgjdbc defaultRowFetchSize, psycopg itersize, CQL fetch_size, MongoDB batchSize)",
-    },
-    Remedy { at: "Linux", setting: "net.ipv4.tcp_rmem (third value), and no small SO_RCVBUF" },
-    Remedy {
-        at: "MySQL, Connector/J",
-        setting: "useCursorFetch=true and defaultFetchSize, instead of streaming row by row",
-    },
-    Remedy { at: "server", setting: "a thread or process that is busy: look at its CPU time with `overhead capture`" },
-];
+const REMEDIES: &[Remedy] = remedies! {
+    "client": "read while it computes: fetch sizes (pgjdbc defaultRowFetchSize, psycopg itersize, CQL fetch_size, MongoDB batchSize)",
+    "Linux": "net.ipv4.tcp_rmem (third value), and no small SO_RCVBUF",
+    "MySQL, Connector/J": "useCursorFetch=true and defaultFetchSize, instead of streaming row by row",
+    "server": "a thread or process that is busy: look at its CPU time with `overhead capture`",
+};
 
 impl Rule for ZeroWindows {
     fn frame(&mut self, frame: &SeenFrame) {
