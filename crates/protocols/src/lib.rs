@@ -59,6 +59,18 @@ pub enum Sniff {
     Perhaps(Side),
 }
 
+impl Sniff {
+    /// Returns whose message begins these bytes, as a client's and as a server's.
+    fn of_sides(request: MessageBoundary, response: MessageBoundary) -> Self {
+        match (request, response) {
+            (MessageBoundary::Yes, _) => Self::Request,
+            (_, MessageBoundary::Yes) => Self::Response,
+            (MessageBoundary::No, MessageBoundary::No) => Self::No,
+            _ => Self::More,
+        }
+    }
+}
+
 /// Everything about a protocol except how it is decoded. Each folder defines it in its `mod.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolFacts {

@@ -81,14 +81,7 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 };
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    let asked = message_begins(bytes, Side::Request);
-    let answered = message_begins(bytes, Side::Response);
-    match (asked, answered) {
-        (MessageBoundary::Yes, _) => Sniff::Request,
-        (_, MessageBoundary::Yes) => Sniff::Response,
-        (MessageBoundary::No, MessageBoundary::No) => Sniff::No,
-        _ => Sniff::More,
-    }
+    Sniff::of_sides(message_begins(bytes, Side::Request), message_begins(bytes, Side::Response))
 }
 
 impl Decoder for Cql {

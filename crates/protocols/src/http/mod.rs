@@ -52,12 +52,7 @@ pub struct Http {
 impl Http {}
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    match (wire::begins_request(bytes), wire::begins_response(bytes)) {
-        (MessageBoundary::Yes, _) => Sniff::Request,
-        (_, MessageBoundary::Yes) => Sniff::Response,
-        (MessageBoundary::No, MessageBoundary::No) => Sniff::No,
-        _ => Sniff::More,
-    }
+    Sniff::of_sides(wire::begins_request(bytes), wire::begins_response(bytes))
 }
 
 impl Decoder for Http {

@@ -67,13 +67,7 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 };
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    let sides = (boundary::request_boundary(bytes), boundary::response_boundary(bytes));
-    match sides {
-        (MessageBoundary::Yes, _) => Sniff::Request,
-        (_, MessageBoundary::Yes) => Sniff::Response,
-        (MessageBoundary::No, MessageBoundary::No) => Sniff::No,
-        _ => Sniff::More,
-    }
+    Sniff::of_sides(boundary::request_boundary(bytes), boundary::response_boundary(bytes))
 }
 
 impl Decoder for Pgwire {
