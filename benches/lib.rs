@@ -2,7 +2,7 @@
 
 use overhead_capture::{FileSource, FrameSource, NextFrame, SourceError};
 use overhead_model::frame::OwnedFrame;
-use overhead_model::{ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::{ConnectionSummary, Operation, RowId, Tally};
 use std::path::{Path, PathBuf};
 
 /// The captures, by their folder in `fixtures`.
@@ -36,15 +36,9 @@ pub struct Count(
 );
 
 impl Tally for Count {
-    fn row(&mut self, _: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
-
     fn operation(&mut self, _: RowId, _: &Operation) {
         self.0 += 1;
     }
-
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
 
     fn connection(&mut self, _: ConnectionSummary) {}
 }

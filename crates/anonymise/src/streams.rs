@@ -10,7 +10,7 @@ use crate::packed;
 use crate::rules::{self, FieldAt, Treatment};
 use crate::tls;
 use overhead_dissect::explain::{ByteVisibility, ConnectionStates, UnpostedStream};
-use overhead_model::{Account, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace};
+use overhead_model::{Account, Listener, Protocol, Side, Tally, Trace};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
@@ -445,14 +445,9 @@ impl StreamDirection {
 }
 
 impl Tally for Streams {
-    fn row(&mut self, _: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
     fn wants_statements(&self) -> bool {
         false
     }
-    fn operation(&mut self, _: RowId, _: &Operation) {}
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
 
     fn listener(&mut self) -> Option<&mut dyn Listener> {
         Some(self)

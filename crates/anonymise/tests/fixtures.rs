@@ -12,8 +12,7 @@ use overhead_dissect::packet::{self, Packet};
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::frame::OwnedFrame;
 use overhead_model::{
-    Account, ConnectionSummary, LinkType, Listener, Operation, RowId, RowKey, Side, SideTotals, StreamPiece, System,
-    Tally, Trace,
+    Account, ConnectionSummary, LinkType, Listener, Operation, RowId, RowKey, Side, StreamPiece, System, Tally, Trace,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -51,7 +50,6 @@ impl Tally for Sums {
         amounts.resize(all.len(), 0);
         amounts.iter_mut().zip(all).for_each(|(sum, bytes)| *sum += bytes);
     }
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
     fn connection(&mut self, summary: ConnectionSummary) {
         let ConnectionSummary { protocol, server_software, operations, .. } = summary;
         // CQL servers report it in a row of a table.
@@ -121,11 +119,6 @@ impl Windows {
 }
 
 impl Tally for Windows {
-    fn row(&mut self, _: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
-    fn operation(&mut self, _: RowId, _: &Operation) {}
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
     fn connection(&mut self, _: ConnectionSummary) {}
     fn listener(&mut self) -> Option<&mut dyn Listener> {
         Some(self)

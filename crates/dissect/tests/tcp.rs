@@ -10,7 +10,7 @@ use overhead_dissect::{Dissector, Selection};
 use overhead_model::Account::{Control, Data, Retransmission, Unknown};
 use overhead_model::Side::{Request, Response};
 use overhead_model::{
-    Class, ConnectionSummary, DecidedBy, Frame, Operation, Outcome, Protocol, RowId, RowKey, Side, SideTotals, Tally,
+    Class, ConnectionSummary, DecidedBy, Frame, Operation, Outcome, Protocol, RowId, RowKey, Side, Tally,
 };
 
 const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
@@ -370,8 +370,6 @@ impl Tally for Latencies {
     fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
         self.latencies_ns.extend((0..times * row.0).map(|_| latency_ns));
     }
-
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
 
     fn connection(&mut self, _: ConnectionSummary) {}
 }

@@ -232,9 +232,6 @@ impl Tally for ExportTally {
     }
 
     #[inline]
-    fn operation(&mut self, _: RowId, _: &Operation) {}
-
-    #[inline]
     fn operations(&mut self, _: RowId, _: &Operation, _: u64) {}
 
     #[inline]

@@ -181,10 +181,14 @@ impl ConnectionSummary {
 
 /// Receives closed operations: the aggregate of the report does, and so does a list in a test.
 ///
-/// Calls for different connections may come in any order, and the result must not depend on it.
+/// Calls for different connections may come in any order, and the result must not depend on it. By default, all operations
+/// share a row and nothing is kept, for a tally that only listens.
 pub trait Tally {
     /// Returns the number of the row and statement with this key. Creates it if needed.
-    fn row(&mut self, key: RowKey<'_>) -> RowId;
+    fn row(&mut self, key: RowKey<'_>) -> RowId {
+        let _ = key;
+        RowId(0)
+    }
 
     /// Returns whether statements are kept separate. If not, decoders need not extract them.
     #[inline]
@@ -210,7 +214,9 @@ pub trait Tally {
     }
 
     /// Adds a closed operation of `row` to counts, totals and distributions.
-    fn operation(&mut self, row: RowId, operation: &Operation);
+    fn operation(&mut self, row: RowId, operation: &Operation) {
+        let _ = (row, operation);
+    }
 
     /// Adds `times` equal operations. Their latencies follow separately, by [`Tally::latency`].
     fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
@@ -238,7 +244,9 @@ pub trait Tally {
     }
 
     /// Adds bytes that came after their operation closed: to totals, not to distributions.
-    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals);
+    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
+        let _ = (row, side, totals);
+    }
 
     /// Reports the end of a selected connection.
     fn connection(&mut self, summary: ConnectionSummary) {

@@ -6,7 +6,7 @@
 use anyhow::{Context as _, Result};
 use overhead_capture::{FileSource, FrameSource as _, NextFrame};
 use overhead_dissect::{Dissector, Selection};
-use overhead_model::{ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, System, Tally, Trace};
+use overhead_model::{ConnectionSummary, Listener, Side, System, Tally, Trace};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::env;
 
@@ -20,14 +20,6 @@ struct Fields {
 }
 
 impl Tally for Fields {
-    fn row(&mut self, _: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
-
-    fn operation(&mut self, _: RowId, _: &Operation) {}
-
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
-
     fn connection(&mut self, _: ConnectionSummary) {}
 
     fn listener(&mut self) -> Option<&mut dyn Listener> {

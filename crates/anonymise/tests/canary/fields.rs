@@ -1,7 +1,5 @@
 use overhead_dissect::explain::ConnectionStates;
-use overhead_model::{
-    Account, ConnectionSummary, Listener, Operation, Outcome, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
-};
+use overhead_model::{Account, ConnectionSummary, Listener, Operation, Outcome, Protocol, RowId, Tally, Trace};
 use std::collections::BTreeMap;
 
 /// Fields of the decoders, each with its protocol and account. Before adding one, give it a rule in `rules.rs`, or check
@@ -36,13 +34,9 @@ impl Fields {
 }
 
 impl Tally for Fields {
-    fn row(&mut self, _: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
     fn operation(&mut self, _: RowId, operation: &Operation) {
         self.outcomes.push(operation.outcome);
     }
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
     fn connection(&mut self, _: ConnectionSummary) {}
     fn listener(&mut self) -> Option<&mut dyn Listener> {
         Some(self)

@@ -4,7 +4,7 @@ use super::CaptureReading;
 use super::turns::ConnectionStates;
 use crate::limits;
 use overhead_model::record::FieldRow;
-use overhead_model::{Account, Class, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace};
+use overhead_model::{Account, Class, Listener, Operation, Protocol, RowId, RowKey, Side, Tally, Trace};
 use std::collections::{BTreeMap, HashMap};
 
 /// Identifies a row of the record, and one of its statements.
@@ -157,8 +157,6 @@ impl Tally for FieldSums {
             *sums.entry(field).or_default() += bytes;
         }
     }
-
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
 
     fn listener(&mut self) -> Option<&mut dyn Listener> {
         Some(self)

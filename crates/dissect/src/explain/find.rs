@@ -2,7 +2,7 @@
 
 use super::number::{BegunOperation, Numbering};
 use crate::limits;
-use overhead_model::{Class, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally, Trace};
+use overhead_model::{Class, Listener, Operation, Outcome, Tally, Trace};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -196,12 +196,6 @@ fn is_statement(statement: &str, wanted: &str) -> bool {
 }
 
 impl Tally for Finder {
-    fn row(&mut self, _: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
-    fn operation(&mut self, _: RowId, _: &Operation) {}
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
-
     fn listener(&mut self) -> Option<&mut dyn Listener> {
         Some(self)
     }

@@ -94,12 +94,6 @@ impl FrameFinder {
 }
 
 impl Tally for FrameFinder {
-    fn row(&mut self, _: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
-    fn operation(&mut self, _: RowId, _: &Operation) {}
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
-
     fn listener(&mut self) -> Option<&mut dyn Listener> {
         Some(self)
     }

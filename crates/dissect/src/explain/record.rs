@@ -2,10 +2,7 @@
 
 use super::stream::{ByteVisibility, DecodedRun, UnpostedStream};
 use crate::limits;
-use overhead_model::{
-    Account, Amounts, Class, ConnectionSummary, Listener, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
-    Trace,
-};
+use overhead_model::{Account, Amounts, Class, ConnectionSummary, Listener, Operation, Outcome, Side, Tally, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything posted to one operation.
@@ -355,12 +352,6 @@ impl OperationRecorder {
 }
 
 impl Tally for OperationRecorder {
-    fn row(&mut self, _: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
-    fn operation(&mut self, _: RowId, _: &Operation) {}
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
-
     fn connection(&mut self, summary: ConnectionSummary) {
         if self.here {
             self.explained.connection = Some(summary);

@@ -92,11 +92,6 @@ fn run<T: Tally>(frames: &[Stored], selection: &Selection, keys: &Arc<KeyLog>, t
 struct Recorders(Vec<OperationRecorder>);
 
 impl Tally for Recorders {
-    fn row(&mut self, _: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
-    fn operation(&mut self, _: RowId, _: &Operation) {}
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
     fn connection(&mut self, summary: ConnectionSummary) {
         self.0.iter_mut().for_each(|recorder| recorder.connection(summary.clone()));
     }

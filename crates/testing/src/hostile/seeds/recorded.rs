@@ -4,10 +4,7 @@ use super::{LONGEST, raw_frame, stored_block};
 use crate::hostile::conversation::{Conversation, Cut, Turn};
 use overhead_capture::{FileSource, FrameSource, NextFrame, PcapngWriter, WriterOptions};
 use overhead_dissect::{Dissector, Selection};
-use overhead_model::{
-    ConnectionSummary, Frame, LinkType, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, System, Tally,
-    Trace,
-};
+use overhead_model::{ConnectionSummary, Frame, LinkType, Listener, Protocol, System, Tally, Trace};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
@@ -98,14 +95,6 @@ struct Talk {
 }
 
 impl Tally for Talk {
-    fn row(&mut self, _: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
-
-    fn operation(&mut self, _: RowId, _: &Operation) {}
-
-    fn late(&mut self, _: RowId, _: Side, _: &SideTotals) {}
-
     fn connection(&mut self, _: ConnectionSummary) {}
 
     fn listener(&mut self) -> Option<&mut dyn Listener> {
