@@ -64,8 +64,6 @@ enum SsdbStage {
     BlockEnd,
 }
 
-impl Ssdb {}
-
 /// Recognises a block that holds a command or a status.
 pub fn sniff(bytes: &[u8]) -> Sniff {
     match wire::next(bytes) {
