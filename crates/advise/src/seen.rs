@@ -168,7 +168,7 @@ pub struct SeenPiece {
     pub payload: u64,
     /// Header bytes: link, IP, TCP.
     pub headers: [u64; 3],
-    /// Time of the last frame without payload since the previous one with payload.
+    /// Time of the last frame without payload between this frame and the one with payload before it; `None` if there is none.
     pub bare_ns: Option<u64>,
 }
 

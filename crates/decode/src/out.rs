@@ -61,7 +61,8 @@ pub enum Note {
     },
     /// A selected connection is not decoded: its bytes are not of the expected protocol.
     Foreign(ForeignTraffic),
-    /// Connections to a server at one address were also captured with the server's own address behind a translation. They count once.
+    /// A server's connections were captured on both sides of an address translation: with the address that clients use, and with the
+    /// server's own. They count once.
     Translated {
         from: SocketAddr,
         to: SocketAddr,

@@ -98,7 +98,7 @@ fn open_event(mut attributes: perf_event_attr, cpu: u32) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Value, time enabled, time running (`perf_event_open(2)`, "Reading results").
+/// Returns value, time enabled and time running (`perf_event_open(2)`, "Reading results").
 fn read_event(mut event: &File) -> io::Result<[u64; 3]> {
     let mut bytes = [0; 24];
     event.read_exact(&mut bytes)?;

@@ -261,7 +261,7 @@ impl PcapngReader {
         Some(self.timed_packet(block, self.order.u32(block, 8)?))
     }
 
-    /// Appendix A: as the enhanced packet, with interface u16, drops u16 in place of the first field.
+    /// Appendix A: like the enhanced packet, but its first field is two: interface u16, drops u16.
     fn obsolete_packet(&self, block: &[u8]) -> Option<Result<FrameRecord, String>> {
         Some(self.timed_packet(block, u32::from(self.order.u16(block, 8)?)))
     }

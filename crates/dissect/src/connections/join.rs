@@ -8,7 +8,7 @@ use overhead_model::Tally;
 use std::net::SocketAddr;
 
 impl<T: Tally> Connections<T> {
-    /// Returns a segment between its ends' own addresses.
+    /// Returns a segment with the addresses of its ends as if none had been translated.
     pub(super) fn original<'a>(&mut self, segment: &Segment<'a>, clock_ns: u64) -> Segment<'a> {
         let original = self.translations.original(segment);
         let is_translated = [original.source, original.destination] != [segment.source, segment.destination];
@@ -25,8 +25,8 @@ impl<T: Tally> Connections<T> {
         *segment
     }
 
-    /// Joins them at a copy of a segment that first went between other ends. Returns whether the copy is to be handled instead of what went
-    /// before: only its side is selected.
+    /// Joins them at a copy of a segment that was first captured on the other side of a translation. Returns whether to handle the copy
+    /// instead of the first one, because only the copy's side is selected.
     #[cold]
     pub(super) fn join(&mut self, copy: &Segment<'_>, first: [SocketAddr; 2]) -> bool {
         let second = [copy.source, copy.destination];

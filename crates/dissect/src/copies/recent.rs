@@ -84,7 +84,7 @@ impl RecentFrames {
         FrameNovelty::New
     }
 
-    /// Returns whether a remembered frame repeats one at the same place.
+    /// Returns whether the remembered frame with this digest and these ends repeated another one.
     pub fn has(&self, digest: u64, ends: [SocketAddr; 2]) -> bool {
         self.find(digest, |frame| frame.ends == ends).is_some_and(|(_, is_again)| is_again)
     }

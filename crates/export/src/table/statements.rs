@@ -52,7 +52,7 @@ impl StatementKey {
     }
 }
 
-/// Sums of a statement's operations. Unlike a run record's rows, they count by ending and have no latencies.
+/// Sums of a statement's operations. Unlike a run record's rows, they count operations by [`RowEnding`] and have no latencies.
 #[derive(Clone, Debug)]
 pub struct StatementSums {
     pub key: Arc<StatementKey>,

@@ -28,7 +28,7 @@ pub(super) struct RespRequest {
 pub(super) enum RespStage {
     /// Between commands.
     Idle,
-    /// Before the next argument; the number left.
+    /// Before the next argument, with the number of arguments left.
     Arguments(u64),
     /// In an argument; `further` ones follow.
     Body { left: u64, field: ArgumentField, further: u64 },

@@ -68,9 +68,9 @@ const POINT: f64 = 6.0;
 const QUARTILES: f64 = 4.0;
 /// Half the length of the strokes at the smallest and largest values.
 const STROKE: f64 = 3.0;
-/// Distance between points of two lines that have spreads, so that they do not overlap, and maximum width of all of them, so
-/// that they stay near their tick.
+/// Distance between the points of two lines with spreads, so that the spreads do not overlap.
 const ASIDE: f64 = 5.0;
+/// Maximum width of all points at a tick, so that they stay near it.
 const CLUSTER: f64 = 16.0;
 /// Share of the width that names at the ends of lines may take, and the distance between two of them.
 const NAMES: f64 = 0.3;
