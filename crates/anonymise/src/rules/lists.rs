@@ -47,93 +47,59 @@ const KEPT: [(Option<Protocol>, &str); 9] = [
 const NUMBERS: &str = "length;null;end of stream;streamed string;empty command;terminator;dimensions;position;line;filler;array index;\
                        client flags;CAS;number;CRLF;content length;status code;header";
 
+/// Entries of the form `Protocol "field;field": "word;word",`.
+macro_rules! words {
+    ($($protocol:ident $fields:literal: $words:expr,)*) => { &[$((Protocol::$protocol, $fields, $words)),*] };
+}
+
 /// Fields that stay if they hold one of these protocol words, in any letter case.
-const WORDS: [(Protocol, &str, &str); 18] = [
-    (Protocol::Http, "header name", HEADERS[0]),
-    (
-        Protocol::Http,
-        "header name",
-        // Other common ones (RFC 9110 section 18.4).
+const WORDS: &[(Protocol, &str, &str)] = words! {
+    Http "header name": HEADERS[0],
+    // Other common ones (RFC 9110 section 18.4).
+    Http "header name":
         "accept;accept-charset;accept-language;age;allow;authorization;content-disposition;content-language;content-range;cookie;etag;\
          expires;host;if-match;if-modified-since;if-none-match;last-modified;location;origin;range;referer;server;set-cookie;trailer;\
          user-agent;vary;www-authenticate",
-    ),
-    (
-        Protocol::Http,
-        "reason",
-        // RFC 9110 section 15, and RFC 6585.
+    // RFC 9110 section 15, and RFC 6585.
+    Http "reason":
         "Continue;Switching Protocols;OK;Created;Accepted;No Content;Partial Content;Moved Permanently;Found;See Other;Not Modified;\
          Temporary Redirect;Permanent Redirect;Bad Request;Unauthorized;Forbidden;Not Found;Method Not Allowed;Not Acceptable;\
          Request Timeout;Conflict;Gone;Length Required;Precondition Failed;Content Too Large;Expectation Failed;Too Many Requests;\
          Internal Server Error;Not Implemented;Bad Gateway;Service Unavailable;Gateway Timeout",
-    ),
-    (
-        Protocol::Http,
-        "method",
-        "GET;HEAD;POST;PUT;DELETE;CONNECT;OPTIONS;TRACE;PATCH;PROPFIND;MKCOL;COPY;MOVE;LOCK;UNLOCK",
-    ),
-    (
-        Protocol::Memcache,
-        "subcommand",
+    Http "method": "GET;HEAD;POST;PUT;DELETE;CONNECT;OPTIONS;TRACE;PATCH;PROPFIND;MKCOL;COPY;MOVE;LOCK;UNLOCK",
+    Memcache "subcommand":
         "automove;cachedump;cluster;connevents;conns;crawl;detail;disable;dump;enable;fetchers;free_memchunks;get;graceful;hash;\
          item_age;items;metadump;mgdump;mode;mutations;off;on;reassign;reset;settings;sizes;sizes_disable;sizes_enable;slabs;sleep;\
          temp_ttl;tocrawl;tune",
-    ),
-    (
-        Protocol::Memcache,
-        "status",
+    Memcache "status":
         "STORED;NOT_STORED;EXISTS;NOT_FOUND;DELETED;TOUCHED;OK;ERROR;CLIENT_ERROR;SERVER_ERROR;RESET;BUSY;BADCLASS;NOSPARE;NOTFULL;\
          UNSAFE;SAME;HD;EN;NF;NS;EX;MN",
-    ),
-    (Protocol::Memcache, "mechanism", "PLAIN;SCRAM-SHA-1;SCRAM-SHA-256;SCRAM-SHA-512"),
-    (
-        Protocol::Mysql,
-        "name",
-        // Attributes of connectors.
+    Memcache "mechanism": "PLAIN;SCRAM-SHA-1;SCRAM-SHA-256;SCRAM-SHA-512",
+    // Attributes of connectors.
+    Mysql "name":
         "_client_license;_client_name;_client_role;_client_version;_os;_pid;_platform;_runtime_vendor;_runtime_version;_server_host;\
          _server_host_type;_source_host;_thread;program_name",
-    ),
-    (
-        Protocol::Mysql,
-        "authentication plugin;extended type",
+    Mysql "authentication plugin;extended type":
         "mysql_native_password;caching_sha2_password;sha256_password;client_ed25519;mysql_clear_password;mysql_old_password;parsec;\
          auth_gssapi_client;dialog;json;inet4;inet6;uuid;point;geometry",
-    ),
-    (
-        Protocol::Pgwire,
-        "name",
+    Pgwire "name":
         "user;database;application_name;fallback_application_name;client_encoding;server_encoding;server_version;DateStyle;\
          IntervalStyle;TimeZone;integer_datetimes;standard_conforming_strings;is_superuser;session_authorization;in_hot_standby;\
          default_transaction_read_only;scram_iterations;extra_float_digits;options;replication;search_path;crdb_version;role",
-    ),
-    (
-        Protocol::Pgwire,
-        "value",
+    Pgwire "value":
         "on;off;true;false;yes;no;UTF8;UNICODE;SQL_ASCII;LATIN1;ISO;ISO, MDY;ISO, DMY;ISO, YMD;postgres;iso_8601;database;0;1;2;3;4096",
-    ),
-    (Protocol::Pgwire, "mechanism", "SCRAM-SHA-256;SCRAM-SHA-256-PLUS;OAUTHBEARER"),
-    (Protocol::Pgwire, "severity", "ERROR;FATAL;PANIC;WARNING;NOTICE;DEBUG;INFO;LOG"),
-    (
-        Protocol::Cql,
-        "option",
+    Pgwire "mechanism": "SCRAM-SHA-256;SCRAM-SHA-256-PLUS;OAUTHBEARER",
+    Pgwire "severity": "ERROR;FATAL;PANIC;WARNING;NOTICE;DEBUG;INFO;LOG",
+    Cql "option":
         "CQL_VERSION;COMPRESSION;DRIVER_NAME;DRIVER_VERSION;PROTOCOL_VERSIONS;NO_COMPACT;THROW_ON_OVERLOAD;LWT_ADD_METADATA_MARK;\
          SCYLLA_SHARD;SCYLLA_NR_SHARDS;SCYLLA_PARTITIONER;SCYLLA_SHARDING_ALGORITHM;SCYLLA_SHARDING_IGNORE_MSB;SCYLLA_SHARD_AWARE_PORT;\
          SCYLLA_SHARD_AWARE_PORT_SSL;SCYLLA_LWT_ADD_METADATA_MARK;SCYLLA_RATE_LIMIT_ERROR;SCYLLA_USE_METADATA_ID;TABLETS_ROUTING_V1",
-    ),
-    (
-        Protocol::Cql,
-        "event type;change;target;write type",
+    Cql "event type;change;target;write type":
         "TOPOLOGY_CHANGE;STATUS_CHANGE;SCHEMA_CHANGE;CLIENT_ROUTES_CHANGE;CREATED;UPDATED;DROPPED;UP;DOWN;NEW_NODE;REMOVED_NODE;\
          MOVED_NODE;KEYSPACE;TABLE;TYPE;FUNCTION;AGGREGATE;SIMPLE;BATCH;UNLOGGED_BATCH;COUNTER;BATCH_LOG;CAS;VIEW;CDC",
-    ),
-    (
-        Protocol::Resp,
-        "value;string type",
+    Resp "value;string type":
         "subscribe;psubscribe;ssubscribe;unsubscribe;punsubscribe;sunsubscribe;message;pmessage;smessage;invalidate;txt:;mkd:",
-    ),
-    (
-        Protocol::Mongo,
-        "name;operator;command name;sequence identifier",
+    Mongo "name;operator;command name;sequence identifier":
         "$changeStream;$collStats;$count;$currentOp;$err;$explain;$geoNear;$graphLookup;$hint;$indexStats;$limit;$listSessions;$lookup;\
          $max;$maxScan;$maxTimeMS;$merge;$min;$orderby;$out;$project;$query;$readPreference;$returnKey;$sample;$showDiskLoc;$skip;\
          $snapshot;$sort;$unionWith;$unwind;$db;$comment;$match;$group;$set;$unset;$inc;$push;$pull;$addToSet;$each;$in;$nin;$eq;$ne;\
@@ -157,10 +123,7 @@ const WORDS: [(Protocol, &str, &str); 18] = [
          counter;hash;keyId;authenticate;getnonce;logout;refreshSessions;getCmdLineOpts;getFreeMonitoringStatus;atlasVersion;features;\
          replSetHeartbeat;replSetUpdatePosition;replSetGetStatus;replSetGetConfig;replSetGetRBID;replSetRequestVotes;replSetInitiate;\
          replSetReconfig;replSetStepDown;_isSelf",
-    ),
-    (
-        Protocol::Ssdb,
-        "block",
+    Ssdb "block":
         "ok;not_found;error;fail;client_error;noauth;auth;info;dump;sync140;set;setx;setnx;expire;ttl;get;getset;del;incr;decr;exists;\
          getbit;setbit;bitcount;countbit;substr;strlen;getrange;append;keys;rkeys;scan;rscan;multi_set;multi_get;multi_del;multi_exists;\
          hset;hget;hdel;hincr;hdecr;hexists;hsize;hlist;hrlist;hkeys;hgetall;hscan;hrscan;hclear;multi_hset;multi_hget;multi_hdel;\
@@ -168,8 +131,7 @@ const WORDS: [(Protocol, &str, &str); 18] = [
          zcount;zsum;zavg;zremrangebyrank;zremrangebyscore;multi_zset;multi_zget;multi_zdel;multi_zexists;qsize;qlist;qrlist;qclear;\
          qfront;qback;qget;qset;qrange;qslice;qpush;qpush_front;qpush_back;qpop;qpop_front;qpop_back;qtrim_front;qtrim_back;dbsize;\
          ping;version;compact;flushdb;slaveof",
-    ),
-];
+};
 
 /// Public words in software names and negotiated options: products, drivers, platforms, encodings.
 const PUBLIC: &str = "redis;valkey;keydb;dragonfly;garnet;server;version;standalone;cluster;sentinel;master;replica;slave;py;rb;\
@@ -244,7 +206,7 @@ pub(super) static LISTED: LazyLock<HashMap<(Protocol, &str), Listed>> = LazyLock
         }
         NUMBERS.split(';').for_each(|field| listed.entry((protocol, field)).or_default().is_number = true);
     }
-    for (protocol, fields, words) in WORDS {
+    for &(protocol, fields, words) in WORDS {
         fields.split(';').for_each(|field| listed.entry((protocol, field)).or_default().words.add(words));
     }
     listed
