@@ -45,6 +45,9 @@ pub struct ReportArgs {
     /// Width of the figures in pixels; PNG files have twice as many. Below 640, panels are stacked
     #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(320..=4_000))]
     width: Option<u32>,
+    /// Leave out the text below the main figure, except for warnings: for a page that says the same
+    #[arg(long)]
+    no_caption: bool,
     /// Show one operation of each kind byte by byte, for runs with packets. The page then has user data
     #[arg(long)]
     bytes: bool,
@@ -106,7 +109,7 @@ impl ReportArgs {
                 bail_usage!("--operations {name}: no run has a workload operation of this name");
             }
         }
-        Ok(ReportOptions { operations_per_run: number, operations: named, ..self.looks() })
+        Ok(ReportOptions { operations_per_run: number, operations: named, is_bare: self.no_caption, ..self.looks() })
     }
 
     /// Returns the options for any report.
@@ -120,6 +123,7 @@ impl ReportArgs {
             ("--operations", !self.operations.is_empty()),
             ("--order", self.order != RunOrder::Given),
             ("--bytes", self.bytes),
+            ("--no-caption", self.no_caption),
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
             bail_usage!("{option} is for runs: this is {what}");

@@ -47,6 +47,8 @@ pub struct ReportOptions {
     pub operations_per_run: Option<usize>,
     /// Names of the operations to draw; empty to draw the largest.
     pub operations: Vec<String>,
+    /// Leaves out the caption of the main figure, except for warnings.
+    pub is_bare: bool,
     /// Background; `None` for light figures and a page that follows the reader's system setting.
     pub theme: Option<Theme>,
     /// Width of figures in logical pixels; `None` for the default.
@@ -126,6 +128,7 @@ fn contents(runs: &[NamedRun], chosen: &ReportOptions, extras: &PageExtras) -> R
         title: title.clone(),
         operations_per_run: chosen.operations_per_run,
         operations: chosen.operations.clone(),
+        is_bare: chosen.is_bare,
         look: chosen.look(),
     };
     let small = FigureOptions { look: Look { width: NARROW, dark: false }, ..options.clone() };

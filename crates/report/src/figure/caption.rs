@@ -24,18 +24,26 @@ const WARNED: Face = Face::new(SIZE, Weight::Regular, WARNING);
 
 pub(crate) type Paragraph = Vec<(String, Face)>;
 
-/// Returns the paragraphs of a caption: comparison warnings, reading instructions, facts common to all runs, and each run.
-pub(crate) fn paragraphs(runs: &[NamedRun]) -> Vec<Paragraph> {
+/// Returns the paragraphs of a caption: comparison warnings, reading instructions, facts common to all runs, and each run. A bare
+/// figure has warnings only.
+pub(crate) fn paragraphs(runs: &[NamedRun], is_bare: bool) -> Vec<Paragraph> {
     let facts: Vec<CaptionFacts> = runs.iter().map(|named| CaptionFacts::of(&named.run)).collect();
     let common = CaptionFacts::common(&facts);
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     paragraphs.extend(data_difference(runs).map(|note| led("Note:", ALARM, &note, WARNED)));
-    paragraphs.push(led("How to read:", STRONG, HOW_TO_READ, PLAIN));
-    if !common.is_empty() {
-        paragraphs.push(led("All runs:", STRONG, &sentence(&common), PLAIN));
+    if !is_bare {
+        paragraphs.push(led("How to read:", STRONG, HOW_TO_READ, PLAIN));
+        if !common.is_empty() {
+            paragraphs.push(led("All runs:", STRONG, &sentence(&common), PLAIN));
+        }
     }
     for (named, facts) in runs.iter().zip(&facts) {
-        paragraphs.push(run_paragraph(named, facts, &common));
+        let warnings = run_warnings(named);
+        if !is_bare || !warnings.is_empty() {
+            let own = if is_bare { String::new() } else { own_facts(facts, &common) };
+            paragraphs
+                .push(led(&format!("{}:", named.name), STRONG, &own, PLAIN).into_iter().chain(warnings).collect());
+        }
     }
     paragraphs
 }
@@ -71,10 +79,13 @@ fn sentence(facts: &[String]) -> String {
     format!("{}.", facts.join("; "))
 }
 
-fn run_paragraph(named: &NamedRun, facts: &CaptionFacts, common: &[String]) -> Paragraph {
+fn own_facts(facts: &CaptionFacts, common: &[String]) -> String {
     let own: Vec<String> = facts.0.iter().filter(|fact| !common.contains(fact)).cloned().collect();
-    let own = if own.is_empty() { "as all runs.".to_owned() } else { sentence(&own) };
-    let mut paragraph = led(&format!("{}:", named.name), STRONG, &own, PLAIN);
+    if own.is_empty() { "as all runs.".to_owned() } else { sentence(&own) }
+}
+
+fn run_warnings(named: &NamedRun) -> Paragraph {
+    let mut paragraph = Paragraph::new();
     let ledger = named.run.ledger;
     if !ledger.balanced {
         paragraph.extend(words(&format!("The ledger is off by {} bytes.", ledger.difference), ALARM));

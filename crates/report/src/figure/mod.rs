@@ -37,6 +37,8 @@ pub struct FigureOptions {
     pub operations_per_run: Option<usize>,
     /// Names of the operations to draw; empty to draw the largest.
     pub operations: Vec<String>,
+    /// Leaves out the caption, except for warnings.
+    pub is_bare: bool,
     /// Width and background.
     pub look: Look,
 }
@@ -76,6 +78,7 @@ impl Default for FigureOptions {
             title: "Overhead per operation".to_owned(),
             operations_per_run: None,
             operations: Vec::new(),
+            is_bare: false,
             look: Look::default(),
         }
     }
@@ -96,7 +99,8 @@ pub fn draw(runs: &[NamedRun], options: &FigureOptions) -> Result<[Vec<u8>; 2], 
         return Err(ReportError::NoRuns);
     }
     let chart = Chart::choosing(runs, options.operations_per_run, &options.operations);
-    let scene = layout::scene(&chart, Some(&options.title), &caption::paragraphs(runs), options.look.width());
+    let scene =
+        layout::scene(&chart, Some(&options.title), &caption::paragraphs(runs, options.is_bare), options.look.width());
     let scene = options.look.painted(scene);
     Ok([paint::svg(&scene, &options.title, DESCRIPTION)?, paint::png(&scene)?])
 }

@@ -74,7 +74,7 @@ fn scene_of(runs: &[NamedRun]) -> Scene {
 }
 
 fn scene_as_wide(runs: &[NamedRun], width: f64) -> Scene {
-    layout::scene(&Chart::of(runs, None), Some("Overhead per operation"), &caption::paragraphs(runs), width)
+    layout::scene(&Chart::of(runs, None), Some("Overhead per operation"), &caption::paragraphs(runs, false), width)
 }
 
 fn texts(scene: &Scene) -> Vec<&Text> {
@@ -366,4 +366,12 @@ fn a_dark_figure_has_no_white_and_other_text_than_a_light_one() {
     let hex = |color: Rgb| color.hex().to_uppercase();
     assert!(light.contains(&hex(palette::PAPER)) && !dark.contains(&hex(palette::PAPER)));
     assert!(dark.contains(&hex(palette::PAPER.dark())) && dark.contains(&hex(palette::INK.dark())));
+}
+
+#[test]
+fn a_figure_without_a_caption_keeps_its_warnings() {
+    let words = |of: NamedRun| caption::paragraphs(&[of], true).concat().into_iter().map(|(word, _)| word).collect();
+    let (whole, warned): (Vec<String>, Vec<String>) = (words(fixture::redis_live()), words(fixture::warned()));
+    assert!(whole.is_empty(), "{whole:?}");
+    assert!(warned.iter().any(|word| word == "Warning:"), "{warned:?}");
 }
