@@ -238,7 +238,12 @@ fn parts(positions: &[f64]) -> Vec<f64> {
 
 fn lines(scene: &mut Scene, figure: &LineFigure, place: impl Fn(usize, f64) -> Option<(f64, f64)>) {
     let others = figure.lines.len().saturating_sub(1) as f64;
-    let aside = if figure.spreads.is_empty() { 0.0 } else { ASIDE.min(CLUSTER / others.max(1.0)) };
+    // Spreads that are shorter than a point do not hide each other.
+    let is_long = |spread: &Spread| {
+        place(0, spread.min).zip(place(0, spread.max)).is_some_and(|(low, high)| low.1 - high.1 > POINT)
+    };
+    let has_spreads = figure.spreads.iter().flatten().flatten().any(is_long);
+    let aside = if has_spreads { ASIDE.min(CLUSTER / others.max(1.0)) } else { 0.0 };
     for (number, ((_, values), color)) in figure.lines.iter().zip(palette::LINES).enumerate() {
         let spreads = figure.spreads.get(number).map(Vec::as_slice).unwrap_or_default();
         let aside = (number as f64 - others / 2.0) * aside;
