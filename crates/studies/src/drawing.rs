@@ -36,9 +36,15 @@ pub(crate) fn stacks(runs: &[Run], options: &Kwargs) -> Result<Figure, Error> {
     }
     let (title, note) = (text(options, "title")?, text(options, "note")?);
     options.assert_all_used()?;
-    let figure =
-        StackFigure { title, description: shows.clone(), unit: "B on the wire, by account".to_owned(), rows, note };
-    drawn(&Plot::Stacks(figure), &name, &shows)
+    let figure = StackFigure {
+        title,
+        description: shows.clone(),
+        unit: "B on the wire, by account".to_owned(),
+        rows,
+        note,
+        ..StackFigure::default()
+    };
+    drawn(Plot::Stacks(figure), &name, &shows)
 }
 
 fn stack_row(row: &OperationRow, name: String) -> StackRow {
@@ -78,7 +84,7 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
     if let Some((line, _)) = figure.lines.iter().find(|(_, values)| values.len() != figure.places.len()) {
         return Err(error(format!("figure {name}: the line {line} has not a value for each place")));
     }
-    drawn(&Plot::Lines(figure), &name, &shows)
+    drawn(Plot::Lines(figure), &name, &shows)
 }
 
 /// Ranges: `name`, `title`, `shows`, `x`, `groups` (pairs of a heading and rows, each a pair of a name and a value or spread), `mark`
@@ -109,7 +115,7 @@ pub(crate) fn ranges(options: &Kwargs) -> Result<Figure, Error> {
         ..DotFigure::default()
     };
     options.assert_all_used()?;
-    drawn(&Plot::Dots(figure), &name, &shows)
+    drawn(Plot::Dots(figure), &name, &shows)
 }
 
 fn dots(group: String, name: String, point: Point) -> DotRow {
@@ -121,9 +127,12 @@ fn dots(group: String, name: String, point: Point) -> DotRow {
     DotRow { group, name, figures: significant(mark), mark, bar, line, points: Vec::new() }
 }
 
-fn drawn(plot: &Plot, name: &str, shows: &str) -> Result<Figure, Error> {
-    let files = plot.files(name).map_err(|cause| error(format!("figure {name}: {cause}")))?;
-    Ok((format!("![{shows}](figures/{name}.svg)"), files.into()))
+fn drawn(plot: Plot, name: &str, shows: &str) -> Result<Figure, Error> {
+    let failed = |cause| error(format!("figure {name}: {cause}"));
+    let mut files = Vec::from(plot.files(name).map_err(failed)?);
+    files.push((format!("{name}-phone.svg"), plot.phone_svg().map_err(failed)?));
+    let phone = format!("<source media=\"(max-width: 600px)\" srcset=\"figures/{name}-phone.svg\">");
+    Ok((format!("<picture>{phone}![{shows}](figures/{name}.svg)</picture>"), files))
 }
 
 /// Value at one place of a line.

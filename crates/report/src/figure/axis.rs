@@ -20,15 +20,19 @@ impl Axis {
     pub(super) fn of(figure: &LineFigure) -> Option<Self> {
         let values = figure.lines.iter().flat_map(|(_, values)| values).flatten().copied();
         let ends = figure.spreads.iter().flatten().flatten().flat_map(|spread| [spread.min, spread.max]);
-        Self::over(values.chain(ends), figure.logarithmic)
+        Self::over(values.chain(ends), figure.logarithmic, Self::of_ratios)
     }
 
     /// Returns an axis that covers these values, or `None` if it can show none of them.
-    pub(super) fn over(values: impl Iterator<Item = f64>, logarithmic: bool) -> Option<Self> {
+    pub(super) fn over(
+        values: impl Iterator<Item = f64>,
+        logarithmic: bool,
+        of_ratios: fn(f64, f64) -> Self,
+    ) -> Option<Self> {
         let values: Vec<f64> = values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0)).collect();
         let max = values.iter().copied().max_by(f64::total_cmp)?;
         let min = values.iter().copied().min_by(f64::total_cmp)?;
-        Some(if logarithmic { Self::of_ratios(min, max) } else { Self::of_amounts(max) })
+        Some(if logarithmic { of_ratios(min, max) } else { Self::of_amounts(max) })
     }
 
     fn of_amounts(max: f64) -> Self {
@@ -47,6 +51,16 @@ impl Axis {
         let from = all.iter().copied().filter(|tick| *tick <= min).fold(min, |_, tick| tick);
         let to = all.iter().copied().find(|tick| *tick >= max && *tick > from).unwrap_or(max);
         Self { from, to, logarithmic: true, ticks: all.into_iter().filter(|tick| (from..=to).contains(tick)).collect() }
+    }
+
+    /// Begins and ends at the values, if two ticks lie between them.
+    pub(super) fn of_ratios_cropped(min: f64, max: f64) -> Self {
+        let mut axis = Self::of_ratios(min, max);
+        let inside: Vec<f64> = axis.ticks.iter().copied().filter(|tick| (min..=max).contains(tick)).collect();
+        if inside.len() > 1 {
+            (axis.from, axis.to, axis.ticks) = (min, max, inside);
+        }
+        axis
     }
 
     /// Returns the left edge of the plot area, right of the labels.
@@ -100,6 +114,19 @@ mod tests {
             assert!((2..=12).contains(&axis.ticks.len()), "{:?}", axis.ticks);
             assert!(axis.ticks.iter().all(|tick| (0.0..=1.0).contains(&axis.height(*tick).unwrap())));
         }
+    }
+
+    #[test]
+    fn a_cropped_axis_ends_at_its_values_and_shows_two_ticks() {
+        for (min, max) in [(70.0, 9_000.0), (0.43, 7.8), (1.0, 1.0), (3.0, 4.0)] {
+            let axis = Axis::of_ratios_cropped(min, max);
+            assert!(axis.from <= min && axis.to >= max && axis.from < axis.to, "{min} to {max}");
+            assert!(
+                axis.ticks.len() > 1
+                    && axis.ticks.iter().all(|tick| (0.0..=1.0).contains(&axis.height(*tick).unwrap()))
+            );
+        }
+        assert_eq!(Axis::of_ratios_cropped(0.43, 7.8).ticks, [0.5, 1.0, 2.0, 5.0]);
     }
 
     #[test]

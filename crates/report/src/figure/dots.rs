@@ -62,8 +62,8 @@ const LEADING: f64 = 15.5;
 const TRACK: f64 = 13.0;
 const ROW_GAP: f64 = 25.0;
 /// Height of a row with its name beside the track, and of a heading.
-const ROW: f64 = 21.0;
-const GROUP: f64 = 22.0;
+const ROW: f64 = 19.0;
+const GROUP: f64 = 20.0;
 /// Space above a heading.
 const GROUP_GAP: f64 = 7.0;
 /// Distance between name, track and figures, and the share of the width that the track needs.
@@ -112,7 +112,8 @@ pub(super) fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene,
     let can_be_shown =
         |row: &&DotRow| values(row).all(|value| value.is_finite() && (!figure.logarithmic || value > 0.0));
     let rows: Vec<&DotRow> = figure.rows.iter().filter(can_be_shown).collect();
-    let axis = Axis::over(rows.iter().copied().flat_map(values), figure.logarithmic).ok_or(ReportError::NoRuns)?;
+    let axis = Axis::over(rows.iter().copied().flat_map(values), figure.logarithmic, Axis::of_ratios_cropped)
+        .ok_or(ReportError::NoRuns)?;
     let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
     let top = head(&mut scene, title).max(MARGIN);
     let mut top = quantity(&mut scene, &figure.x_title, top);

@@ -17,7 +17,7 @@ pub(super) const SIDE_BY_SIDE: f64 = 640.0;
 pub(super) const MARGIN: f64 = 20.0;
 /// Space between the lines of a title, and below it.
 const TITLE_LEADING: f64 = 25.0;
-const HEAD: f64 = 19.0;
+const HEAD: f64 = 12.0;
 /// Space between adjacent panels.
 const GUTTER: f64 = 22.0;
 /// Space between stacked panels.
@@ -41,14 +41,14 @@ const TOTAL: Face = Face::new(11.0, Weight::Bold, INK);
 const INSIDE: f64 = 10.0;
 
 /// Height of a row's name line.
-const NAME_HEIGHT: f64 = 19.0;
+pub(super) const NAME_HEIGHT: f64 = 19.0;
 /// Space between the lines of a long name, and between run and operation.
 const NAME_LEADING: f64 = 16.0;
 const NAME_GAP: f64 = 8.0;
 pub(super) const BAR: f64 = 15.0;
 pub(super) const BAR_GAP: f64 = 2.0;
-const ROW_GAP: f64 = 9.0;
-const RUN_GAP: f64 = 9.0;
+const ROW_GAP: f64 = 8.0;
+const RUN_GAP: f64 = 7.0;
 const REMAINDER: f64 = 16.0;
 
 /// Sizes of a legend entry.
@@ -182,7 +182,7 @@ fn heads(scene: &mut Scene, panels: &[Panel], places: &[PanelPlace], top: f64) -
         scene.text(&UNIT.fitted(&panel.unit, place.width), (place.left, top + 27.0), Anchor::Start, UNIT);
         bottom = f64::max(bottom, legend(scene, &panel.legend, (place.left, place.right()), top + 46.0));
     }
-    bottom + 22.0
+    bottom + 20.0
 }
 
 /// Draws swatches and labels between two edges, in stack order. Returns the last base line.
@@ -301,7 +301,7 @@ fn row_names(scene: &mut Scene, row: &BarRow, names: &[NameLine], top: f64, plac
 }
 
 /// Draws text on a strip of paper that hides grid lines.
-fn backed(scene: &mut Scene, text: &str, (x, baseline): (f64, f64), anchor: Anchor, face: Face) {
+pub(super) fn backed(scene: &mut Scene, text: &str, (x, baseline): (f64, f64), anchor: Anchor, face: Face) {
     let width = face.width(text);
     if width > 0.0 {
         let left = if anchor == Anchor::End { x - width } else { x };

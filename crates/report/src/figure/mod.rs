@@ -102,7 +102,7 @@ pub fn draw(runs: &[NamedRun], options: &FigureOptions) -> Result<[Vec<u8>; 2], 
     let scene =
         layout::scene(&chart, Some(&options.title), &caption::paragraphs(runs, options.is_bare), options.look.width());
     let scene = options.look.painted(scene);
-    Ok([paint::svg(&scene, &options.title, DESCRIPTION)?, paint::png(&scene)?])
+    Ok([paint::svg(&scene, &options.title, DESCRIPTION, true)?, paint::png(&scene)?])
 }
 
 /// Returns the figure as an element for a page that supplies font, heading, caption text and colours.

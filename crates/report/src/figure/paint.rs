@@ -75,8 +75,8 @@ fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::Encodi
     Ok(file)
 }
 
-/// Renders an SVG document with an embedded font.
-pub(crate) fn svg(scene: &Scene, title: &str, description: &str) -> Result<Vec<u8>, ReportError> {
+/// Renders an SVG document, with or without the embedded font.
+pub(crate) fn svg(scene: &Scene, title: &str, description: &str, has_fonts: bool) -> Result<Vec<u8>, ReportError> {
     font::check()?;
     let mut document = String::new();
     {
@@ -84,7 +84,7 @@ pub(crate) fn svg(scene: &Scene, title: &str, description: &str) -> Result<Vec<u
         shapes_and_text(&mut backend, scene, svg_text).map_err(failed)?;
         backend.present().map_err(failed)?;
     }
-    Ok(finished(&document, scene, title, description).into_bytes())
+    Ok(finished(&document, scene, [title, description], &style(has_fonts)).into_bytes())
 }
 
 type PaintResult<B> = Result<(), DrawingErrorKind<<B as DrawingBackend>::ErrorType>>;
@@ -174,18 +174,14 @@ fn svg_text(backend: &mut SVGBackend<'_>, text: &Text) -> PaintResult<SVGBackend
     backend.draw_text(&text.line, &style, corner(text.x, text.baseline))
 }
 
-/// Finishes a plotters document with logical size, exact base lines, a title and the font.
-fn finished(document: &str, scene: &Scene, title: &str, description: &str) -> String {
+/// Finishes a plotters document with logical size, exact base lines, title, description and style sheet.
+fn finished(document: &str, scene: &Scene, [title, description]: [&str; 2], style: &str) -> String {
     let (width, height) = size(scene);
     let drawn = format!("width=\"{width}\" height=\"{height}\" viewBox");
     let shown = format!("width=\"{}\" height=\"{}\" role=\"img\" viewBox", scene.width.round(), scene.height.round());
     let document = document.replacen(&drawn, &shown, 1).replace(" dy=\"-0.5ex\"", "");
-    let head = format!(
-        "<title>{}</title>\n<desc>{}</desc>\n<style>{}</style>\n",
-        escaped(title),
-        escaped(description),
-        faces()
-    );
+    let head =
+        format!("<title>{}</title>\n<desc>{}</desc>\n<style>{style}</style>\n", escaped(title), escaped(description));
     let document = sized_text(&document, scene);
     match document.find(">\n").map(|at| at + 2) {
         Some(body) => format!("{}{head}{}", &document[..body], &document[body..]),
@@ -221,7 +217,7 @@ fn sized_text(document: &str, scene: &Scene) -> String {
     out
 }
 
-fn faces() -> String {
+fn style(has_fonts: bool) -> String {
     let face = |weight: Weight| {
         let name = if weight == Weight::Bold { "bold" } else { "normal" };
         let data = font_base64(weight);
@@ -231,7 +227,7 @@ fn faces() -> String {
     };
     let fallback =
         format!("text{{font-family:\"{FAMILY}\",{FALLBACK};font-kerning:none;text-rendering:geometricPrecision}}");
-    Weight::ALL.map(face).concat() + &fallback
+    if has_fonts { Weight::ALL.map(face).concat() + &fallback } else { fallback }
 }
 
 pub(super) fn font_base64(weight: Weight) -> String {

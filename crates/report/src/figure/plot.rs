@@ -4,7 +4,7 @@ use super::dots::{self, DotFigure};
 use super::lines::{self, LineFigure};
 use super::scene::Scene;
 use super::stacks::{self, StackFigure};
-use super::{Look, inline, paint};
+use super::{Look, NARROW, inline, paint};
 use crate::error::ReportError;
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,18 @@ impl Plot {
     pub fn draw(&self) -> Result<[Vec<u8>; 2], ReportError> {
         let [title, description] = self.words();
         let scene = self.look().painted(self.laid_out(Some(title))?);
-        Ok([paint::svg(&scene, title, description)?, paint::png(&scene)?])
+        Ok([paint::svg(&scene, title, description, true)?, paint::png(&scene)?])
+    }
+
+    /// Returns the figure for a phone, as an SVG that uses the reader's fonts.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Plot::draw`].
+    pub fn phone_svg(self) -> Result<Vec<u8>, ReportError> {
+        let figure = self.looking(Look { width: NARROW, dark: false });
+        let [title, description] = figure.words();
+        paint::svg(&figure.laid_out(Some(title))?, title, description, false)
     }
 
     /// Returns the files of the figure, with their names.
@@ -46,7 +57,7 @@ impl Plot {
         match self {
             Self::Lines(figure) => Self::Lines(LineFigure { look, ..figure }),
             Self::Dots(figure) => Self::Dots(DotFigure { look, ..figure }),
-            Self::Stacks(figure) => Self::Stacks(figure),
+            Self::Stacks(figure) => Self::Stacks(StackFigure { look, ..figure }),
         }
     }
 
@@ -54,7 +65,7 @@ impl Plot {
         match self {
             Self::Lines(figure) => figure.look,
             Self::Dots(figure) => figure.look,
-            Self::Stacks(_) => Look::default(),
+            Self::Stacks(figure) => figure.look,
         }
     }
 
@@ -93,7 +104,7 @@ impl Plot {
         match self {
             Self::Lines(figure) => lines::laid_out(figure, title),
             Self::Dots(figure) => dots::laid_out(figure, title),
-            Self::Stacks(figure) => stacks::laid_out(figure),
+            Self::Stacks(figure) => stacks::laid_out(figure, title),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! A stacked bar chart: one operation's bytes by account, request above response, for several systems.
 
+use super::Look;
 use super::caption;
 use super::chart::BarPart;
 use super::font::Weight;
 use super::layout::{
-    BAR, BAR_BASELINE, BAR_GAP, CAPTION_LEADING, MARGIN, UNIT, WIDTH, head, legend, paragraphs, stack, step, tick_label,
+    BAR, BAR_BASELINE, BAR_GAP, CAPTION_LEADING, MARGIN, NAME_HEIGHT, SIDE_BY_SIDE, UNIT, backed, head, legend,
+    paragraphs, stack, step, tick_label,
 };
 use super::palette::{self, AXIS, GRID, INK, MUTED, Rgb};
 use super::scene::{Anchor, Face, Scene};
@@ -23,6 +25,8 @@ pub struct StackFigure {
     pub rows: Vec<StackRow>,
     /// Note on the method, printed below the figure.
     pub note: String,
+    /// Width and background.
+    pub look: Look,
 }
 
 /// A system: an operation's bytes by account, in stack order.
@@ -51,8 +55,10 @@ fn longest(figure: &StackFigure) -> f64 {
     figure.rows.iter().flat_map(|row| [sum(&row.request), sum(&row.response)]).fold(0.0, f64::max)
 }
 
-/// Left edge of the bars, and length of the longest.
+/// Left edge of the bars, length of the longest, and room for names: beside the bars, or above them in a narrow figure.
 struct StackField {
+    names: f64,
+    above: f64,
     zero: f64,
     length: f64,
     limit: f64,
@@ -64,17 +70,18 @@ impl StackField {
     }
 }
 
-pub(super) fn laid_out(figure: &StackFigure) -> Result<Scene, ReportError> {
+pub(super) fn laid_out(figure: &StackFigure, title: Option<&str>) -> Result<Scene, ReportError> {
     if longest(figure) <= 0.0 {
         return Err(ReportError::NoRuns);
     }
-    let mut scene = Scene { width: WIDTH, ..Scene::default() };
-    let top = head(&mut scene, Some(&figure.title));
-    scene.text(&UNIT.fitted(&figure.unit, WIDTH - 2.0 * MARGIN), (MARGIN, top - 8.0), Anchor::Start, UNIT);
-    let axis = legend(&mut scene, &entries(figure), (MARGIN, WIDTH - MARGIN), top + 12.0) + 22.0;
+    let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
+    let top = head(&mut scene, title).max(MARGIN);
+    scene.text(&UNIT.fitted(&figure.unit, scene.width - 2.0 * MARGIN), (MARGIN, top - 2.0), Anchor::Start, UNIT);
+    let right = scene.width - MARGIN;
+    let axis = legend(&mut scene, &entries(figure), (MARGIN, right), top + 18.0) + 24.0;
     let field = field(figure);
     let top = axis + 6.0;
-    let height = 2.0 * BAR + BAR_GAP + ROW_GAP;
+    let height = field.above + 2.0 * BAR + BAR_GAP + ROW_GAP;
     let bottom = top + height * figure.rows.len() as f64;
     grid(&mut scene, &field, axis, bottom);
     for (number, row) in figure.rows.iter().enumerate() {
@@ -101,13 +108,19 @@ fn entries(figure: &StackFigure) -> Vec<(String, Rgb)> {
 /// Places names and tags left of the bars, sums right of them.
 fn field(figure: &StackFigure) -> StackField {
     let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
-    let names = widest(&mut figure.rows.iter().map(|row| NAME.width(&row.name))).min(WIDTH / 3.0);
+    let width = figure.look.width();
+    let names = widest(&mut figure.rows.iter().map(|row| NAME.width(&row.name)));
     let tags = widest(&mut TAGS.iter().map(|tag| TAG.width(tag)));
     let sums = widest(&mut figure.rows.iter().map(|row| SUM.width(&total(row))));
     let limit = longest(figure);
     let label = TAG.width(&bytes_label(limit)) + GAP;
+    if width < SIDE_BY_SIDE {
+        let (zero, names) = (MARGIN + tags + 5.0, width - 2.0 * MARGIN - sums - GAP);
+        return StackField { names, above: NAME_HEIGHT, zero, length: width - MARGIN - label - zero, limit };
+    }
+    let names = names.min(width / 3.0);
     let zero = MARGIN + names + GAP + tags + 5.0;
-    StackField { zero, length: WIDTH - MARGIN - sums - GAP - label - zero, limit }
+    StackField { names, above: 0.0, zero, length: width - MARGIN - sums - GAP - label - zero, limit }
 }
 
 fn total(row: &StackRow) -> String {
@@ -125,11 +138,11 @@ fn grid(scene: &mut Scene, field: &StackField, axis: f64, bottom: f64) {
 }
 
 fn draw_row(scene: &mut Scene, row: &StackRow, field: &StackField, top: f64) {
-    let middle = top + BAR + BAR_GAP / 2.0;
-    scene.text(&NAME.fitted(&row.name, WIDTH / 3.0), (MARGIN, middle + 4.5), Anchor::Start, NAME);
-    scene.text(&total(row), (WIDTH - MARGIN, middle + 5.5), Anchor::End, SUM);
+    let baseline = top + if field.above > 0.0 { 14.0 } else { BAR + BAR_GAP / 2.0 + 4.5 };
+    backed(scene, &NAME.fitted(&row.name, field.names), (MARGIN, baseline), Anchor::Start, NAME);
+    backed(scene, &total(row), (scene.width - MARGIN, baseline + 1.0), Anchor::End, SUM);
     for (number, (tag, parts)) in TAGS.iter().zip([&row.request, &row.response]).enumerate() {
-        let y = top + number as f64 * (BAR + BAR_GAP);
+        let y = top + field.above + number as f64 * (BAR + BAR_GAP);
         scene.text(tag, (field.zero - 5.0, y + BAR_BASELINE), Anchor::End, TAG);
         let parts: Vec<BarPart> = parts
             .iter()
@@ -158,6 +171,7 @@ mod tests {
             unit: "B on the wire, by account".to_owned(),
             rows: vec![row("Redis 7", 0.0), row("a server with a name that is long", 120.0)],
             note: "made up.".to_owned(),
+            look: Look::default(),
         }
     }
 
@@ -173,7 +187,7 @@ mod tests {
 
     #[test]
     fn each_row_has_its_bytes_and_their_sum() {
-        let scene = laid_out(&figure()).unwrap();
+        let scene = laid_out(&figure(), None).unwrap();
         let texts: Vec<&str> = texts(&scene).into_iter().map(|(text, ..)| text).collect();
         for wanted in ["180 B", "300 B", "40", "140", "260", "schema"] {
             assert!(texts.contains(&wanted), "{wanted} in {texts:?}");
@@ -183,12 +197,15 @@ mod tests {
 
     #[test]
     fn nothing_stands_beyond_the_margins() {
-        let scene = laid_out(&figure()).unwrap();
-        for (text, left, right) in texts(&scene) {
-            assert!(left >= MARGIN - 0.1 && right <= WIDTH - MARGIN + 0.1, "{text}: {left} to {right}");
+        for width in [340, 800] {
+            let figure = StackFigure { look: Look { width, dark: false }, ..figure() };
+            let scene = laid_out(&figure, Some("A row")).unwrap();
+            for (text, left, right) in texts(&scene) {
+                assert!(left >= MARGIN - 0.1 && right <= scene.width - MARGIN + 0.1, "{text}: {left} to {right}");
+            }
+            let is_beside = field(&figure).zero > MARGIN + NAME.width("a server with a name that is long");
+            assert_eq!(is_beside, width == 800);
         }
-        let field = field(&figure());
-        assert!(field.zero > MARGIN + NAME.width("a server with a name that is long"));
     }
 
     #[test]
@@ -196,6 +213,6 @@ mod tests {
         let [svg, png] = Plot::Stacks(figure()).draw().unwrap();
         assert!(roxmltree::Document::parse(&String::from_utf8(svg).unwrap()).is_ok());
         assert!(png.starts_with(b"\x89PNG"));
-        assert!(laid_out(&StackFigure { rows: Vec::new(), ..figure() }).is_err());
+        assert!(laid_out(&StackFigure { rows: Vec::new(), ..figure() }, None).is_err());
     }
 }

@@ -82,9 +82,11 @@ fn figures_lie_beside_the_page_that_shows_them() {
                  lines=[['Redis', [only(pipeline=1).row.wire, none]], ['several', [only(pipeline=1).load.rates, [1, 2, 3] | spread]]]) }}\n\
                  {{ stacks(name='cost', title='Cost', shows='Costs', note='n.', cells=cells_with(server='redis'), labels=['1', '10']) }}";
     let made = page(lines).unwrap();
-    assert_eq!(made.texts[0].1, "![Bytes](figures/wire.svg)\n![Costs](figures/cost.svg)\n");
+    for shown in ["srcset=\"figures/wire-phone.svg\"", "![Costs](figures/cost.svg)</picture>"] {
+        assert!(made.texts[0].1.contains(shown), "{}", made.texts[0].1);
+    }
     let names: Vec<&str> = made.figures.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["wire.svg", "wire.png", "cost.svg", "cost.png"]);
+    assert_eq!(names, ["wire.svg", "wire.png", "wire-phone.svg", "cost.svg", "cost.png", "cost-phone.svg"]);
     assert!(page(&format!("{lines}{lines}")).is_err(), "a name twice");
     let few = lines.replace("labels=['1', '10']", "labels=['1']");
     assert!(page(&few).is_err(), "a label for each cell");
