@@ -1,24 +1,23 @@
-//! Draws the memory of a process over time, as `lab/measure/soak` samples it: CSV with `seconds`, `rss_kb` and `anonymous_kb` on
-//! standard input; the first argument names an SVG and a PNG, the second is the note below the figure.
+//! Draws the memory of a process over time, as `lab/measure/soak` samples it. The argument is a CSV file with `seconds`, `rss_kb` and
+//! `anonymous_kb`, and before these a line with the note below the figure; SVG and PNG lie beside it.
 
 #![allow(clippy::unwrap_used, reason = "a tool of the lab: what cannot be read is shown by the panic")]
 
 use overhead_report::figure::{Band, TimeAxis};
 use overhead_report::{LineFigure, Plot};
-use std::io::Read;
+use std::path::PathBuf;
 
 /// Seconds that are left out of the verdict.
 const WARM_UP: f64 = 60.0;
 
 fn main() {
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).unwrap();
-    let arguments: Vec<String> = std::env::args().collect();
+    let record = PathBuf::from(std::env::args_os().nth(1).unwrap());
+    let text = std::fs::read_to_string(&record).unwrap();
     let row = |line: &str| -> [f64; 3] {
         let fields: Vec<f64> = line.split(',').take(3).map(|field| field.parse().unwrap()).collect();
         fields.try_into().unwrap()
     };
-    let rows: Vec<[f64; 3]> = text.lines().skip(1).map(row).collect();
+    let rows: Vec<[f64; 3]> = text.lines().skip(2).map(row).collect();
     let megabytes = |column: usize| rows.iter().map(|row| Some(row[column] * 1024.0 / 1e6)).collect();
     let figure = LineFigure {
         title: "overhead capture: memory at full rate".to_owned(),
@@ -33,10 +32,10 @@ fn main() {
             bands: vec![Band { from: 0.0, to: WARM_UP, name: "warm-up".to_owned() }],
         }),
         lines: vec![("resident".to_owned(), megabytes(1)), ("heap and stacks".to_owned(), megabytes(2))],
-        note: arguments.get(2).cloned().unwrap_or_default(),
+        note: text.lines().next().unwrap().trim_start_matches("# ").to_owned(),
         ..LineFigure::default()
     };
-    for (name, bytes) in Plot::Lines(figure).files(&arguments[1]).unwrap() {
-        std::fs::write(name, bytes).unwrap();
+    for (name, bytes) in Plot::Lines(figure).files("soak").unwrap() {
+        std::fs::write(record.with_file_name(name), bytes).unwrap();
     }
 }
