@@ -110,6 +110,17 @@ impl Figure {
             Self::Cycles(_) => format!("{} cycles", significant(value)),
         }
     }
+
+    /// Rounds bytes as [`Figure::with_unit`] prints them, so that printed figures have the printed difference.
+    pub(crate) fn printed(self, value: f64) -> f64 {
+        let places = if value < 1_000.0 { 10.0 } else { 1.0 };
+        match self {
+            Self::Wire(_) | Self::Payload(_) | Self::Headers(_) | Self::Account(..) => {
+                (value * places).round() / places
+            }
+            _ => value,
+        }
+    }
 }
 
 impl Percentile {

@@ -86,14 +86,14 @@ impl Finding {
 
     /// Reports a figure without a verdict.
     pub(super) fn unjudged(run: &str, operation: &str, figure: Figure, why: &str) -> Self {
-        let finding = Self::plain(Severity::Unjudged, run, operation, format!("{figure} not judged: {why}"));
+        let finding = Self::plain(Severity::Unjudged, run, operation, format!("{figure}: {why}"));
         Self { figure: Some(figure), ..finding }
     }
 
     /// Reports a figure above its limit.
     pub(super) fn breach(run: &str, operation: &str, figure: Figure, values: Judged, changes: Changes) -> Self {
         let Judged { measured, reference, allowed } = values;
-        let by = measured - allowed;
+        let by = figure.printed(measured) - figure.printed(allowed);
         let percent = by / allowed * 100.0;
         let percent = if percent.is_finite() { format!(", {percent:+.1}%") } else { String::new() };
         let mut message = format!(
