@@ -253,8 +253,9 @@ impl ExportCli {
             let inputs = input.read(&mut sampler, &keys, warnings)?;
             let (windows, schedule) = sampler.end(input.kept.as_ref().and_then(KeptRun::sample_end_ns));
             let (tally, totals, sample) = windows.finish(schedule.as_ref())?;
-            if let Some((schedule, sample)) = schedule.zip(sample) {
-                warnings.remark(schedule.said(sample.windows, sample.covered_ns, "rows are of what was seen in them"));
+            if let Some(SampleRow { windows, covered_ns, span_ns, .. }) = &sample {
+                let share = *covered_ns as f64 / (*span_ns).max(1) as f64 * 100.0;
+                warnings.remark(format!("rows are of {windows} windows, which cover {share:.3}% of the time"));
             }
             return Ok(SourceReading { inputs, tally, totals, sample });
         }

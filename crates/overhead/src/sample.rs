@@ -16,10 +16,9 @@ use overhead_capture::FileSource;
 use overhead_decode::Note;
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::record::{Measured, Sample};
-use overhead_model::{Class, Frame, Run};
-use overhead_report::text::{counted, grouped};
+use overhead_model::{Frame, Run};
+use overhead_report::text::counted;
 use overhead_report::{Aggregate, Clusters, WindowTotals};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use windows::duty_cycle;
 
@@ -119,7 +118,6 @@ pub struct Sampler<D = AggregateWindows> {
     dissection: D,
     /// The period whose window is still open.
     period: u64,
-    outside: u64,
     last_ns: u64,
 }
 
@@ -163,14 +161,12 @@ pub struct Schedule {
     windows: Windows,
     /// End of the run, Unix nanoseconds.
     end_ns: u64,
-    /// Frames left out between windows.
-    outside: u64,
 }
 
 impl<D: DissectWindows> Sampler<D> {
     /// Returns a sampler whose periods begin with the first frame.
     pub fn new(cycle: DutyCycle, seed: u64, dissection: D) -> Self {
-        Self { cycle, seed, windows: None, dissection, period: 0, outside: 0, last_ns: 0 }
+        Self { cycle, seed, windows: None, dissection, period: 0, last_ns: 0 }
     }
 
     /// Returns a sampler for known windows.
@@ -190,8 +186,6 @@ impl<D: DissectWindows> Sampler<D> {
         self.close_before(&windows, period);
         if self.period == period && windows.window(period).contains(&frame.time_ns) {
             self.dissection.frame(period, frame);
-        } else {
-            self.outside += 1;
         }
     }
 
@@ -224,8 +218,7 @@ impl<D: DissectWindows> Sampler<D> {
                 self.close(&windows, end_ns);
             }
         }
-        let outside = self.outside;
-        (self.dissection, self.windows.map(|windows| Schedule { windows, end_ns, outside }))
+        (self.dissection, self.windows.map(|windows| Schedule { windows, end_ns }))
     }
 }
 
@@ -294,27 +287,10 @@ impl Schedule {
     pub fn span_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.windows.start_ns)
     }
-
-    /// Returns a sentence about how much of the time the windows cover, and what became of the other frames.
-    pub fn said(&self, windows: u64, covered_ns: u64, then: &str) -> String {
-        let [window_ns, period_ns] = self.cycle_ns();
-        let share = if self.span_ns() == 0 { 1.0 } else { (covered_ns as f64 / self.span_ns() as f64).min(1.0) };
-        let mut said = format!(
-            "{} of {} in periods of {} cover {:.3}% of the time: {then}",
-            counted(windows, "window"),
-            seconds(window_ns),
-            seconds(period_ns),
-            share * 100.0
-        );
-        if self.outside > 0 {
-            let _ = write!(said, "; {} outside are not counted", counted(self.outside, "frame"));
-        }
-        said
-    }
 }
 
 impl Sampled {
-    /// Adds the estimates, and warnings about them, to the record.
+    /// Adds the estimates to the record.
     pub fn report(&self, run: &mut Run) {
         let ([window_ns, period_ns], span_ns) = (self.schedule.cycle_ns(), self.schedule.span_ns());
         let Windows { seed, start_ns, .. } = self.schedule.windows;
@@ -331,41 +307,20 @@ impl Sampled {
             cut_operations: 0,
             frames_per_second: absent(),
             wire_bytes_per_second: absent(),
+            frames: absent(),
+            wire_bytes: absent(),
         };
         self.clusters.report(run, sample);
-        let Some(sample) = &run.sample else { return };
-        let then = "figures are of what was seen in them, and what they say of all of it, with its error, is in `sample` and `sampled`";
-        let mut remarks = vec![self.schedule.said(sample.windows, sample.covered_ns, then)];
-        remarks.extend(run.operations.iter().filter(|row| row.class == Class::Workload).filter_map(|row| {
-            let estimate = row.sampled.as_ref()?.per_second.value()?;
-            let bytes = row.sampled.as_ref()?.response_wire_bytes.value()?;
-            Some(format!(
-                "{}: {} operations a second, between {} and {} at 95% confidence; {:.1} bytes of response, between {:.1} and {:.1}",
-                row.name,
-                grouped(estimate.value.round() as u64),
-                grouped(estimate.low.round() as u64),
-                grouped(estimate.high.round() as u64),
-                bytes.value,
-                bytes.low,
-                bytes.high
-            ))
-        }).take(ROWS_SAID));
-        if sample.cut_operations > 0 || self.met_midway > 0 {
-            remarks.push(format!(
-                "windows cut {} at their ends, which count as unanswered, and met {} in the middle of a message at their beginnings",
-                counted(sample.cut_operations, "operation"),
-                counted(self.met_midway, "connection")
-            ));
+        if self.met_midway > 0 {
+            run.warnings.insert(
+                0,
+                format!(
+                    "windows met {} in the middle of a message: what lies before the next one is in `unknown`",
+                    counted(self.met_midway, "connection")
+                ),
+            );
         }
-        run.warnings.splice(0..0, remarks);
     }
-}
-
-/// Rows whose estimates appear in messages; the record has all of them.
-const ROWS_SAID: usize = 5;
-
-fn seconds(ns: u64) -> String {
-    format!("{} s", ns as f64 / 1e9)
 }
 
 #[cfg(test)]

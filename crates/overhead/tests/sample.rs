@@ -111,8 +111,14 @@ fn windows_are_part_of_the_capture_and_their_share_of_the_time_is_said() {
     assert_eq!(sample["seed"], 0);
     let (some, all) = (sampled["source"]["frames"].as_u64().unwrap(), whole["source"]["frames"].as_u64().unwrap());
     assert!(some > 0 && some < all, "{some} of {all}");
-    let said = sampled["warnings"][0].as_str().unwrap();
-    assert!(said.contains("in periods of 4 s cover") && said.contains("outside are not counted"), "{said}");
+    let (count, rate) = (&row(&sampled, "GET")["sampled"]["count"], &row(&sampled, "GET")["sampled"]["per_second"]);
+    let seconds = sample["span_ns"].as_f64().unwrap() / 1e9;
+    for end in ["value", "low", "high"] {
+        let [count, rate] = [count, rate].map(|of| of[end].as_f64().unwrap());
+        assert!((count - rate * seconds).abs() < 1e-6 * count, "{count} {rate} {seconds}");
+    }
+    let warnings = sampled["warnings"].to_string();
+    assert!(!warnings.contains("a second"), "estimates are figures, not warnings: {warnings}");
     assert!(whole.get("sample").is_none() && row(&whole, "GET").get("sampled").is_none());
     assert_eq!(
         record(&path, &["--sample", "1s/4s"])["operations"],
@@ -128,7 +134,9 @@ fn tables_have_the_error_of_each_figure() {
     long_capture(&path);
     let sampled = record(&path, &["--sample", "400ms/2s"]);
     let rate = &row(&sampled, "GET")["sampled"]["per_second"];
-    let [value, high] = ["value", "high"].map(|end| rate[end].as_f64().unwrap());
+    let high = rate["high"].as_f64().unwrap();
+    let count = &row(&sampled, "GET")["sampled"]["count"];
+    let [value, most] = ["value", "high"].map(|end| count[end].as_f64().unwrap());
     let printed = |format: &str| {
         let arguments = ["analyze", path.to_str().unwrap(), "--db", "redis", "--port", "7379", "--sample", "400ms/2s"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
@@ -142,7 +150,8 @@ fn tables_have_the_error_of_each_figure() {
         let at = cells.iter().position(|cell| cell.starts_with('±')).unwrap();
         let number = |cell: &str| cell.trim_start_matches('±').replace(',', "").parse::<f64>().unwrap();
         let (shown, error) = (number(cells[at - 1]), number(cells[at]));
-        assert!((shown - value).abs() <= 0.5 && (error - (high - value)).abs() <= 0.5, "{found:?} {rate}");
+        assert!((shown - value).abs() <= 0.5 && (error - (most - value)).abs() <= 0.5, "{found:?} {count}");
+        assert!(text.contains("Estimates for the whole") && text.contains("one in each 2"), "{text}");
     }
     let csv = printed("csv");
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());

@@ -8,8 +8,9 @@
 //! (1 - f) · k / (k - 1) · Σ (x - R n)² / (Σ n)²        f: share of the time that was covered
 //! ```
 //!
-//! Operations in one window resemble one another, so the number of windows, not operations, determines the error. The code
-//! keeps only sums over windows, so a capture of months takes no more memory than one of minutes.
+//! Operations in one window resemble one another, so the number of windows, not operations, determines the error. A few
+//! windows can be alike by chance, so totals have at least the error of random arrivals: the variance of a count is the count.
+//! The code keeps only sums over windows, so a capture of months takes no more memory than one of minutes.
 
 use overhead_model::record::{AccountEstimate, Estimate, Measured, OperationRow, RowEstimates, Sample};
 use overhead_model::{Account, Class, Run, Side};
@@ -48,8 +49,9 @@ impl Ratio {
         self.nx += n * x;
     }
 
-    /// Returns the estimate over `windows`, `with` of them non-empty, covering a share `f` of the whole.
-    fn estimate(&self, windows: u64, with: u64, f: f64) -> Measured<Estimate> {
+    /// Returns the estimate over `windows`, `with` of them non-empty, covering a share `f` of the whole. The variance of `x`
+    /// is at least `least`.
+    fn estimate(&self, windows: u64, with: u64, f: f64, least: f64) -> Measured<Estimate> {
         if self.n <= 0.0 {
             return Measured::unavailable("nothing of it lies whole within a window");
         }
@@ -60,7 +62,7 @@ impl Ratio {
         // Rounding can make a difference of large sums negative.
         let squares = (self.xx - 2.0 * value * self.nx + value * value * self.nn).max(0.0);
         let k = windows as f64;
-        let standard_error = ((1.0 - f).max(0.0) * k / (k - 1.0) * squares).sqrt() / self.n;
+        let standard_error = ((1.0 - f).max(0.0) * (k / (k - 1.0) * squares).max(least)).sqrt() / self.n;
         let quantile = StudentsT::new(0.0, 1.0, (with - 1) as f64)
             .map_or(f64::INFINITY, |student| student.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)));
         let margin = if standard_error > 0.0 { quantile * standard_error } else { 0.0 };
@@ -159,17 +161,27 @@ impl Clusters {
         let f = if sample.span_ns == 0 { 1.0 } else { (self.covered_ns as f64 / sample.span_ns as f64).min(1.0) };
         (sample.windows, sample.covered_ns, sample.covered_share) = (self.windows, self.covered_ns, f);
         sample.cut_operations = self.cut;
-        sample.frames_per_second = self.frames.estimate(self.windows, self.windows, f);
-        sample.wire_bytes_per_second = self.wire_bytes.estimate(self.windows, self.windows, f);
+        let rate = |ratio: &Ratio, least: f64| ratio.estimate(self.windows, self.windows, f, least);
+        let seconds = sample.span_ns as f64 / 1e9;
+        let total = |rate: &Measured<Estimate>| match rate {
+            Measured::Value(rate) => Measured::Value(rate.scaled(seconds)),
+            absent @ Measured::Unavailable { .. } => absent.clone(),
+        };
+        sample.frames_per_second = rate(&self.frames, self.frames.x);
+        sample.frames = total(&sample.frames_per_second);
+        let each_frame = self.wire_bytes.x / self.frames.x.max(1.0);
+        sample.wire_bytes_per_second = rate(&self.wire_bytes, self.wire_bytes.x * each_frame);
+        sample.wire_bytes = total(&sample.wire_bytes_per_second);
         run.sample = Some(sample);
         for row in &mut run.operations {
             let found = self.rows.get(&key(row)).copied().unwrap_or_default();
             // Windows without frames still contribute their time.
-            let rate = Ratio { n: self.frames.n, nn: self.frames.nn, ..found.rate };
-            let of = |ratio: Ratio| ratio.estimate(self.windows, found.windows, f);
+            let per_second = rate(&Ratio { n: self.frames.n, nn: self.frames.nn, ..found.rate }, found.rate.x);
+            let of = |ratio: Ratio| ratio.estimate(self.windows, found.windows, f, 0.0);
             row.sampled = Some(RowEstimates {
                 windows: found.windows,
-                per_second: rate.estimate(self.windows, self.windows, f),
+                count: total(&per_second),
+                per_second,
                 request_wire_bytes: of(found.request),
                 response_wire_bytes: of(found.response),
                 latency_ns: of(found.latency),
@@ -198,11 +210,22 @@ mod tests {
         for (x, n) in [(8.0, 1.0), (20.0, 2.0), (32.0, 3.0)] {
             ratio.add(x, n);
         }
-        let found = ratio.estimate(3, 3, 0.0);
+        let found = ratio.estimate(3, 3, 0.0, 0.0);
         let found = found.value().unwrap();
         assert!((found.value - 10.0).abs() < 1e-12);
         assert!((found.standard_error - (1.0_f64 / 3.0).sqrt()).abs() < 1e-9, "{found:?}");
         assert!((found.high - 10.0 - 4.302_653 * (1.0_f64 / 3.0).sqrt()).abs() < 1e-5, "{found:?}");
+    }
+
+    /// 4 windows of 1 s with 400 operations each: sqrt(1,600) / 4 = 10 a second with nothing covered, times 3.182446.
+    #[test]
+    fn equal_windows_have_the_error_of_random_arrivals() {
+        let mut ratio = Ratio::default();
+        (0..4).for_each(|_| ratio.add(400.0, 1.0));
+        let found = *ratio.estimate(4, 4, 0.0, ratio.x).value().unwrap();
+        assert!((found.standard_error - 10.0).abs() < 1e-9, "{found:?}");
+        assert!((found.low - 368.175_54).abs() < 1e-4, "{found:?}");
+        assert!((found.scaled(12.0).high - 12.0 * 431.824_46).abs() < 1e-3, "{found:?}");
     }
 
     #[test]
@@ -211,7 +234,7 @@ mod tests {
         for (x, n) in [(8.0, 1.0), (20.0, 2.0)] {
             ratio.add(x, n);
         }
-        let found = ratio.estimate(2, 2, 1.0);
+        let found = ratio.estimate(2, 2, 1.0, 28.0);
         assert!(found.value().unwrap().standard_error <= 0.0);
     }
 
@@ -219,7 +242,7 @@ mod tests {
     fn one_window_has_no_spread_and_says_so() {
         let mut ratio = Ratio::default();
         ratio.add(8.0, 1.0);
-        assert!(ratio.estimate(1, 1, 0.1).reason().unwrap().contains("one window"));
-        assert!(Ratio::default().estimate(3, 0, 0.1).reason().is_some());
+        assert!(ratio.estimate(1, 1, 0.1, 8.0).reason().unwrap().contains("one window"));
+        assert!(Ratio::default().estimate(3, 0, 0.1, 0.0).reason().is_some());
     }
 }

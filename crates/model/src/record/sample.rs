@@ -32,6 +32,12 @@ pub struct Sample {
     pub frames_per_second: Measured<Estimate>,
     /// Bytes on the wire per second over the whole span.
     pub wire_bytes_per_second: Measured<Estimate>,
+    /// Frames in the whole span.
+    #[serde(default = "Measured::<Estimate>::not_recorded")]
+    pub frames: Measured<Estimate>,
+    /// Bytes on the wire in the whole span.
+    #[serde(default = "Measured::<Estimate>::not_recorded")]
+    pub wire_bytes: Measured<Estimate>,
 }
 
 /// An estimate for the whole from a sample, with its error.
@@ -47,12 +53,24 @@ pub struct Estimate {
     pub high: f64,
 }
 
+impl Estimate {
+    /// Returns the estimate of `by` times the quantity.
+    #[must_use]
+    pub fn scaled(self, by: f64) -> Self {
+        let Self { value, standard_error, low, high } = self;
+        Self { value: value * by, standard_error: standard_error * by, low: low * by, high: high * by }
+    }
+}
+
 /// Estimates for the operations of a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RowEstimates {
     /// Windows with operations of the row.
     pub windows: u64,
-    /// Operations per second over the whole span, from those whose request began within a window.
+    /// Operations in the whole span, from those whose request began within a window.
+    #[serde(default = "Measured::<Estimate>::not_recorded")]
+    pub count: Measured<Estimate>,
+    /// Operations per second over the whole span.
     pub per_second: Measured<Estimate>,
     /// Mean bytes on the wire of a request.
     pub request_wire_bytes: Measured<Estimate>,

@@ -14,7 +14,7 @@ use crate::text::columns::OperationColumn;
 use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, counted, grouped, percent, with_digits};
 use crate::text::rows::TableRows;
-use crate::text::{absolute, distribution, facts, kernel, legend, projection, table};
+use crate::text::{absolute, distribution, facts, kernel, legend, projection, sampled, table};
 use crate::view::{ViewOptions, is_told_apart, view};
 use overhead_model::record::{BillingPeriod, By, Environment, Syscall, ViewRow};
 use overhead_model::{Account, Class, Measured, Run};
@@ -90,10 +90,11 @@ fn over_time(all: &[RunSeries]) -> Option<PageTable> {
 
 fn tables(runs: &[NamedRun], shown: Shown) -> Vec<PageTable> {
     let mut tables = Vec::new();
+    tables.extend(each_run("estimates", runs, sampled::section));
     tables.extend(operations(runs, true, shown));
     tables.extend(work_table(runs));
     tables.extend(calls(runs));
-    tables.extend(sampled(runs));
+    tables.extend(kernel_work(runs));
     tables.extend(each_run("within", runs, distribution::section));
     tables.extend(each_run("modelled", runs, projection::section));
     tables.extend(each_run("counted", runs, absolute::sections));
@@ -301,7 +302,7 @@ fn sum(calls: &[(&String, &Syscall)]) -> Syscall {
     }
 }
 
-fn sampled(runs: &[NamedRun]) -> Option<PageTable> {
+fn kernel_work(runs: &[NamedRun]) -> Option<PageTable> {
     let notes: Vec<String> = runs.iter().flat_map(|named| kernel::lines(&named.run)).collect();
     Some(together("sampled", kernel::TITLE, runs, kernel::grid)?.with_notes(notes))
 }

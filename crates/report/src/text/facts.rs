@@ -1,6 +1,7 @@
 //! Sentences about a run for all outputs: origin, reliability, cost.
 
 use super::number::{counted, duration, grouped, percent, with_digits};
+use super::sampled;
 use crate::document::{COMMAND, Fact};
 use crate::limits::FIGURE_NEGLIGIBLE;
 use crate::summary::{
@@ -13,7 +14,9 @@ use overhead_model::{Measured, Run, Spread};
 /// Returns where the bytes of a run come from, and how complete they are.
 pub(crate) fn origin(run: &Run) -> Vec<Fact> {
     let containers = containers_line(run).map(|line| Fact::new("containers", line));
-    let mut facts: Vec<Fact> = [Fact::new("source", source_line(run))].into_iter().chain(containers).collect();
+    let sample = sampled::coverage(run).map(|line| Fact::new("sample", line));
+    let source = Fact::new("source", source_line(run));
+    let mut facts: Vec<Fact> = [source].into_iter().chain(sample).chain(containers).collect();
     if !counters_only(run) {
         facts.extend([Fact::new("ledger", balance_line(run)), Fact::new("capture", integrity(run))]);
     }

@@ -12,7 +12,7 @@ pub(crate) mod legend;
 pub mod number;
 pub(crate) mod projection;
 pub(crate) mod rows;
-mod sampled;
+pub(crate) mod sampled;
 pub(crate) mod table;
 
 pub use columns::OperationColumn;

@@ -1,13 +1,12 @@
 //! Estimates for the whole time from windows, with the error of each figure.
 
 use super::grid::Grid;
-use super::number::{DASH, with_digits};
+use super::number::{DASH, counted, duration, with_digits};
 use crate::document::Section;
 use crate::summary::ranked;
-use overhead_model::record::{Estimate, Measured, RowEstimates};
+use overhead_model::record::{Estimate, Measured, RowEstimates, Sample};
 use overhead_model::{Class, Run};
 
-const TITLE: &str = "Of the whole time, by its windows (± of 95% confidence)";
 /// CSV names of a row's figures.
 pub(super) const FIGURES: [&str; 5] =
     ["per_second", "request_wire_bytes", "response_wire_bytes", "latency_ns", "error_share"];
@@ -18,34 +17,54 @@ pub(super) fn figures(row: &RowEstimates) -> [&Measured<Estimate>; 5] {
 }
 
 /// Returns the table with its notes, or `None` if there is no table.
-pub(super) fn section(run: &Run) -> Option<Section> {
-    Some(Section { title: TITLE.to_owned(), table: grid(run)?, notes: lines(run) })
+pub(crate) fn section(run: &Run) -> Option<Section> {
+    let span_ns = run.sample.as_ref()?.span_ns;
+    let title = format!("Estimates for the whole {} (± is half the 95% interval)", duration(span_ns));
+    Some(Section { title, table: grid(run)?, notes: lines(run) })
+}
+
+/// Returns how much of the time the windows cover, or `None` if the capture covered all of it.
+pub(super) fn coverage(run: &Run) -> Option<String> {
+    let Sample { windows, window_ns, period_ns, covered_share, span_ns, cut_operations, .. } = run.sample.as_ref()?;
+    let [window, period, span] = [window_ns, period_ns, span_ns].map(|ns| duration(*ns));
+    let share = with_digits(covered_share * 100.0, 1);
+    let cut = counted(*cut_operations, "operation");
+    let cut = if *cut_operations > 0 { format!(", which cut {cut} at their ends") } else { String::new() };
+    Some(format!("{} of {window}, one in each {period}: {share}% of {span}{cut}", counted(*windows, "window")))
 }
 
 /// Returns a run's table with a row per workload operation, or `None` if the capture covered all of the time.
 fn grid(run: &Run) -> Option<Grid> {
     run.sample.as_ref()?;
-    let headers = ["windows", "ops/s", "request\nB/op", "response\nB/op", "latency\nµs", "errors\n%"];
-    let workload = ranked(run).into_iter().filter(|row| row.class == Class::Workload);
+    let headers = ["windows", "count", "ops/s", "request\nB/op", "response\nB/op", "latency\nµs", "errors\n%"];
+    let workload: Vec<_> = ranked(run).into_iter().filter(|row| row.class == Class::Workload).collect();
+    let shown = headers.len() - usize::from(workload.iter().all(|row| row.errors == 0));
     let cells = |name: &str, via: &str, sampled: &RowEstimates| {
-        let figures = figures(sampled)
-            .into_iter()
-            .zip([1.0, 1.0, 1.0, 1e-3, 100.0])
+        let figures = std::iter::once(&sampled.count)
+            .chain(figures(sampled))
+            .zip([1.0, 1.0, 1.0, 1.0, 1e-3, 100.0])
             .map(|(figure, by)| figure.value().map_or_else(|| DASH.to_owned(), |estimate| with_error(estimate, by)));
-        [name.to_owned(), via.to_owned(), sampled.windows.to_string()].into_iter().chain(figures).collect()
+        let cells = [name.to_owned(), via.to_owned(), sampled.windows.to_string()].into_iter().chain(figures);
+        cells.take(2 + shown).collect()
     };
-    let rows = workload.filter_map(|row| Some(cells(&row.name, &row.via, row.sampled.as_ref()?)));
-    Grid::new(&["operation", "via"], &headers, rows.collect()).if_any()
+    let rows = workload.into_iter().filter_map(|row| Some(cells(&row.name, &row.via, row.sampled.as_ref()?)));
+    Grid::new(&["operation", "via"], headers.get(..shown)?, rows.collect()).if_any()
 }
 
 fn lines(run: &Run) -> Vec<String> {
     let Some(sample) = &run.sample else { return Vec::new() };
     let mut lines = Vec::new();
-    for (what, figure) in [("frames", &sample.frames_per_second), ("bytes on the wire", &sample.wire_bytes_per_second)]
-    {
-        lines.push(match figure {
-            Measured::Value(estimate) => format!("{} {what} a second", with_error(estimate, 1.0)),
-            Measured::Unavailable { unavailable } => format!("{what} a second: no figure: {unavailable}"),
+    for (what, total, rate) in [
+        ("frames", &sample.frames, &sample.frames_per_second),
+        ("bytes on the wire", &sample.wire_bytes, &sample.wire_bytes_per_second),
+    ] {
+        lines.push(match (total, rate) {
+            (Measured::Value(total), Measured::Value(rate)) => {
+                format!("{} {what}, {} a second", with_error(total, 1.0), with_error(rate, 1.0))
+            }
+            (Measured::Unavailable { unavailable }, _) | (_, Measured::Unavailable { unavailable }) => {
+                format!("{what}: no figure: {unavailable}")
+            }
         });
     }
     let sampled =
@@ -54,9 +73,7 @@ fn lines(run: &Run) -> Vec<String> {
     reasons.sort_unstable();
     reasons.dedup();
     lines.extend(reasons.into_iter().map(|reason| format!("{DASH}: {reason}")));
-    lines.push(
-        "all other figures are of what was seen in the windows; percentiles and extremes have no error".to_owned(),
-    );
+    lines.push("all other figures are of what the windows held; percentiles and extremes have no error".to_owned());
     lines
 }
 

@@ -63,9 +63,12 @@ fn sections(run: &Run, columns: &Columns, width: Option<usize>, has_legend: bool
     if table.is_compact() && !is_whole {
         operations.title.clear();
     }
+    if run.sample.is_some() {
+        "In the windows".clone_into(&mut operations.title);
+    }
     let sections = [
-        Some(operations),
         sampled::section(run),
+        Some(operations),
         distribution::section(run),
         accounts(&table).filter(|_| is_whole),
         projection::section(run),
