@@ -1,7 +1,7 @@
 //! Totals over all frames.
 
 use crate::limits;
-use overhead_decode::{ForeignTraffic, Note};
+use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_model::record::TcpTotals;
 use overhead_model::{Frame, LinkType, Transport, add_fields};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,6 +90,14 @@ impl Totals {
         let late =
             [Note::CapturedLate, Note::CapturedTooLate].iter().filter_map(|note| self.notes.get(note)).sum::<u64>();
         late.saturating_mul(100) > self.frames
+    }
+
+    /// Returns whether there were TLS connections with content that was not decrypted.
+    pub fn is_encrypted(&self) -> bool {
+        let is_tls = |note: &Note| {
+            matches!(note, Note::Encrypted | Note::Foreign(ForeignTraffic { look: ApparentProtocol::Tls, .. }))
+        };
+        self.notes.keys().any(is_tls)
     }
 
     /// Merges the kinds of foreign traffic on the highest ports if there are too many.

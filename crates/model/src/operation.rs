@@ -155,6 +155,8 @@ pub struct ConnectionSummary {
     pub client_software: Option<String>,
     /// TLS records were seen.
     pub tls: bool,
+    /// Some application data was not decrypted.
+    pub encrypted: bool,
     /// How the server's side was determined.
     pub server_decided_by: DecidedBy,
     /// Capture time of its first frame, Unix nanoseconds.

@@ -381,6 +381,9 @@ pub struct Connection {
     pub client_software: Option<String>,
     /// TLS records were seen.
     pub tls: bool,
+    /// Some application data was not decrypted; absent if all was, or there was none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted: bool,
     /// How the server's side was determined.
     pub server_decided_by: DecidedBy,
     /// Operations on it.

@@ -198,6 +198,21 @@ impl System {
         Self::ALL.iter().copied().find(|system| system.name.eq_ignore_ascii_case(name))
     }
 
+    pub const OPENSSL: &'static str = "OpenSSL";
+
+    /// Returns the library with which its usual builds encrypt; `None` if builds differ, or it does not encrypt.
+    pub fn tls_library(self) -> Option<&'static str> {
+        Some(match self.name {
+            "redis" | "redis-server" | "valkey" | "valkey-server" | "keydb" | "postgres" | "postgresql" | "pg"
+            | "greenplum" | "mysql" | "mysqld" | "mariadb" | "percona" | "mongodb" | "mongod" | "mongo"
+            | "memcached" => Self::OPENSSL,
+            "cassandra" | "elasticsearch" => "Java's own TLS",
+            "scylla" | "scylladb" => "GnuTLS",
+            "cockroach" | "cockroachdb" | "ferretdb" | "tidb" => "Go's crypto/tls",
+            _ => return None,
+        })
+    }
+
     /// Returns the most common system of a protocol.
     pub fn of(protocol: Protocol) -> Option<Self> {
         Self::ALL.iter().copied().find(|system| system.protocol == protocol)

@@ -2,7 +2,7 @@
 
 use crate::privileges::raised;
 use overhead_containers::{HostContainers, RunningContainer};
-use overhead_kernel::{TcpServer, UnixServer, tcp_servers, unix_servers};
+use overhead_kernel::{ProcessTls, TcpServer, UnixServer, process_tls, tcp_servers, unix_servers};
 use overhead_model::{Protocol, System};
 use std::net::SocketAddr;
 
@@ -49,6 +49,14 @@ impl Database {
 pub fn listening(containers: &HostContainers) -> Result<Vec<Database>, overhead_kernel::Error> {
     let (tcp, unix) = raised(|| Ok::<_, overhead_kernel::Error>((tcp_servers()?, unix_servers()?)))?;
     Ok(join(tcp, &unix, containers))
+}
+
+/// Returns the names of the libraries with which a process may encrypt, and whether `--tls-plaintext` supports them.
+pub fn encryption(pid: u32) -> std::io::Result<(String, bool)> {
+    let ProcessTls { openssl, others } = raised(|| process_tls(pid))?;
+    let names: Vec<&str> = openssl.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
+    let is_readable = !names.is_empty();
+    Ok((if is_readable { names.join(" and ") } else { others.join(" and ") }, is_readable))
 }
 
 fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &HostContainers) -> Vec<Database> {

@@ -1,7 +1,7 @@
 //! Turns dissected frames into the run record.
 
 use crate::warnings::Warnings;
-use overhead_dissect::Totals;
+use overhead_dissect::{ENCRYPTED, Totals};
 use overhead_model::record::{Counters, Environment, Input, Observer, Rotation, Selected, Source, SourceKind, Tool};
 use overhead_model::{Measured, Run};
 use overhead_report::{Aggregate, RunFacts, build_run};
@@ -43,6 +43,10 @@ impl Beginning {
 
 /// Returns the record, including the exit status.
 pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts: Circumstances) -> Run {
+    let (operations, connections) = (aggregate.operations(), aggregate.connections());
+    let encrypted = operations.iter().filter(|row| row.name == ENCRYPTED);
+    let encrypted = encrypted.map(|row| row.request.wire_bytes.total + row.response.wire_bytes.total).sum();
+    warnings.of_encrypted(&connections, &facts.selection, [encrypted, totals.wire_bytes]);
     let source = Source {
         kind: facts.kind,
         inputs: facts.inputs,
@@ -69,10 +73,8 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
         frames_per_second: per_second(totals.frames, facts.started.time.elapsed()),
         watching: None,
     };
-    let operations = aggregate.operations();
     warnings.of_unseen_statements(&operations);
     warnings.of_load(&operations);
-    let connections = aggregate.connections();
     warnings.of_both_legs(&connections);
     warnings.of_translated_twins(&connections);
     let (warnings, exit) = warnings.settle();

@@ -1,8 +1,12 @@
 //! Warnings that a reader needs to judge a result, as complete sentences, and whether they make it partial.
 
+mod encrypted;
 mod notes;
 mod rows;
 
+#[cfg(feature = "live")]
+pub use encrypted::TlsServer;
+pub use encrypted::TlsServers;
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::Totals;
 use overhead_model::record::{Connection, Interface, TcpTotals};
@@ -22,6 +26,10 @@ pub struct Warnings {
     nothing: bool,
     /// Frames dropped during the capture, according to the files. A record of the run overrides this.
     dropped: u64,
+    /// Connections whose content stayed encrypted, until they are described.
+    encrypted: u64,
+    /// Servers that may be able to open them.
+    pub tls: TlsServers,
 }
 
 impl Warnings {
@@ -73,6 +81,11 @@ impl Warnings {
             self.partial(format!(
                 "the kernel or the interface dropped {dropped} while they were captured, as the files say"
             ));
+        }
+        if self.encrypted > 0 {
+            let connections = counted(self.encrypted, "connection");
+            let are = if self.encrypted == 1 { "is" } else { "are" };
+            self.remark(format!("{connections} {are} encrypted: name a key log with their keys (--keylog)"));
         }
         let status = match (self.partial, self.nothing) {
             (true, _) => exit::PARTIAL,
@@ -241,9 +254,7 @@ impl Warnings {
                 let name = System::of(protocol).map_or(protocol.name(), |system| system.name);
                 format!("name it with --db {name} --port {port}")
             }
-            ApparentProtocol::Tls => {
-                "capture from the beginning of the connections, and name the key log with --keylog".to_owned()
-            }
+            ApparentProtocol::Tls => self.tls.remedy_midway(port),
             ApparentProtocol::Unknown => "name the system with --db, if it is one that is decoded".to_owned(),
             look => format!("{look} is not decoded yet"),
         };

@@ -479,6 +479,7 @@ impl ConnectionFlow {
             server_software: self.book.software(Side::Response).map(str::to_owned),
             client_software: self.book.software(Side::Request).map(str::to_owned),
             tls: self.book.is_noted(Note::Tls),
+            encrypted: self.book.is_noted(Note::Encrypted),
             server_decided_by: self.decided_by,
             first_ns: self.first_ns,
             operations: self.book.operations,

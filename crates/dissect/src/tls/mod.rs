@@ -21,6 +21,7 @@ mod weave;
 
 pub(crate) use calls::ClearPart;
 pub use keylog::KeyLog;
+pub use records::ENCRYPTED;
 
 use crate::proxy;
 use calls::LibraryCalls;

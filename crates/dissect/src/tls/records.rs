@@ -7,6 +7,8 @@
 use overhead_decode::{Cursor, Input, Malformed, MessageBoundary, Note, OpId, Out, Reader, Short};
 use overhead_model::{Account, Class, Outcome, Side};
 
+/// Operation of the application data that was not decrypted.
+pub const ENCRYPTED: &str = "(encrypted)";
 const HEADER: u64 = 5;
 /// 2^14 plus the largest expansion that TLS 1.2 allows.
 const MAX_FRAGMENT: u16 = (1 << 14) + 2048;
@@ -117,7 +119,7 @@ impl RecordOperations {
         if kind == APPLICATION_DATA || self.is_handshake_over {
             *self.encrypted.get_or_insert_with(|| {
                 out.note(Note::Encrypted);
-                out.orphan("(encrypted)")
+                out.orphan(ENCRYPTED)
             })
         } else {
             self.handshake(out)

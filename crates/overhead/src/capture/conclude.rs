@@ -12,14 +12,15 @@ use crate::inputs::InputPlan;
 use crate::keys::KeyReader;
 use crate::ledger::{self, Circumstances};
 use crate::privileges::raised;
-use crate::warnings::Warnings;
+use crate::warnings::{TlsServer, TlsServers, Warnings};
 use crate::{fields, project};
 use anyhow::Result;
-use overhead_capture::live::interface_facts;
+use overhead_capture::live::{interface_facts, list_interfaces};
 use overhead_dissect::KeyLog;
-use overhead_kernel::own_network_namespace;
+use overhead_kernel::{TcpServer, own_network_namespace, tcp_servers};
 use overhead_model::record::{Counters, SourceKind};
 use overhead_model::{Measured, Run, Transport, exit};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
@@ -60,6 +61,9 @@ impl CaptureSession {
     fn warn(&self, captured: &mut CaptureOutcome, facts: &Circumstances) {
         let (plan, warnings) = (&self.plan, &mut captured.warnings);
         if !plan.counters.bpf_only {
+            if captured.totals.is_encrypted() {
+                warnings.tls = plan.tls_servers();
+            }
             warnings.of_totals(&captured.totals);
             let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
             warnings.of_frame_sizes(&captured.totals, interface);
@@ -138,6 +142,25 @@ impl CapturePlan {
             run.exit = run.exit.max(exit::PARTIAL);
         }
         Ok(())
+    }
+
+    /// Returns the servers in the captured network namespace, to say how their TLS can be read.
+    fn tls_servers(&self) -> TlsServers {
+        let namespace = self.live.namespace();
+        let number = namespace.map_or_else(own_network_namespace, |namespace| namespace.number() as u32);
+        let local = list_interfaces(namespace).unwrap_or_default().into_iter().flat_map(|it| it.addresses).collect();
+        let listening = raised(tcp_servers).unwrap_or_default().into_iter();
+        // What listens for a container is not its server.
+        let servers = listening.filter(|it| it.network_namespace == number && it.comm != "docker-proxy");
+        let servers = servers.filter_map(|TcpServer { pids, comm, addresses, .. }| {
+            let (pid, ports) = (*pids.first()?, addresses.iter().map(SocketAddr::port).collect::<Vec<_>>());
+            if !ports.iter().any(|port| self.live.ports.contains(port)) {
+                return None;
+            }
+            let (libraries, is_readable) = databases::encryption(pid).ok()?;
+            Some(TlsServer { ports, pid, comm, libraries, is_readable })
+        });
+        TlsServers { local, servers: servers.collect(), has_calls: self.plaintext.is_some() }
     }
 
     /// Names servers that listen on other ports, if nothing was captured.

@@ -2,10 +2,10 @@
 
 use crate::caller;
 use crate::capture::choose_interface;
-use crate::databases::{self, Database};
+use crate::databases::{self, Database, encryption};
 use overhead_capture::live::{LiveInterface, NetworkNamespace, list_interfaces};
 use overhead_containers::{HostContainers, HostPaths};
-use overhead_kernel::{ProcessTls, process_tls, tcp_connections};
+use overhead_kernel::tcp_connections;
 use overhead_report::text::{clean, quoted, wrapped};
 use std::fmt::Write;
 
@@ -124,17 +124,10 @@ fn packets(place: &CapturePlace) -> String {
 }
 
 fn tls(database: &Database) -> String {
-    match process_tls(database.pid()) {
-        Ok(ProcessTls { openssl, others }) if openssl.is_empty() && others.is_empty() => {
-            "no library is loaded".to_owned()
-        }
-        Ok(ProcessTls { openssl, others }) if openssl.is_empty() => {
-            format!("{} may be in use: with a key log (--keylog)", others.join(" and "))
-        }
-        Ok(ProcessTls { openssl, .. }) => {
-            let names: Vec<&str> = openssl.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
-            format!("{} may be in use: then add --tls-plaintext auto", names.join(" and "))
-        }
+    match encryption(database.pid()) {
+        Ok((names, _)) if names.is_empty() => "no library is loaded".to_owned(),
+        Ok((names, true)) => format!("{names} may be in use: then add --tls-plaintext auto"),
+        Ok((names, false)) => format!("{names} may be in use: with a key log (--keylog)"),
         Err(error) => format!("not known ({error})"),
     }
 }

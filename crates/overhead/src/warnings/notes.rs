@@ -77,10 +77,8 @@ impl Warnings {
         match note {
             // The next two notes cover encryption; other warnings list foreign traffic by port, and late frames.
             Note::Tls | Note::Foreign(_) | Note::CapturedLate | Note::CapturedTooLate => {}
-            Note::Encrypted => self.remark(format!(
-                "{} encrypted, and without a key in a log or with a suite that is not supported: the ciphertext is in `unknown`; name the client's or server's key log with --keylog",
-                counted(count, "connection")
-            )),
+            // Completed by `of_encrypted`, which knows the connections.
+            Note::Encrypted => self.encrypted = count,
             Note::Undecryptable(why) => self.remark(format!(
                 "the decryption of {} ended ({why}): the ciphertext from there on is in `unknown`",
                 counted(count, "direction of a connection")

@@ -40,7 +40,8 @@ impl Largest {
 /// Orders by size, largest first; a total order keeps the selection independent of arrival.
 fn order(a: &ConnectionSummary, b: &ConnectionSummary) -> Ordering {
     let head = |c: &ConnectionSummary| (Reverse(c.wire_bytes), c.client, c.server, c.first_ns);
-    let tail = |c: &ConnectionSummary| (c.protocol, c.transport, c.operations, c.tls, c.server_decided_by);
+    let tail =
+        |c: &ConnectionSummary| (c.protocol, c.transport, c.operations, (c.tls, c.encrypted), c.server_decided_by);
     let said = |c: &ConnectionSummary| (c.server_software.clone(), c.client_software.clone());
     head(a).cmp(&head(b)).then_with(|| tail(a).cmp(&tail(b))).then_with(|| said(a).cmp(&said(b)))
 }
@@ -54,6 +55,7 @@ fn row(summary: &ConnectionSummary) -> Connection {
         server_software: summary.server_software.clone(),
         client_software: summary.client_software.clone(),
         tls: summary.tls,
+        encrypted: summary.encrypted,
         server_decided_by: summary.server_decided_by,
         operations: summary.operations,
         wire_bytes: summary.wire_bytes,

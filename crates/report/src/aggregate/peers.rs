@@ -61,6 +61,7 @@ mod tests {
             server_software: None,
             client_software: None,
             tls: false,
+            encrypted: false,
             server_decided_by: DecidedBy::Syn,
             first_ns: 0,
             operations: 1,

@@ -53,6 +53,7 @@ fn summary(port: u16, wire_bytes: u64, first_ns: u64) -> ConnectionSummary {
         server_software: None,
         client_software: None,
         tls: false,
+        encrypted: false,
         server_decided_by: DecidedBy::Syn,
         first_ns,
         operations: 1,
