@@ -2,7 +2,9 @@
 
 use crate::privileges::raised;
 use overhead_containers::{HostContainers, RunningContainer};
-use overhead_kernel::{ProcessTls, TcpServer, UnixServer, process_tls, tcp_servers, unix_servers};
+use overhead_kernel::{
+    ProcessTls, TcpServer, UnixServer, own_network_namespace, process_tls, tcp_servers, unix_servers,
+};
 use overhead_model::{Protocol, System};
 use std::net::SocketAddr;
 
@@ -59,6 +61,24 @@ pub fn encryption(pid: u32) -> std::io::Result<(String, bool)> {
     Ok((if is_readable { names.join(" and ") } else { others.join(" and ") }, is_readable))
 }
 
+/// Returns the servers of these systems, or of any, in this network namespace that listen on none of the `usual` ports. A protocol
+/// with a server on a usual port has none: its other servers are often tests or guards.
+pub fn on_other_ports(systems: &[System], usual: &[u16]) -> Vec<Database> {
+    let all = listening(&HostContainers::default()).unwrap_or_default();
+    on_none_of(usual, systems, all, own_network_namespace())
+}
+
+fn on_none_of(usual: &[u16], systems: &[System], mut all: Vec<Database>, here: u32) -> Vec<Database> {
+    let is_meant = |database: &Database| {
+        systems.is_empty() || systems.iter().any(|system| system.protocol == database.system.protocol)
+    };
+    all.retain(|database| database.network_namespace == Some(here) && is_meant(database));
+    let is_usual = |database: &&Database| database.ports().iter().any(|port| usual.contains(port));
+    let served: Vec<Protocol> = all.iter().filter(is_usual).map(|database| database.system.protocol).collect();
+    all.retain(|database| !served.contains(&database.system.protocol));
+    all
+}
+
 fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &HostContainers) -> Vec<Database> {
     let mut all: Vec<Database> = tcp.into_iter().filter_map(of_tcp).collect();
     for server in unix {
@@ -90,15 +110,20 @@ fn of_tcp(server: TcpServer) -> Option<Database> {
     let system = named.or_else(|| server.addresses.iter().find_map(|address| by_port(address.port())))?;
     let is_usual =
         |address: &&SocketAddr| address.port() == system.port || system.protocol.ports().contains(&address.port());
-    // Servers also listen for administration and for each other. If no port is a usual one, keep all.
+    // Servers also listen for administration and for each other. If no port is a usual one, keep all but the cluster bus of Redis,
+    // whose port is 10,000 higher.
     let usual: Vec<SocketAddr> = server.addresses.iter().filter(is_usual).copied().collect();
+    let ports: Vec<u16> = server.addresses.iter().map(SocketAddr::port).collect();
+    let is_bus =
+        |port: u16| system.protocol == Protocol::Resp && port.checked_sub(10_000).is_some_and(|of| ports.contains(&of));
+    let served = || server.addresses.iter().filter(|address| !is_bus(address.port())).copied().collect();
     Some(Database {
         system,
         by_name: named.is_some(),
+        network_namespace: Some(server.network_namespace),
+        addresses: if usual.is_empty() { served() } else { usual },
         pids: server.pids,
         comm: server.comm,
-        network_namespace: Some(server.network_namespace),
-        addresses: if usual.is_empty() { server.addresses } else { usual },
         unix: Vec::new(),
         container: None,
     })
@@ -146,6 +171,23 @@ mod tests {
         let wanted =
             [(10, "redis", true, vec![7777]), (11, "cassandra", false, vec![9042]), (13, "mysql", true, vec![3306])];
         assert_eq!(found(tcp, &[]), wanted);
+    }
+
+    #[test]
+    fn servers_on_other_ports_count_if_none_of_their_protocol_is_on_a_usual_one() {
+        let tcp = vec![
+            server(10, "redis-server", &["127.0.0.1:16379", "127.0.0.1:26379"]),
+            server(11, "postgres", &["127.0.0.1:5432"]),
+            server(12, "postgres", &["127.0.0.1:15432"]),
+        ];
+        let all = join(tcp, &[], &HostContainers::default());
+        let ports = |systems: &[System], here| {
+            let found = on_none_of(&[6379, 5432], systems, all.clone(), here);
+            found.iter().flat_map(Database::ports).collect::<Vec<_>>()
+        };
+        assert_eq!(ports(&[], 7), [16_379], "the cluster bus is no server");
+        assert_eq!(ports(&[System::named("valkey").unwrap()], 7), [16_379]);
+        assert!(ports(&[System::named("postgres").unwrap()], 7).is_empty() && ports(&[], 8).is_empty());
     }
 
     #[test]

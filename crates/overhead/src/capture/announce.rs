@@ -54,7 +54,7 @@ fn servers(counters: &Measured<Counters>) -> String {
 }
 
 /// Lists the first items, and counts the others.
-fn some(items: impl ExactSizeIterator<Item = String>) -> String {
+pub fn some(items: impl ExactSizeIterator<Item = String>) -> String {
     let more = items.len().saturating_sub(NAMED);
     let named = items.take(NAMED).collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{named} and {more} more") } else { named }

@@ -167,7 +167,7 @@ impl CapturePlan {
     fn look_elsewhere(&self, warnings: &mut Warnings) {
         if self.which.is_default() {
             warnings
-                .remark("without --db and --port, a capture looks only at the usual ports: name another with --port");
+                .remark("without --port, a capture looks only at the usual ports, and at those of the servers that it finds when it begins: name another with --port");
         }
         let (here, is_any) = (own_network_namespace(), self.which.selected().db.is_empty());
         let wanted = |database: &&Database| {

@@ -1,5 +1,6 @@
 //! Kernel counters of a capture: loaded if possible, absent with the reason if not.
 
+use super::announce;
 use super::plan::CapturePlan;
 use super::streams::UnixSockets;
 use crate::privileges::raised;
@@ -85,12 +86,11 @@ impl KernelCounting {
     /// Returns a note if no server runs yet.
     pub fn awaited(&self, ports: &[u16]) -> Option<String> {
         let awaiting = matches!(self, Self::On(counters) if counters.is_awaiting());
-        let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
         awaiting.then(|| {
             format!(
                 "no process on this host listens on port {} yet: its system calls are counted from when one does (or name \
                  it with --pid, --comm or --cgroup)",
-                ports.join(" or ")
+                announce::some(ports.iter().map(u16::to_string))
             )
         })
     }

@@ -2,6 +2,7 @@
 
 use super::container::ContainerPlace;
 use crate::cli::Which;
+use crate::databases::{self, Database};
 use crate::privileges::raised;
 use anyhow::Result;
 use overhead_capture::live::{LiveOptions, LiveSource, NetworkNamespace};
@@ -20,8 +21,10 @@ pub struct LivePlan {
     /// The container of the interface, if any.
     pub place: Option<ContainerPlace>,
     pub selection: Selection,
-    /// The captured ports: the selected ones, or all well-known ones.
+    /// The captured ports: the selected ones, or all well-known ones and those of `servers`.
     pub ports: Vec<u16>,
+    /// Servers on unusual ports that are captured because the user named no port.
+    pub servers: Vec<Database>,
     /// An additional pcap filter.
     pub filter: Option<String>,
     /// Bytes kept of each frame; 0 for all.
@@ -42,10 +45,30 @@ impl LivePlan {
         let wanted = wants_interface.then_some(&mut interface);
         let found = container.map(|name| ContainerPlace::of(name, which, wanted)).transpose()?;
         let (place, elsewhere) = found.unzip();
-        let (interface, selection) = (interface.unwrap_or_else(|| LOOPBACK.to_owned()), which.selection()?);
-        let (filter, snaplen, buffer) = (None, 0, 0);
-        let ports = port_list(&selection);
-        Ok((Self { interface, place, selection, ports, filter, snaplen, buffer }, elsewhere.unwrap_or_default()))
+        let interface = interface.unwrap_or_else(|| LOOPBACK.to_owned());
+        let mut ports = port_list(&which.selection()?);
+        let mut servers = Vec::new();
+        if place.is_none() && which.port.is_empty() {
+            servers = databases::on_other_ports(&which.systems()?, &ports);
+            ports.extend(servers.iter().flat_map(Database::ports));
+            if !servers.is_empty() && !which.is_default() {
+                which.port.clone_from(&ports);
+            }
+        }
+        let (selection, filter, snaplen, buffer) = (which.selection()?, None, 0, 0);
+        Ok((
+            Self { interface, place, selection, ports, servers, filter, snaplen, buffer },
+            elsewhere.unwrap_or_default(),
+        ))
+    }
+
+    /// Returns a sentence for each server that was found on an unusual port.
+    pub fn found(&self) -> impl Iterator<Item = String> {
+        self.servers.iter().map(|server| {
+            let ports: Vec<String> = server.ports().iter().map(u16::to_string).collect();
+            let (comm, pid, ports) = (&server.comm, server.pid(), ports.join(" and "));
+            format!("{comm} (process {pid}) listens on port {ports}, which is captured too: --port chooses others")
+        })
     }
 
     /// Returns the interface in words, with its container.

@@ -91,7 +91,9 @@ impl CaptureArgs {
                 say!("overhead: container {name} has {connections} on {other} too: `-i {other}` captures these");
             }
         }
-        if !has_interface {
+        if has_interface {
+            live.found().filter(|_| !self.output.quiet).for_each(|found| say!("overhead: {found}"));
+        } else {
             live.ports.clear();
         }
         (live.filter, live.snaplen, live.buffer) = (self.filter, self.snaplen, self.buffer);

@@ -124,7 +124,7 @@ impl CaptureSession {
         let containers = containers_now();
         let counting = KernelCounting::load(&plan, sockets.as_ref())?;
         if let Some(note) = counting.awaited(&plan.live.ports).filter(|_| !plan.output.quiet && sockets.is_none()) {
-            say!("{note}");
+            say!("overhead: {note}");
         }
         plan.rotation.caution(plan.write.as_deref()).iter().for_each(|caution| plan.say(caution));
         let work = match counting.sampling() {
