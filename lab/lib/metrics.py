@@ -12,7 +12,7 @@ from collections import Counter
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 # Labels are from these lists, so that no user data can be in them.
-LABELS = {"protocol", "class", "operation", "side", "account", "role", "syscall", "mode", "le", "version"}
+LABELS = {"protocol", "class", "operation", "side", "account", "role", "syscall", "mode", "le", "version", "server", "system"}
 
 
 def scrape(path):

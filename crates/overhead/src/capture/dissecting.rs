@@ -10,7 +10,7 @@ use overhead_dissect::Totals;
 use overhead_kernel::WorkListener;
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Class, Frame, Side};
-use overhead_report::Aggregate;
+use overhead_report::{Aggregate, OperationKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,6 +42,8 @@ pub struct SoFar {
     pub progress: CaptureProgress,
     /// A row per kind of operation, with its latency distribution.
     pub operations: Vec<OperationRow>,
+    /// Sums by server, if they are wanted.
+    pub servers: Vec<OperationKind>,
     /// Bytes posted to these operations, request and response.
     pub ledger: [Amounts; 2],
     /// Dissected frames.
@@ -97,10 +99,11 @@ impl DissectingThread {
     /// Returns the figures of all frames so far.
     pub fn so_far(&mut self) -> SoFar {
         let tally = self.dissection.tally();
+        let servers = tally.servers();
         let (operations, ledger) = (tally.timed_operations(), Side::BOTH.map(|side| tally.ledger(side)));
         let (frames, wire_bytes) = self.dissection.frames();
         let covered_ns = self.windows.map(|windows| windows.covered_ns(unix_ns()));
-        SoFar { progress: CaptureProgress::default(), operations, ledger, frames, wire_bytes, covered_ns }
+        SoFar { progress: CaptureProgress::default(), operations, servers, ledger, frames, wire_bytes, covered_ns }
     }
 
     /// Starts or stops listening when a sampling window begins or ends.

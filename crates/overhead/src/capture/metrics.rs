@@ -1,7 +1,7 @@
 //! Figures of a running capture for Prometheus (`--metrics`), in the OpenMetrics text format.
 //!
-//! Labels hold names of operations, never statements, keys or addresses, so a scrape contains no user data. The number
-//! of series is limited; beyond the limit, names share series.
+//! Labels hold names of operations and addresses of servers, never statements, keys or clients, so a scrape contains no user
+//! data. The number of series is limited; beyond the limit, names share series.
 
 mod scrape;
 

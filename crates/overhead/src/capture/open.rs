@@ -80,6 +80,7 @@ impl CaptureSession {
         let keys = KeyReader::follow(&plan.keys);
         let mut tally =
             Aggregate::new().with_peers().with_rows_by(plan.output.rows.by()).with_distributions(plan.distribution);
+        tally = tally.with_servers(plan.metrics.is_some());
         let work = self.work.value().cloned();
         if let Some(listener) = &work {
             tally = tally.with_listener(SharedListener::new(Arc::<Mutex<WorkListener>>::clone(listener)));

@@ -10,7 +10,7 @@ use super::rotation::RotationArgs;
 use super::streams::UnixSockets;
 use crate::caller::{self, User};
 use crate::cli::{Output, Which};
-use crate::databases;
+use crate::databases::{self, Database};
 use crate::exit::bail_usage;
 use crate::keys::KeyFiles;
 use crate::sample::{DissectArgs, SampleArgs};
@@ -18,7 +18,7 @@ use anyhow::Result;
 use overhead_dissect::LinkModel;
 use overhead_files::FileOwner;
 use overhead_kernel::{ProcessSelection, own_network_namespace};
-use overhead_model::{Protocol, say};
+use overhead_model::{Protocol, System, say};
 use overhead_report::text::counted;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -181,6 +181,16 @@ impl CapturePlan {
     /// Returns the first name given with `--db`, for names of folders.
     pub fn db_name(&self) -> &str {
         self.which.db.first().map_or("auto", String::as_str)
+    }
+
+    /// Returns the systems that are known, of the servers on a port or of a protocol.
+    pub fn known_systems(&self) -> Result<Vec<(Option<u16>, System)>> {
+        let of_server = |server: &Database| {
+            let system = server.system;
+            server.ports().into_iter().map(move |port| (Some(port), system))
+        };
+        let named = self.which.systems()?.into_iter().map(|system| (None, system));
+        Ok(self.live.servers.iter().flat_map(of_server).chain(named).collect())
     }
 
     /// Returns the current UNIX sockets to capture; `None` if only packets are captured.

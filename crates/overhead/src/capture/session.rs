@@ -165,7 +165,8 @@ impl CaptureSession {
     async fn watch(&mut self, signals: &mut CaptureSignals) -> Result<()> {
         let Self { plan, threads, counting, child, .. } = self;
         let (threads, quiet, limits) = (threads.as_ref(), plan.output.quiet, plan.limits);
-        let (mut server, mut metrics, begun) = (self.metrics.take(), ScrapedMetrics::default(), Instant::now());
+        let (mut server, begun) = (self.metrics.take(), Instant::now());
+        let mut metrics = ScrapedMetrics::new(plan.known_systems()?);
         let (mut shown, mut tick) = (StatusLine::new(quiet), tokio::time::interval(Duration::from_millis(250)));
         let mut warmup = self.warmup.as_deref();
         let before = warmup.map_or(Duration::ZERO, WarmUp::length);

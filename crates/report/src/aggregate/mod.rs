@@ -41,6 +41,7 @@ pub struct Aggregate {
     /// Whether rows of the record include latency distributions.
     distributions: bool,
     by_peer: Option<ByPeer>,
+    by_server: Option<ByPeer>,
     listener: Option<SharedListener>,
     is_listening: bool,
 }
@@ -101,6 +102,13 @@ impl Aggregate {
         self
     }
 
+    /// Also sums operations by server, for [`Aggregate::servers`], whatever else they are summed by.
+    #[must_use]
+    pub fn with_servers(mut self, wanted: bool) -> Self {
+        self.by_server = wanted.then(|| ByPeer::new(By::Server));
+        self
+    }
+
     /// Notifies a listener of each step while [`Tally::listen`] requests it.
     #[must_use]
     pub fn with_listener(mut self, listener: SharedListener) -> Self {
@@ -132,6 +140,11 @@ impl Aggregate {
                 self.by_peer.as_ref().map_or_else(Vec::new, |peers| peers.kinds(by))
             }
         }
+    }
+
+    /// Returns the totals so far by server, if [`Aggregate::with_servers`] enabled them.
+    pub fn servers(&self) -> Vec<OperationKind> {
+        self.by_server.as_ref().map_or_else(Vec::new, |servers| servers.kinds(By::Server))
     }
 
     /// Returns the largest connections, by wire bytes.
@@ -167,11 +180,16 @@ impl Aggregate {
 }
 
 impl Aggregate {
-    /// Returns the sums by connection and the row's kind, if these sums are enabled.
+    /// Returns the sums by ends, if there are any, with the row's kind.
     #[inline]
-    fn peer_sums(&mut self, row: RowId) -> Option<(&mut ByPeer, (Class, Protocol))> {
-        let peers = self.by_peer.as_mut()?;
-        Some((peers, self.rows.kind_of(row)?))
+    fn peer_sums(&mut self, row: RowId) -> impl Iterator<Item = (&mut ByPeer, (Class, Protocol))> {
+        let kind = if self.wants_ends() { self.rows.kind_of(row) } else { None };
+        self.all_peers().filter_map(move |peers| Some((peers, kind?)))
+    }
+
+    #[inline]
+    fn all_peers(&mut self) -> impl Iterator<Item = &mut ByPeer> {
+        self.by_peer.iter_mut().chain(&mut self.by_server)
     }
 }
 
@@ -201,14 +219,14 @@ impl Tally for Aggregate {
             self.rows.add_latency(row, latency_ns, 1);
         }
         self.rows.add_times(row, operation, 1);
-        if let Some((peers, kind)) = self.peer_sums(row) {
+        for (peers, kind) in self.peer_sums(row) {
             peers.add(kind, operation, 1);
         }
     }
 
     fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
         self.rows.add_times(row, operation, times);
-        if let Some((peers, kind)) = self.peer_sums(row) {
+        for (peers, kind) in self.peer_sums(row) {
             peers.add(kind, operation, times);
         }
     }
@@ -216,14 +234,14 @@ impl Tally for Aggregate {
     #[inline]
     fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
         self.rows.add_latency(row, latency_ns, times);
-        if let Some((peers, kind)) = self.peer_sums(row) {
+        for (peers, kind) in self.peer_sums(row) {
             peers.add_latency(kind, latency_ns, times);
         }
     }
 
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
         self.rows.add_late(row, side, totals);
-        if let Some((peers, kind)) = self.peer_sums(row) {
+        for (peers, kind) in self.peer_sums(row) {
             peers.add_late(kind, side, totals);
         }
     }
@@ -232,7 +250,7 @@ impl Tally for Aggregate {
         if let Some(peers) = &mut self.peers {
             peers.push(&summary);
         }
-        if let Some(peers) = &mut self.by_peer {
+        for peers in self.all_peers() {
             peers.end(summary.names.as_deref());
         }
         self.connections.push(summary);
@@ -257,17 +275,17 @@ impl Tally for Aggregate {
 
     #[inline]
     fn wants_ends(&self) -> bool {
-        self.by_peer.is_some()
+        self.by_peer.is_some() || self.by_server.is_some()
     }
 
     fn turn_to(&mut self, ends: &Ends) {
-        if let Some(peers) = &mut self.by_peer {
+        for peers in self.all_peers() {
             peers.turn_to(ends);
         }
     }
 
     fn swap_ends(&mut self) {
-        if let Some(peers) = &mut self.by_peer {
+        for peers in self.all_peers() {
             peers.swap();
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::capture::dissecting::SoFar;
 use overhead_model::record::{self, OperationRow};
-use overhead_model::{Account, Measured, OTHER, Protocol, Side};
+use overhead_model::{Account, Class, Measured, OTHER, Protocol, Side, System};
+use overhead_report::RowSums;
 use overhead_report::text::clean;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -10,10 +11,13 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Operations with separate series, of about 30 lines each.
 const SERIES: usize = 100;
+/// Servers with separate series, of 5 lines each for each class.
+const SERVERS: usize = 100;
 /// Upper bounds of the latency histogram, nanoseconds. The aggregate counts operations within each of them.
 const BUCKETS_NS: [u64; 18] = [
     20_000,
@@ -40,28 +44,29 @@ const BUCKETS_NS: [u64; 18] = [
 struct SeriesKey {
     protocol: String,
     class: &'static str,
-    operation: String,
+    /// The name of the operation, or the server.
+    name: String,
 }
 
 impl SeriesKey {
-    fn of(row: &OperationRow) -> Self {
+    fn new(protocol: &str, class: Class, name: &str) -> Self {
         // Avoids escapes. No database uses these characters in names.
-        let operation = clean(&row.name).replace('"', "'").replace('\\', "/");
-        Self { protocol: row.protocol.clone(), class: row.class.name(), operation }
+        let name = clean(name).replace('"', "'").replace('\\', "/");
+        Self { protocol: protocol.to_owned(), class: class.name(), name }
     }
 
     /// Returns the exposed key, without the path of an HTTP request, which is user data.
     fn without_path(&self) -> Self {
-        let method = self.operation.split(' ').next().filter(|_| self.protocol == Protocol::Http.name());
-        Self { operation: method.unwrap_or(&self.operation).to_owned(), ..self.clone() }
+        let method = self.name.split(' ').next().filter(|_| self.protocol == Protocol::Http.name());
+        Self { name: method.unwrap_or(&self.name).to_owned(), ..self.clone() }
     }
 
     fn of_others(&self) -> Self {
-        Self { operation: OTHER.to_owned(), ..self.clone() }
+        Self { name: OTHER.to_owned(), ..self.clone() }
     }
 
     fn labels(&self) -> [(&'static str, &str); 3] {
-        [("protocol", &self.protocol), ("class", self.class), ("operation", &self.operation)]
+        [("protocol", &self.protocol), ("class", self.class), ("operation", &self.name)]
     }
 }
 
@@ -95,6 +100,12 @@ impl SeriesSums {
         }
     }
 
+    fn of_server(sums: &RowSums) -> Self {
+        let RowSums { count, errors, unanswered, .. } = *sums;
+        let wire_bytes = sums.sides.map(|side| side.amounts.total());
+        Self { count, errors, unanswered, wire_bytes, ..Self::default() }
+    }
+
     /// Applies `with` to each pair of sums.
     fn each(&mut self, other: &Self, with: impl Fn(&mut u64, u64)) {
         let numbers = [&mut self.count, &mut self.errors, &mut self.unanswered, &mut self.latencies];
@@ -116,14 +127,55 @@ impl SeriesSums {
     }
 }
 
-/// Totals that grow from scrape to scrape, so that no counter ever falls.
-#[derive(Clone, Debug, Default)]
-pub struct ScrapedMetrics {
+/// Series that only grow, of which a limited number is separate.
+#[derive(Clone, Debug)]
+struct BoundedSeries {
     /// The rows at the last scrape, by full name.
     before: BTreeMap<SeriesKey, SeriesSums>,
     series: BTreeMap<SeriesKey, SeriesSums>,
-    /// Number of operation names that share a series.
+    limit: usize,
+    /// Number of names that share a series.
     sharing: u64,
+}
+
+impl BoundedSeries {
+    const fn new(limit: usize) -> Self {
+        Self { before: BTreeMap::new(), series: BTreeMap::new(), limit, sharing: 0 }
+    }
+
+    fn take(&mut self, rows: impl Iterator<Item = (SeriesKey, SeriesSums)>) {
+        let mut now = BTreeMap::<SeriesKey, SeriesSums>::new();
+        rows.for_each(|(key, sums)| now.entry(key).or_default().add(&sums));
+        // The aggregate adds a folded row to `(other)`, where its earlier operations are not new. It may have begun again since.
+        let is_folded = |key: &SeriesKey, sums: &SeriesSums| now.get(key).is_none_or(|now| now.count < sums.count);
+        let mut folded = BTreeMap::<SeriesKey, SeriesSums>::new();
+        for (key, sums) in self.before.extract_if(.., |key, sums| is_folded(key, sums)) {
+            folded.entry(key.of_others()).or_default().add(&sums);
+        }
+        for (key, sums) in &now {
+            let before = self.before.get(key).copied().unwrap_or_default();
+            let mut delta = sums.without(&before);
+            if let Some(folded) = folded.get(key) {
+                delta = delta.without(folded);
+            }
+            let series = key.without_path();
+            let is_own = self.series.contains_key(&series) || self.series.len() < self.limit || key.name == OTHER;
+            if !is_own && !self.before.contains_key(key) {
+                self.sharing += 1;
+            }
+            self.series.entry(if is_own { series } else { key.of_others() }).or_default().add(&delta);
+        }
+        self.before = now;
+    }
+}
+
+/// Totals that grow from scrape to scrape, so that no counter ever falls.
+#[derive(Clone, Debug)]
+pub struct ScrapedMetrics {
+    operations: BoundedSeries,
+    servers: BoundedSeries,
+    /// Systems that are known: by port, or else by protocol.
+    systems: Vec<(Option<u16>, System)>,
     ledger: [[u64; Account::COUNT]; 2],
     frames: u64,
     wire_bytes: u64,
@@ -137,6 +189,23 @@ pub struct ScrapedMetrics {
 }
 
 impl ScrapedMetrics {
+    /// Returns metrics without figures. A system with a port is that of the servers on it; without one, that of all others of its
+    /// protocol.
+    pub fn new(systems: Vec<(Option<u16>, System)>) -> Self {
+        Self {
+            operations: BoundedSeries::new(SERIES),
+            servers: BoundedSeries::new(SERVERS),
+            systems,
+            ledger: [[0; Account::COUNT]; 2],
+            frames: 0,
+            wire_bytes: 0,
+            dropped: 0,
+            syscalls: BTreeMap::new(),
+            on_cpu_ns: BTreeMap::new(),
+            time_ns: [0; 2],
+        }
+    }
+
     /// Updates all sums and returns them as text.
     pub fn scrape(
         &mut self,
@@ -148,6 +217,9 @@ impl ScrapedMetrics {
         self.time_ns = [elapsed_ns, elapsed_ns];
         if let Some(so_far) = so_far {
             self.take_rows(&so_far.operations);
+            self.servers.take(so_far.servers.iter().map(|(kind, sums)| {
+                (SeriesKey::new(kind.protocol.name(), kind.class, &kind.label), SeriesSums::of_server(sums))
+            }));
             for (mine, now) in self.ledger.iter_mut().zip(so_far.ledger) {
                 Account::ALL.iter().zip(mine).for_each(|(account, sum)| raise(sum, now[*account]));
             }
@@ -164,29 +236,15 @@ impl ScrapedMetrics {
     }
 
     fn take_rows(&mut self, rows: &[OperationRow]) {
-        let mut now = BTreeMap::<SeriesKey, SeriesSums>::new();
-        for row in rows {
-            now.entry(SeriesKey::of(row)).or_default().add(&SeriesSums::of(row));
-        }
-        // The aggregate adds a folded row to `(other)`, where its earlier operations are not new.
-        let mut folded = BTreeMap::<SeriesKey, SeriesSums>::new();
-        for (key, sums) in self.before.iter().filter(|(key, _)| !now.contains_key(key)) {
-            folded.entry(key.of_others()).or_default().add(sums);
-        }
-        for (key, sums) in &now {
-            let before = self.before.get(key).copied().unwrap_or_default();
-            let mut delta = sums.without(&before);
-            if let Some(folded) = folded.get(key) {
-                delta = delta.without(folded);
-            }
-            let series = key.without_path();
-            let is_own = self.series.contains_key(&series) || self.series.len() < SERIES || key.operation == OTHER;
-            if !is_own && !self.before.contains_key(key) {
-                self.sharing += 1;
-            }
-            self.series.entry(if is_own { series } else { key.of_others() }).or_default().add(&delta);
-        }
-        self.before = now;
+        let key = |row: &OperationRow| SeriesKey::new(&row.protocol, row.class, &row.name);
+        self.operations.take(rows.iter().map(|row| (key(row), SeriesSums::of(row))));
+    }
+
+    /// Returns the system of a server, or its protocol if nothing more is known.
+    fn system<'a>(&self, key: &'a SeriesKey) -> &'a str {
+        let port = key.name.parse().ok().map(|server: SocketAddr| server.port());
+        let of = |port| self.systems.iter().find(|(on, of)| *on == port && of.protocol.name() == key.protocol);
+        port.and_then(|port| of(Some(port))).or_else(|| of(None)).map_or(&key.protocol, |(_, system)| system.name)
     }
 
     fn take_role(&mut self, name: &'static str, role: &Measured<record::Role>) {
@@ -214,6 +272,14 @@ fn raise(sum: &mut u64, to: u64) {
     *sum = to.max(*sum);
 }
 
+/// Counters of operations: the end of the name, help, and sum.
+type CountedSum = (&'static str, &'static str, fn(&SeriesSums) -> u64);
+const SUMS: [CountedSum; 3] = [
+    ("s", "Operations that have ended", |sums| sums.count),
+    ("_errors", "Operations that were answered by an error", |sums| sums.errors),
+    ("s_unanswered", "Operations without a complete answer", |sums| sums.unanswered),
+];
+
 impl Collector for ScrapedMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
@@ -222,6 +288,7 @@ impl Collector for ScrapedMetrics {
             .encode_info(&version)?;
         self.encode_operations(&mut encoder)?;
         self.encode_latency(&mut encoder)?;
+        self.encode_servers(&mut encoder)?;
         self.encode_ledger(&mut encoder)?;
         self.encode_capture(&mut encoder)?;
         self.encode_counters(&mut encoder)
@@ -230,35 +297,55 @@ impl Collector for ScrapedMetrics {
 
 impl ScrapedMetrics {
     fn encode_operations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        type Sum = fn(&SeriesSums) -> u64;
-        let sums: [(&str, &str, Sum); 3] = [
-            ("overhead_operations", "Operations that have ended", |sums| sums.count),
-            ("overhead_operation_errors", "Operations that were answered by an error", |sums| sums.errors),
-            ("overhead_operations_unanswered", "Operations without a complete answer", |sums| sums.unanswered),
-        ];
-        for (name, help, sum) in sums {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (key, sums) in &self.series {
+        for (name, help, sum) in SUMS {
+            let name = format!("overhead_operation{name}");
+            let mut family = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+            for (key, sums) in &self.operations.series {
                 count(&mut family, &key.labels(), sum(sums))?;
             }
         }
         let help = "Bytes on the wire of operations";
         let mut family = encoder.encode_descriptor("overhead_operation_wire_bytes", help, None, MetricType::Counter)?;
-        for (key, sums) in &self.series {
+        for (key, sums) in &self.operations.series {
             for (side, bytes) in Side::BOTH.iter().zip(sums.wire_bytes) {
                 let [protocol, class, operation] = key.labels();
                 count(&mut family, &[protocol, class, operation, ("side", side.name())], bytes)?;
             }
         }
         let help = "Names of operations that share a series named (other), because there are too many";
-        gauge(encoder, "overhead_operations_sharing_series", help, self.sharing as f64)
+        gauge(encoder, "overhead_operations_sharing_series", help, self.operations.sharing as f64)
+    }
+
+    fn encode_servers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for (name, help, sum) in SUMS {
+            let name = format!("overhead_server_operation{name}");
+            let mut family = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+            for (key, sums) in &self.servers.series {
+                count(&mut family, &self.server_labels(key), sum(sums))?;
+            }
+        }
+        let help = "Bytes on the wire of operations, by server";
+        let mut family = encoder.encode_descriptor("overhead_server_wire_bytes", help, None, MetricType::Counter)?;
+        for (key, sums) in &self.servers.series {
+            for (side, bytes) in Side::BOTH.iter().zip(sums.wire_bytes) {
+                let [protocol, class, server, system] = self.server_labels(key);
+                count(&mut family, &[protocol, class, server, system, ("side", side.name())], bytes)?;
+            }
+        }
+        let help = "Servers that share a series named (other), because there are too many";
+        gauge(encoder, "overhead_servers_sharing_series", help, self.servers.sharing as f64)
+    }
+
+    fn server_labels<'a>(&'a self, key: &'a SeriesKey) -> [(&'static str, &'a str); 4] {
+        let [protocol, class, (_, server)] = key.labels();
+        [protocol, class, ("server", server), ("system", self.system(key))]
     }
 
     fn encode_latency(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "First byte of the request to last byte of the response";
         let mut family =
             encoder.encode_descriptor("overhead_operation_latency_seconds", help, None, MetricType::Histogram)?;
-        for (key, sums) in self.series.iter().filter(|(_, sums)| sums.latencies > 0) {
+        for (key, sums) in self.operations.series.iter().filter(|(_, sums)| sums.latencies > 0) {
             let mut buckets = Vec::with_capacity(BUCKETS_NS.len() + 1);
             let mut below = 0;
             for (bound, within) in BUCKETS_NS.into_iter().zip(sums.within) {
@@ -339,7 +426,7 @@ mod tests {
     fn row(name: &str, count: u64) -> OperationRow {
         OperationRow {
             protocol: "resp".to_owned(),
-            class: overhead_model::Class::Workload,
+            class: Class::Workload,
             name: name.to_owned(),
             via: String::new(),
             count,
@@ -372,7 +459,7 @@ mod tests {
 
     #[test]
     fn counters_and_buckets_are_those_of_the_rows() {
-        let text = scraped(&mut ScrapedMetrics::default(), &[row("GET", 10)]);
+        let text = scraped(&mut ScrapedMetrics::new(Vec::new()), &[row("GET", 10)]);
         assert_eq!(line(&text, GET), Some(10.0), "{text}");
         let bucket = |le: &str| {
             let start = r#"overhead_operation_latency_seconds_bucket{le=""#;
@@ -385,7 +472,7 @@ mod tests {
 
     #[test]
     fn names_beyond_the_bound_share_a_series_and_nothing_is_lost_or_falls() {
-        let mut metrics = ScrapedMetrics::default();
+        let mut metrics = ScrapedMetrics::new(Vec::new());
         let rows = |count| (0..SERIES + 50).map(|number| row(&format!("C{number:03}"), count)).collect::<Vec<_>>();
         let sum = |text: &str| {
             let values = text.lines().filter(|line| line.starts_with("overhead_operations_total{"));
@@ -395,17 +482,43 @@ mod tests {
         let second = scraped(&mut metrics, &rows(3));
         assert_eq!((sum(&first) as u64, sum(&second) as u64), (300, 450));
         assert_eq!(line(&second, "overhead_operations_sharing_series"), Some(50.0));
-        assert_eq!(metrics.series.len(), SERIES + 1);
+        assert_eq!(metrics.operations.series.len(), SERIES + 1);
         // The aggregate folds rows away in its own time: they are counted there from then on.
         let folded = scraped(&mut metrics, &[row("C000", 4), row(OTHER, 3 * 149 + 1)]);
         assert_eq!(sum(&folded) as u64, 452);
     }
 
     #[test]
+    fn servers_have_a_bounded_number_of_series_and_the_system_that_is_known() {
+        let system = |name| System::named(name).unwrap();
+        let mut metrics = ScrapedMetrics::new(vec![(Some(7), system("valkey")), (None, system("redis"))]);
+        let sums = |count| SeriesSums { count, wire_bytes: [10 * count, count], ..SeriesSums::default() };
+        let take = |metrics: &mut ScrapedMetrics, counts: &[(usize, u64)]| {
+            let key = |server: &usize| SeriesKey::new("resp", Class::Workload, &format!("10.0.0.1:{server}"));
+            metrics.servers.take(counts.iter().map(|(server, count)| (key(server), sums(*count))));
+            metrics.text()
+        };
+        let all: Vec<_> = (7..SERVERS + 17).map(|server| (server, 2)).collect();
+        let text = take(&mut metrics, &all);
+        let of = |server: &str, system: &str| {
+            format!(r#"_total{{protocol="resp",class="workload",server="{server}",system="{system}""#)
+        };
+        let operations = |server, system| format!("overhead_server_operations{}", of(server, system));
+        assert_eq!(line(&text, &operations("10.0.0.1:7", "valkey")), Some(2.0), "{text}");
+        assert_eq!(line(&text, &operations("10.0.0.1:8", "redis")), Some(2.0));
+        assert_eq!(line(&text, &operations(OTHER, "redis")), Some(20.0));
+        assert_eq!(line(&text, &format!("overhead_server_wire_bytes{}", of("10.0.0.1:7", "valkey"))), Some(20.0));
+        assert_eq!(line(&text, "overhead_servers_sharing_series"), Some(10.0));
+        // A server that was folded away and began again falls, and no counter does.
+        let text = take(&mut metrics, &[(7, 1)]);
+        assert_eq!(line(&text, &operations("10.0.0.1:7", "valkey")), Some(3.0), "{text}");
+    }
+
+    #[test]
     fn of_http_no_word_of_a_path_is_told() {
         let rows = ["GET /staff/smith", "GET /staff/#", "PUT /staff/smith"]
             .map(|name| OperationRow { protocol: "http".to_owned(), ..row(name, 3) });
-        let mut metrics = ScrapedMetrics::default();
+        let mut metrics = ScrapedMetrics::new(Vec::new());
         let text = scraped(&mut metrics, &rows);
         assert!(!text.contains("staff") && !text.contains("smith"), "{text}");
         assert_eq!(line(&text, &GET.replace("resp", "http")), Some(6.0), "{text}");
@@ -427,7 +540,7 @@ mod tests {
             "\u{202e}\u{61c}\u{2028}\u{ad}",
             "# EOF\n::error::owned",
         ] {
-            let text = scraped(&mut ScrapedMetrics::default(), &[row(hostile, 1)]);
+            let text = scraped(&mut ScrapedMetrics::new(Vec::new()), &[row(hostile, 1)]);
             let is_line = |line: &str| line.starts_with('#') || line.contains("} ") || line.starts_with("overhead_");
             assert!(text.lines().all(is_line), "{text}");
             assert_eq!(text.matches("\n# EOF").count(), 1, "{text}");
