@@ -21,7 +21,8 @@ use clap::{CommandFactory, Parser};
 use dataset::Dataset;
 use encode::DatasetFormat;
 use overhead::reading::{
-    DecodeArgs, Dissect, InputPlan, KeptRun, SampleArgs, StatusFault, TimeWindow, Warnings, code, generate, windows_of,
+    DecodeArgs, Dissect, InputPlan, KeptRun, SampleArgs, StatusFault, TimeWindow, Warnings, code, generate, parsed,
+    windows_of,
 };
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::exit::{self, COMPLETE};
@@ -107,7 +108,7 @@ const ENCODERS: usize = 4;
 
 fn main() -> ExitCode {
     overhead::map_large_blocks();
-    code(ExportCli::try_parse().map_err(Into::into).and_then(|args| args.run()))
+    code(parsed::<ExportCli>().and_then(|args| args.run()))
 }
 
 /// The files of one run.

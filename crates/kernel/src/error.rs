@@ -26,7 +26,7 @@ pub enum Error {
         program: String,
         reason: String,
     },
-    #[error("there is no process {0}")]
+    #[error("there is no process {0}: `pgrep -a NAME` lists processes with their numbers")]
     NoSuchProcess(u32),
     #[error("there is no process named {0:?} (the kernel keeps the first 15 bytes of a name)")]
     NoSuchCommand(String),

@@ -7,7 +7,7 @@ use crate::exit::{bail_usage, code};
 use crate::groups::GroupReader;
 use crate::print;
 use crate::warnings::Warnings;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use overhead_files::write_named;
 use overhead_model::record::By;
@@ -113,17 +113,16 @@ impl CheckArgs {
 
     fn read(&self) -> Result<Budget> {
         let is_budget = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
-        if let (true, Some(budget)) = (self.budget.is_dir(), self.runs.iter().find(is_budget)) {
-            let (run, budget) = (self.budget.display(), budget.display());
-            bail_usage!("{run} is no budget: the budget comes first: `overhead check {budget} {run}`");
-        }
         let path = self.budget.display();
-        let text = read_text(&self.budget).with_context(|| {
-            format!("the budget {path} cannot be read: write one with overhead check --write {path} RUN")
-        })?;
+        if let (false, Some(budget)) = (is_budget(&&self.budget), self.runs.iter().find(is_budget)) {
+            bail_usage!("{path} is no budget: the budget comes first: `overhead check {} {path}`", budget.display());
+        }
+        let remedy = format!("name another, or write one with `overhead check --write {path} RUN`");
+        let text =
+            read_text(&self.budget).map_err(|error| anyhow!("the budget {path} cannot be read ({error}): {remedy}"))?;
         let text = String::from_utf8(text)
             .with_context(|| format!("the budget {path} is no text: name a budget first, then runs"))?;
-        Budget::parse(&text).with_context(|| format!("the budget {path}"))
+        Budget::parse(&text).map_err(|error| anyhow!("the budget {path}: {error}: correct it, {remedy}"))
     }
 
     fn make(&self, reader: &GroupReader<'_>, paths: &[PathBuf]) -> Result<u8> {

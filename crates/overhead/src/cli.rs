@@ -1,14 +1,13 @@
 //! The command line: defines the options, and turns them into checked values.
 
 use crate::exit::{StatusFault, bail_usage};
-use crate::hand_over::{PassedArgs, become_program};
+use crate::hand_over::{self, PassedArgs, ProgramBeside};
 use crate::keys::KeyFiles;
 use crate::pricing::PriceArgs;
-use crate::{advise, analyze, check, compare, explain, given, print, report};
-use anyhow::Result;
+use crate::{advise, analyze, check, compare, explain, given, print, report, usage};
+use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use overhead_dissect::Selection;
 use overhead_model::record::{By, Selected, SortKey};
 use overhead_model::{Protocol, System};
@@ -58,17 +57,6 @@ pub enum CliCommand {
     Explain(explain::ExplainArgs),
     /// Find what wastes bytes or time, the setting that fixes it, and what you would save
     Advise(advise::AdviseArgs),
-    /// Put the reference workload on a database, and measure it from the client's side
-    ///
-    /// A separate program, overhead-bench, with the databases' drivers. Build it with `make bench`; a release does not
-    /// have it. For its options, see `overhead bench --help`.
-    #[command(mut_arg("arguments", |arguments| arguments.value_name("DB").help("See `overhead bench --help`")))]
-    Bench(PassedArgs),
-    /// Write one row per operation, as Parquet, CSV or JSON lines, for SQL and data frames
-    #[command(mut_arg("arguments", |arguments| {
-        arguments.value_name("RUN|FILE").help("See `overhead export --help`")
-    }))]
-    Export(PassedArgs),
     /// Draw runs side by side: figure and Markdown table
     Report(report::ReportArgs),
     /// Compare runs with the first one: which accounts, fields and system calls differ
@@ -84,6 +72,9 @@ pub enum CliCommand {
     /// Write man pages and shell completions
     #[command(hide = true)]
     Generate(crate::generate::Generate),
+    /// A program with a verb; the verb is defined only if the program is installed.
+    #[command(skip)]
+    Beside(ProgramBeside, PassedArgs),
 }
 
 impl CliCommand {
@@ -108,8 +99,6 @@ impl CliCommand {
             Self::Analyze(analyze) => analyze.run(),
             Self::Explain(explain) => explain.run(),
             Self::Advise(advise) => advise.run(),
-            Self::Bench(arguments) => become_program("bench", &arguments),
-            Self::Export(arguments) => become_program("export", &arguments),
             Self::Report(report) => report.run(),
             Self::Compare(compare) => compare.run(),
             Self::Check(check) => check.run(),
@@ -118,13 +107,14 @@ impl CliCommand {
             #[cfg(feature = "live")]
             Self::Doctor => crate::doctor::run(),
             Self::Generate(generate) => generate.run(),
+            Self::Beside(program, arguments) => program.run(&arguments),
         }
     }
 }
 
-/// Returns the definition of the command line, for man pages and completions.
+/// Returns the definition of the command line, with the verbs of installed programs.
 pub fn command() -> clap::Command {
-    Cli::command()
+    Cli::command().subcommands(hand_over::verbs())
 }
 
 /// What `overhead` alone prints.
@@ -141,29 +131,26 @@ All commands: overhead --help
 
 /// Reads the command line.
 pub fn parse() -> Result<CliCommand> {
-    let mut command = Cli::command();
-    if no_color() {
-        command = command.color(ColorChoice::Never);
-    }
-    match command.try_get_matches() {
-        Ok(matches) => Ok(Cli::from_arg_matches(&matches)?.command),
-        Err(error) => {
-            let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-            Err(without_dashes(&error, &words.collect::<Vec<_>>()).map_or(error.into(), Into::into))
+    let matches = matches(command())?;
+    Ok(match matches.subcommand() {
+        Some((verb, given)) if let Some(program) = hand_over::named(verb) => {
+            CliCommand::Beside(program, PassedArgs::from_arg_matches(given)?)
         }
-    }
+        _ => Cli::from_arg_matches(&matches)?.command,
+    })
 }
 
-/// Returns an error for a command to capture without a preceding `--`.
-fn without_dashes(error: &clap::Error, words: &[String]) -> Option<StatusFault> {
-    let is_capture = words.get(1).is_some_and(|verb| verb == "capture" || verb == "sweep");
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
-    if !is_capture || error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
-        return None;
-    }
-    let (before, after) = words.split_at(words.iter().position(|found| found == word)?);
-    let (before, after) = (before.get(1..)?.join(" "), after.join(" "));
-    Some(StatusFault::usage(format!("put -- before the command: overhead {before} -- {after}")))
+/// Reads the command line of another program that shares this one's errors.
+pub fn parsed<T: Parser>() -> Result<T> {
+    Ok(T::from_arg_matches(&matches(T::command())?)?)
+}
+
+fn matches(command: clap::Command) -> Result<ArgMatches> {
+    let command = if no_color() { command.color(ColorChoice::Never) } else { command };
+    command.clone().try_get_matches().map_err(|error| {
+        let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        usage::fault(&error, &command, &words).map_or(error.into(), Into::into)
+    })
 }
 
 /// The system name that requests detection.
@@ -178,10 +165,15 @@ fn systems() -> String {
     format!("A system ({systems}, …) or protocol ({}); repeatable", listed(Protocol::name))
 }
 
+/// Accepts the names of systems and protocols, and `auto`.
+fn system_parser() -> PossibleValuesParser {
+    PossibleValuesParser::new(std::iter::once(AUTO).chain(System::ALL.iter().map(|system| system.name)))
+}
+
 /// The choice of connections and their protocols.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Which {
-    #[arg(long, value_name = "NAME", default_value = AUTO, help = systems())]
+    #[arg(long, value_name = "NAME", default_value = AUTO, help = systems(), value_parser = system_parser(), ignore_case = true, hide_possible_values = true)]
     pub db: Vec<String>,
     /// Server port, if not the usual one; with --db, decoded as that protocol; repeatable
     #[arg(long, value_name = "P", value_parser = port)]
@@ -194,9 +186,7 @@ pub struct Which {
 /// Parses a port.
 fn port(text: &str) -> Result<u16, String> {
     let port = text.parse().ok().filter(|port| *port > 0);
-    port.ok_or_else(|| {
-        format!("{text} is no port: give the server's, a number from 1 to 65535; --db takes the name of a database")
-    })
+    port.ok_or_else(|| format!("{text} is no port: give a number from 1 to 65535, and the name of a database to --db"))
 }
 
 /// How captures are decoded.
@@ -237,7 +227,8 @@ impl Which {
     /// Returns the named systems; none for `auto`.
     pub fn systems(&self) -> Result<Vec<System>> {
         let named = self.db.iter().filter(|name| !name.eq_ignore_ascii_case(AUTO));
-        named.map(|name| System::named(name).ok_or_else(|| unknown_system(name).into())).collect()
+        let unknown = |name: &str| anyhow!("--db {name}, in the record, is no system or protocol: name one with --db");
+        named.map(|name| System::named(name).ok_or_else(|| unknown(name))).collect()
     }
 
     /// Returns which connections to decode.
@@ -270,11 +261,6 @@ impl Which {
         }
         Ok(Selection { ports, given })
     }
-}
-
-fn unknown_system(name: &str) -> StatusFault {
-    let known: Vec<&str> = System::ALL.iter().map(|system| system.name).collect();
-    StatusFault::usage(format!("--db {name}: no such system or protocol; choose auto or one of {}", known.join(", ")))
 }
 
 /// Options for printing a result.

@@ -27,9 +27,6 @@ impl Generate {
     }
 }
 
-/// Verbs that are separate programs, each with its own completions next to those of `overhead`.
-const BESIDE: [&str; 2] = ["bench", "export"];
-
 /// Makes the completions of `overhead` delegate to those of separate programs after their verbs.
 fn complete_beside(folder: &Path) -> Result<()> {
     let edit = |name: &str, change: &dyn Fn(String) -> String| {
@@ -39,7 +36,7 @@ fn complete_beside(folder: &Path) -> Result<()> {
     edit("bash/overhead.bash", &|text| text + include_str!("generate/beside.bash"))?;
     edit("fish/overhead.fish", &|text| text + include_str!("generate/beside.fish"))?;
     edit("zsh/_overhead", &|text| {
-        BESIDE.iter().fold(text, |text, verb| {
+        ["bench", "export"].iter().fold(text, |text, verb| {
             // The first match belongs to the verb, the second to `help`.
             let begins = format!("({verb})\n");
             let hands_over = format!(

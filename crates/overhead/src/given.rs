@@ -2,13 +2,14 @@
 
 use crate::exit::StatusFault;
 use crate::print;
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use overhead_dissect::GivenStatements;
 use std::path::Path;
 
 /// Reads the file of `--statements`, and warns of names that stand for several texts.
 pub fn read(path: &Path) -> Result<GivenStatements> {
-    let lines = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let lines = std::fs::read_to_string(path)
+        .map_err(|error| anyhow!("--statements {}: {error}: check the path", path.display()))?;
     let given = GivenStatements::parse(&lines).map_err(|line| {
         StatusFault::usage(format!(
             "{}, line {line}: a statement's line is its name or id, a tab and its text; further lines of the text begin with a tab, and comments with #",

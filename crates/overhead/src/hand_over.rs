@@ -1,36 +1,86 @@
 //! Verbs that are separate programs, so that this one does not need their libraries.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::PathBuf;
 use std::process::Command;
+
+/// A program with a verb.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramBeside {
+    verb: &'static str,
+    about: &'static str,
+    operand: &'static str,
+}
+
+/// All of them. Only those that are installed are verbs.
+const PROGRAMS: [ProgramBeside; 2] = [
+    ProgramBeside {
+        verb: "bench",
+        about: "Put the reference workload on a database, and measure it from the client's side",
+        operand: "DB",
+    },
+    ProgramBeside {
+        verb: "export",
+        about: "Write one row per operation, as Parquet, CSV or JSON lines, for SQL and data frames",
+        operand: "RUN|FILE",
+    },
+];
+
+/// Returns the program with this verb, installed or not.
+pub fn named(verb: &str) -> Option<ProgramBeside> {
+    PROGRAMS.into_iter().find(|program| program.verb == verb)
+}
+
+/// Returns the definitions of the verbs whose programs are installed.
+pub fn verbs() -> impl Iterator<Item = clap::Command> {
+    PROGRAMS.into_iter().filter(|program| program.place().is_some()).map(|program| {
+        let help = format!("See `overhead {} --help`", program.verb);
+        let command = PassedArgs::augment_args(clap::Command::new(program.verb)).about(program.about);
+        command.disable_help_flag(true).mut_arg("arguments", |words| words.value_name(program.operand).help(help))
+    })
+}
 
 /// Arguments that are passed on.
 #[derive(Args, Debug)]
 pub struct PassedArgs {
-    /// Print help
-    #[arg(short, long)]
+    /// Print help; -h for the usual options
+    #[arg(long)]
     help: bool,
+    #[arg(short = 'h', hide = true)]
+    short_help: bool,
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
-/// Replaces this process with the program for `verb`. Systems without `exec` wait for it and return its status.
-pub fn become_program(verb: &str, args: &PassedArgs) -> Result<u8> {
-    let program = format!("overhead-{verb}");
-    let help = args.help.then_some("--help");
-    let mut command = Command::new(place(&program));
-    replaced(command.args(help).args(&args.arguments)).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => anyhow!(
-            "{verb} is a program of its own, {program}, which is neither beside this one nor on the PATH: 'make {verb}' \
-             builds it, in a checkout of {}",
-            env!("CARGO_PKG_REPOSITORY")
-        ),
-        _ => anyhow!("{program} cannot be started: {error}"),
-    })
+impl ProgramBeside {
+    /// Replaces this process with the program. Systems without `exec` wait for it and return its status.
+    pub fn run(self, args: &PassedArgs) -> Result<u8> {
+        let Some(place) = self.place() else { bail!(self.absence()) };
+        let help = args.help.then_some("--help").or(args.short_help.then_some("-h"));
+        let started = replaced(Command::new(&place).args(help).args(&args.arguments));
+        started.with_context(|| format!("{} cannot be started: install it again", place.display()))
+    }
+
+    /// Returns what to do if the program is not installed.
+    pub fn absence(self) -> String {
+        let verb = self.verb;
+        format!(
+            "{verb} is a program of its own, overhead-{verb}, which is neither beside this one nor on the PATH: \
+             `make install` in a checkout and the packages of `make dist` bring it"
+        )
+    }
+
+    /// Returns the program next to this one, which has the same version, or else the first on the PATH.
+    fn place(self) -> Option<PathBuf> {
+        let file = format!("overhead-{}{}", self.verb, env::consts::EXE_SUFFIX);
+        let beside = env::current_exe().ok().map(|own| own.with_file_name(&file));
+        let path = env::var_os("PATH").unwrap_or_default();
+        beside.into_iter().chain(env::split_paths(&path).map(|folder| folder.join(&file))).find(|file| file.is_file())
+    }
 }
 
 #[cfg(unix)]
@@ -42,10 +92,4 @@ fn replaced(command: &mut Command) -> io::Result<u8> {
 fn replaced(command: &mut Command) -> io::Result<u8> {
     let status = command.status()?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(overhead_model::exit::FAILED))
-}
-
-/// Returns the program next to this one, which has the same version, or else the first on the PATH.
-fn place(program: &str) -> PathBuf {
-    let beside = env::current_exe().map(|own| own.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX)));
-    beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(program))
 }

@@ -1,7 +1,7 @@
 //! Key logs for TLS: files that are read once, or followed while they grow.
 
 use crate::warnings::Warnings;
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use clap::Args;
 use overhead_capture::DecryptionSecrets;
 use overhead_dissect::KeyLog;
@@ -82,7 +82,8 @@ impl KeyReader {
             let read = file.read(&reader.log);
             let secrets = match read {
                 Err(_) if !are_named => continue,
-                read => read.with_context(|| format!("the key log {} cannot be read", file.path.display()))?,
+                Err(error) => bail!("--keylog {}: {error}: check the path", file.path.display()),
+                Ok(read) => read,
             };
             if secrets + reader.log.add(&file.rest) == 0 && are_named {
                 warnings.remark(format!(

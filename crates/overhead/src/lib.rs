@@ -48,13 +48,14 @@ mod sweep;
 mod time;
 #[cfg(feature = "top")]
 mod top;
+mod usage;
 mod warnings;
 
 use std::process::ExitCode;
 
 /// The parts shared by other programs that read captures, such as [`overhead-export`](../overhead_export/index.html).
 pub mod reading {
-    pub use crate::cli::DecodeArgs;
+    pub use crate::cli::{DecodeArgs, parsed};
     pub use crate::exit::{StatusFault, code};
     pub use crate::generate::generate;
     pub use crate::inputs::{Dissect, InputPlan};

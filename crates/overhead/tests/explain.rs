@@ -118,7 +118,6 @@ fn what_is_not_there_is_answered_by_what_is() {
     refuses(&redis(&["--first", "error"]), 1, &["no operation of kind error"]);
     refuses(&redis(&["--op", "3", "--name", "GET"]), 2, &["--op", "--name"]);
     refuses(&["-"], 2, &["three times"]);
-    refuses(&["/no/such.pcap"], 1, &["/no/such.pcap"]);
 }
 
 #[test]

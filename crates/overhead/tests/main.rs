@@ -15,6 +15,7 @@ mod fixtures;
 mod foreign;
 mod injection;
 mod inputs;
+mod mistakes;
 mod project;
 mod report;
 mod rotation;
