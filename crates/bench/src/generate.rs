@@ -19,7 +19,10 @@ pub fn generate(folder: &Path) -> Result<u8> {
     };
     let mut command = cli::command();
     made("man1")
-        .and_then(|pages| clap_mangen::generate_to(command.clone().name(PROGRAM), pages))
+        .and_then(|pages| {
+            clap_mangen::generate_to(command.clone().name(PROGRAM), &pages)?;
+            overhead_files::add_sections(&pages)
+        })
         .and_then(|()| {
             SHELLS.iter().try_for_each(|&(shell, name)| {
                 clap_complete::generate_to(shell, &mut command, PROGRAM, made(name)?).map(drop)

@@ -1,15 +1,18 @@
 //! Writes results: completely or not at all, with the right owner, and never through a planted link.
 //!
 //! - [`OutputFolder`] holds the results of a run; [`ReservedFile`] is disk space reserved in it.
+//! - [`add_sections`] completes man pages.
 //! - [`write_named`], [`open_named`] and [`open_lock`] are for single files that the user named.
 
 #![forbid(unsafe_code)]
 
+mod manual;
 #[cfg(not(unix))]
 mod portable;
 #[cfg(unix)]
 mod unix;
 
+pub use manual::add_sections;
 #[cfg(not(unix))]
 pub use portable::{PortableFolder as OutputFolder, open_lock, open_named, write_named};
 #[cfg(unix)]

@@ -4,7 +4,7 @@ use crate::exit::{StatusFault, bail_usage};
 use crate::hand_over::{self, PassedArgs, ProgramBeside};
 use crate::keys::KeyFiles;
 use crate::pricing::PriceArgs;
-use crate::{advise, analyze, check, compare, explain, given, print, report, usage};
+use crate::{advise, analyze, check, compare, explain, given, manual, print, report, usage};
 use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -21,8 +21,8 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "overhead", version, max_term_width = 100, after_help = EXAMPLES, disable_help_flag = true)]
 struct Cli {
-    /// Print help
-    #[arg(short, long, global = true, action = ArgAction::Help)]
+    /// Print help; -h for the usual options
+    #[arg(short, long, global = true, action = ArgAction::Help, hide_short_help = true)]
     help: Option<bool>,
     #[command(subcommand)]
     command: CliCommand,
@@ -114,7 +114,7 @@ impl CliCommand {
 
 /// Returns the definition of the command line, with the verbs of installed programs.
 pub fn command() -> clap::Command {
-    Cli::command().subcommands(hand_over::verbs())
+    manual::with_examples(Cli::command()).subcommands(hand_over::verbs())
 }
 
 /// What `overhead` alone prints.
@@ -298,7 +298,7 @@ pub struct RowsArgs {
     #[arg(hide_short_help = true, long)]
     via: bool,
     /// Explain the columns
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     legend: bool,
     /// Order of rows: bytes, count, latency or bytes/op
     #[arg(hide_short_help = true, long, value_name = "KEY", default_value = "bytes", value_parser = sort_key)]

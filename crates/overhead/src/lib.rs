@@ -29,6 +29,7 @@ mod hand_over;
 mod inputs;
 mod keys;
 mod ledger;
+mod manual;
 mod numbers;
 mod pricing;
 mod print;

@@ -7,7 +7,7 @@ use overhead_model::record::{BillingPeriod, Price};
 /// Options for what bytes cost.
 #[derive(Args, Clone, Debug)]
 pub struct PriceArgs {
-    /// Price of bytes, as 0.02/GB: adds costs of 10^6 operations and a day
+    /// Price of bytes, as 0.02/GB: adds what they cost
     #[arg(long, value_name = "PRICE", value_parser = overhead_report::price)]
     price: Option<Price>,
     /// Time that costs are for, at the rate seen

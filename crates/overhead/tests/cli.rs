@@ -68,11 +68,18 @@ fn tables_fit_80_columns_unless_asked_otherwise() {
 }
 
 #[test]
-fn help_fits_a_screen() {
-    for arguments in [&["-h"][..], &["analyze", "-h"], &["report", "-h"]] {
-        let lines = overhead(arguments).stdout.split(|&byte| byte == b'\n').count();
-        assert!(lines <= 50, "{arguments:?}: {lines} lines");
+fn short_help_fits_a_screen() {
+    let verbs = ["analyze", "explain", "advise", "report", "compare", "check"];
+    let live = if cfg!(feature = "live") { &["capture", "sweep", "doctor", "top"][..] } else { &[] };
+    for verb in verbs.iter().chain(live) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
+        let help = String::from_utf8(command.args([verb, "-h"]).env("COLUMNS", "80").output().unwrap().stdout).unwrap();
+        assert!(help.lines().count() <= 50, "{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+        let help = String::from_utf8(overhead(&[verb, "--help"]).stdout).unwrap();
+        assert!(help.contains("Examples:\n  ") && help.contains("\nExit status: "), "{help}");
     }
+    assert!(overhead(&["-h"]).stdout.split(|&byte| byte == b'\n').count() <= 50);
     assert_eq!(status(&overhead(&["--version"])), 0);
     let start = overhead(&[]);
     assert_eq!(status(&start), 0);
@@ -435,6 +442,21 @@ fn verbs_are_listed_if_their_programs_are_installed() {
     assert!(!zsh.contains("(bench)") && fish.contains("-a \"(__fish_overhead_beside)\""));
 }
 
+#[cfg(all(unix, feature = "live"))]
+#[test]
+fn values_that_are_known_are_completed() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(status(&overhead(&["generate", dir.path().to_str().unwrap()])), 0);
+    let bash = dir.path().join("bash");
+    std::fs::rename(bash.join("overhead.bash"), bash.join("overhead")).unwrap();
+    assert_eq!(completed(&bash, "overhead analyze --db postg", 3), "postgres postgresql");
+    assert_eq!(completed(&bash, "overhead capture --db cq", 3), "cql");
+    for option in ["-i", "--iface"] {
+        assert_eq!(completed(&bash, &format!("overhead capture {option} l"), 3), "lo");
+        assert_eq!(completed(&bash, &format!("overhead top {option} a"), 3), "any");
+    }
+}
+
 #[test]
 fn man_pages_and_completions_name_every_verb_and_its_options() {
     let dir = tempfile::tempdir().unwrap();
@@ -444,12 +466,15 @@ fn man_pages_and_completions_name_every_verb_and_its_options() {
     for verb in ["analyze", "explain", "advise", "report", "compare", "check"] {
         assert!(main.contains(verb), "{verb}");
         let page = text(&format!("man1/overhead-{verb}.1"));
-        assert!(page.contains("SYNOPSIS") && page.contains("OPTIONS"), "{verb}");
+        for section in ["SYNOPSIS", "OPTIONS", "EXAMPLES", "\"EXIT STATUS\""] {
+            assert!(page.contains(&format!(".SH {section}\n")), "{verb}: {section}");
+        }
         for file in ["bash/overhead.bash", "zsh/_overhead", "fish/overhead.fish"] {
             assert!(text(file).contains(verb), "{file}: {verb}");
         }
     }
-    assert!(text("man1/overhead-analyze.1").contains("\\-\\-threads"));
+    let analyze = text("man1/overhead-analyze.1");
+    assert!(analyze.contains("\\-\\-threads") && analyze.contains("All columns, even if your terminal is too narrow"));
     assert!(text("bash/overhead.bash").contains("--threads"));
     assert!(!main.contains("generate"), "what is hidden is not in the manual");
     refuses(&["generate", "/proc/nowhere"], 1, &["/proc/nowhere", "another folder"]);

@@ -20,13 +20,13 @@ Examples:
 
 /// Arguments of `sweep`.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct SweepArgs {
-    /// A parameter, written in braces in the command, and its values; repeatable: all combinations are run
+    /// A parameter, in braces in the command, and its values; repeatable
     #[arg(long, value_name = "P=V1,V2,…", required = true, value_parser = parameter)]
     pub vary: Vec<SweepParameter>,
     /// Warm-up runs of each combination, which are dropped
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(..=100))]
+    #[arg(hide_short_help = true, long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(..=100))]
     pub warmup_runs: u32,
     #[command(flatten)]
     pub capture: CaptureArgs,
