@@ -205,7 +205,7 @@ impl CapturePlan {
         }
         let Ok(databases) = databases::listening(&containers_now()) else { return Ok(None) };
         let protocols: Vec<Protocol> = selection.ports.iter().flat_map(|(_, protocols)| protocols).copied().collect();
-        let is_named = !self.which.port.is_empty();
+        let is_named = !self.which.port.is_empty() && self.live.servers.is_empty();
         Ok(UnixSockets::beside(&databases, &protocols, &self.live.ports, is_named, own_network_namespace()))
     }
 }
