@@ -71,3 +71,35 @@ pub fn with_examples(command: Command) -> Command {
         verb.after_long_help(long.trim_start().to_owned())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::cli;
+
+    /// Divides a line as a shell does.
+    fn words(line: &str) -> Vec<String> {
+        let parts = line.split('\'').enumerate();
+        let of_part = |(at, part): (usize, &str)| match at % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        };
+        parts.flat_map(of_part).collect()
+    }
+
+    #[test]
+    fn examples_are_commands_that_parse() {
+        let command = cli::command();
+        let mut examples = 0;
+        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            let help = verb.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            let lines =
+                help.lines().filter_map(|line| line.trim_start().trim_start_matches("sudo ").split("   ").next());
+            for line in lines.filter(|line| line.starts_with("overhead ")) {
+                let parsed = command.clone().try_get_matches_from(words(line));
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+                examples += 1;
+            }
+        }
+        assert!(examples > 20, "{examples}");
+    }
+}
