@@ -210,6 +210,11 @@ struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	__u32 write_seq;
 	__u32 copied_seq;
+	__u32 snd_una;
+};
+
+struct sk_buff {
+	struct sock *sk;
 };
 
 #if defined(__TARGET_ARCH_x86)

@@ -258,6 +258,15 @@ static __always_inline void settle(struct thread *thread, struct task_struct *ta
 	__sync_fetch_and_add(&sum->settlements, 1);
 }
 
+static __always_inline void join_slot(struct thread *thread, __u32 slot)
+{
+	struct totals *sum = totals_of(slot);
+
+	thread->slot = slot;
+	if (sum)
+		__sync_fetch_and_add(&sum->threads, 1);
+}
+
 /* Looks up a thread's process and gives the thread its slot. */
 static __always_inline void judge(struct thread *thread, struct task_struct *task, __u64 clock_offset)
 {
@@ -273,7 +282,7 @@ static __always_inline void judge(struct thread *thread, struct task_struct *tas
 		settle(thread, task, clock_offset);
 	else
 		read_usage(&thread->from, task, clock_offset);
-	thread->slot = process->slot;
+	join_slot(thread, process->slot);
 }
 
 /* The running thread, looked up; null only without memory. */
@@ -649,7 +658,7 @@ int task_newtask(__u64 *ctx)
 	if (!thread)
 		return 0;
 	thread->generation = generation;
-	thread->slot = parent->slot;
+	join_slot(thread, parent->slot);
 	return 0;
 }
 

@@ -111,6 +111,8 @@ struct totals {
 	struct cycle_use cycles;
 	/* Processes that found no free slot. */
 	__u64 nameless;
+	/* Threads that got the slot. */
+	__u64 threads;
 };
 
 struct cpu {

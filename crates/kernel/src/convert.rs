@@ -38,6 +38,8 @@ impl RecordContext<'_> {
             syscalls: syscalls(sums),
             cycles: self.cycles(sums, &on_cpu),
             on_cpu_ns: Measured::Value(on_cpu),
+            threads: 0,
+            busiest_thread_ns: Measured::unavailable("threads are not looked at"),
             context_switches: Measured::Value(ContextSwitches {
                 voluntary: sums.used.voluntary,
                 involuntary: sums.used.involuntary,

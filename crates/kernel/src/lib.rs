@@ -6,6 +6,7 @@
 //!
 //! - [`KernelCounters`]: the counters of a run; [`ProcessRole`] and [`ProcessSelection`] say whom they count.
 //! - [`WorkSampling`], [`WorkListener`]: CPU time and system calls per operation, from samples.
+//! - [`OpenedConnections`]: which connections the processes of a command open.
 //! - [`UnixStreams`]: the bytes of UNIX stream sockets. [`TlsCalls`]: plain text of OpenSSL and BoringSSL calls.
 //! - [`tcp_servers`], [`unix_servers`]: who listens. [`doctor()`]: which of these work here, and why others do not.
 //!
@@ -32,6 +33,7 @@ mod entry;
 mod error;
 mod listeners;
 mod object;
+mod opened;
 mod options;
 mod ownership;
 mod privilege;
@@ -51,6 +53,7 @@ pub use discover::own_network_namespace;
 pub use doctor::{Absence, Capability, doctor};
 pub use error::Error;
 pub use listeners::{TcpConnection, TcpServer, tcp_connections, tcp_servers};
+pub use opened::{ConnectionOpener, OpenedConnections};
 pub use options::{CounterOptions, CycleChoice, OwnCost, ProcessRole, ProcessSelection, SocketKinds};
 pub use ownership::CapturedConnection;
 pub use privilege::raised;
@@ -67,12 +70,16 @@ pub use unix::{UnixServer, unix_servers};
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/overhead.skel.rs"));
+    pub(crate) mod opened {
+        include!(concat!(env!("OUT_DIR"), "/opened.skel.rs"));
+    }
     pub(crate) mod streams {
         include!(concat!(env!("OUT_DIR"), "/streams.skel.rs"));
     }
     pub(crate) mod tls {
         include!(concat!(env!("OUT_DIR"), "/tls.skel.rs"));
     }
+    pub(crate) use opened::types as opened_types;
     pub(crate) use streams::types as stream_types;
     pub(crate) use tls::types as tls_types;
 }

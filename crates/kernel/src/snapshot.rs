@@ -67,6 +67,7 @@ pub(crate) struct SlotSums {
     pub(crate) retransmissions: u64,
     pub(crate) cycles: types::cycle_use,
     pub(crate) nameless: u64,
+    pub(crate) threads: u64,
     settlements: u64,
 }
 
@@ -96,6 +97,12 @@ impl CounterSnapshot {
             add_running_cycles(&mut slots, &cpus, events)?;
         }
         Ok(Self { at, slots, softirq: softirq(&cpus), threads, processes })
+    }
+
+    /// Returns the CPU time of each live thread of some slots, nanoseconds.
+    pub(crate) fn of_slots(&self, slots: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
+        let threads = self.threads.iter().filter(|reading| slots.contains(&reading.slot));
+        threads.map(|reading| (reading.tid, reading.used.cpu_ns)).collect()
     }
 
     pub(crate) fn since(&self, start: &Self, slots: &BTreeSet<u32>) -> SlotSums {
@@ -215,6 +222,7 @@ impl SlotSums {
             retransmissions: cpu.retransmissions,
             cycles: cpu.cycles,
             nameless: cpu.nameless,
+            threads: cpu.threads,
             settlements: cpu.settlements,
         });
     }
@@ -231,7 +239,7 @@ impl SlotSums {
 
 counter_sums! {
     SlotSums {
-        calls, compat, used, wakeups, socket, elsewhere_bytes, retransmissions, cycles, nameless, settlements,
+        calls, compat, used, wakeups, socket, elsewhere_bytes, retransmissions, cycles, nameless, threads, settlements,
     }
 }
 

@@ -225,6 +225,9 @@ pub struct Source {
     /// The requested connections.
     #[serde(default)]
     pub selection: Selected,
+    /// What `--only-command` left out; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_command: Option<OnlyCommand>,
     /// Link types seen, by their tcpdump names.
     pub link_types: Vec<String>,
     /// Time of the first frame, Unix nanoseconds; 0 without frames.
@@ -257,6 +260,16 @@ pub struct Selected {
     pub db: Vec<String>,
     /// Ports named by `--port`; empty for the usual ones.
     pub ports: Vec<u16>,
+}
+
+/// A run with only the connections that the command's processes opened: those of its descendants, found by the kernel at
+/// `connect`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OnlyCommand {
+    /// Captured connections of other processes and hosts, which are in neither the figures nor the packet file.
+    pub left_out: u64,
+    /// Connections that may be the command's and were left out. If there are any, the run is partial.
+    pub undetermined: u64,
 }
 
 /// Kind of a [`Source`].

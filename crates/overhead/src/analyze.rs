@@ -176,6 +176,7 @@ impl RecordPlan {
             inputs,
             rotation: None,
             selection: input.which.selected(),
+            only_command: None,
             kernel_drops: Measured::unavailable("offline"),
             environment: None,
             counters: Measured::unavailable("offline: counters are taken while a capture runs"),

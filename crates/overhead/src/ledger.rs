@@ -2,7 +2,9 @@
 
 use crate::warnings::Warnings;
 use overhead_dissect::{ENCRYPTED, Totals};
-use overhead_model::record::{Counters, Environment, Input, Observer, Rotation, Selected, Source, SourceKind, Tool};
+use overhead_model::record::{
+    Counters, Environment, Input, Observer, OnlyCommand, Rotation, Selected, Source, SourceKind, Tool,
+};
 use overhead_model::{Measured, Run};
 use overhead_report::{Aggregate, RunFacts, build_run};
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ pub struct Circumstances {
     /// Packet files of a live run, if it wrote several.
     pub rotation: Option<Rotation>,
     pub selection: Selected,
+    pub only_command: Option<OnlyCommand>,
     pub kernel_drops: Measured<u64>,
     pub environment: Option<Environment>,
     pub counters: Measured<Counters>,
@@ -52,6 +55,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
         inputs: facts.inputs,
         rotation: facts.rotation,
         selection: facts.selection,
+        only_command: facts.only_command,
         link_types: totals.link_types.iter().map(ToString::to_string).collect(),
         first_ns: totals.first_ns.unwrap_or(0),
         last_ns: totals.last_ns.unwrap_or(0),
@@ -75,6 +79,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
     };
     warnings.of_unseen_statements(&operations);
     warnings.of_load(&operations);
+    warnings.of_generator(&facts.counters);
     warnings.of_both_legs(&connections);
     warnings.of_translated_twins(&connections);
     let (warnings, exit) = warnings.settle();

@@ -133,11 +133,14 @@ impl KeptRun {
         } else {
             run.counters
         };
+        let only_command = run.source.only_command;
+        only_command.into_iter().for_each(|only| warnings.of_only_command(only));
         let (kernel_drops, bpf_ns) = (run.source.kernel_drops, run.observer.bpf_ns);
         Circumstances {
             kind: SourceKind::Live,
             inputs,
             rotation,
+            only_command,
             kernel_drops,
             environment: run.environment,
             counters,

@@ -9,7 +9,7 @@ pub use encrypted::TlsServer;
 pub use encrypted::TlsServers;
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::Totals;
-use overhead_model::record::{Connection, Interface, TcpTotals};
+use overhead_model::record::{Connection, Interface, OnlyCommand, TcpTotals};
 use overhead_model::{LinkType, Protocol, System, Transport, exit};
 use overhead_report::text::{counted, grouped};
 use std::collections::BTreeMap;
@@ -100,6 +100,21 @@ impl Warnings {
         if frames > 0 {
             let are = if frames == 1 { "is" } else { "are" };
             self.remark(format!("{} outside {options} {are} not counted", counted(frames, "frame")));
+        }
+    }
+
+    /// Reports the connections that `--only-command` left out.
+    pub fn of_only_command(&mut self, only: OnlyCommand) {
+        if only.left_out > 0 {
+            let were = if only.left_out == 1 { "was" } else { "were" };
+            let left_out = counted(only.left_out, "connection");
+            self.remark(format!("{left_out} of other processes {were} left out (--only-command)"));
+        }
+        if only.undetermined > 0 {
+            self.partial(format!(
+                "the owner of {} could not be determined: they were left out, and may be the command's",
+                counted(only.undetermined, "connection")
+            ));
         }
     }
 

@@ -252,7 +252,14 @@ impl MeasuredWindow<'_> {
             counted.insert(role.shared_slot());
         }
         let sums = self.last.since(self.start, &counted);
-        (self.context.role(self.family(slots), &sums), sums)
+        let mut record = self.context.role(self.family(slots), &sums);
+        let before = self.start.of_slots(&counted);
+        record.threads = sums.threads + before.len() as u64;
+        let used = |(tid, cpu_ns): (u32, u64)| cpu_ns.saturating_sub(before.get(&tid).copied().unwrap_or_default());
+        let live: Vec<u64> = self.last.of_slots(&counted).into_iter().map(used).collect();
+        let ended = sums.used.cpu_ns.saturating_sub(live.iter().sum());
+        record.busiest_thread_ns = Measured::Value(live.into_iter().fold(ended, u64::max));
+        (record, sums)
     }
 
     /// Returns the slots of a role that had processes in the window.

@@ -45,6 +45,12 @@ pub struct Role {
     pub cycles: Measured<Cycles>,
     /// CPU time.
     pub on_cpu_ns: Measured<OnCpu>,
+    /// Threads that these processes had in the window; 0 in records from before they were counted.
+    #[serde(default)]
+    pub threads: u64,
+    /// CPU time of the thread that used most; an upper bound if threads ended in the window.
+    #[serde(default = "not_counted")]
+    pub busiest_thread_ns: Measured<u64>,
     /// Times a thread left a CPU.
     pub context_switches: Measured<ContextSwitches>,
     /// Moves between CPUs.
@@ -67,6 +73,11 @@ pub struct Role {
     /// Why these counters must not be divided by the run's operations; absent if they may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
+}
+
+/// The value for records from before threads were counted.
+fn not_counted() -> Measured<u64> {
+    Measured::unavailable("not recorded")
 }
 
 /// The value for records from before coverage was computed.

@@ -60,6 +60,11 @@ pub struct CaptureArgs {
     /// Under sudo, run the command as root, and write files as root
     #[arg(help_heading = "Command", hide_short_help = true, long, conflicts_with = "user")]
     pub as_root: bool,
+    /// Only connections that the command's own processes open
+    ///
+    /// These are its descendants. What `docker exec` starts in a container is not among them.
+    #[arg(help_heading = "Command", long, requires = "command", conflicts_with_all = ["no_bpf", "bpf_only", "unix", "tls_plaintext"])]
+    pub only_command: bool,
     /// Run folder, or folder of a sweep [default: runs/TIME-DB]
     #[arg(help_heading = "What to keep", short = 'o', long = "output", value_name = "DIR")]
     pub folder: Option<PathBuf>,

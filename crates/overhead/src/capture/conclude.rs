@@ -102,6 +102,7 @@ impl CaptureSession {
             inputs,
             rotation,
             selection: plan.which.selected(),
+            only_command: captured.only_command,
             kernel_drops: captured.kernel_drops.clone(),
             environment: Some(environment),
             counters,

@@ -35,6 +35,10 @@ impl KernelCounting {
         options.adopt_children = true;
         options.server = plan.server_processes.clone();
         options.by_operation = plan.counters.sample_kernel;
+        if plan.only_command {
+            // Others may have had the same ports before or after.
+            options.client = ProcessSelection::Named("the command's processes did not connect".to_owned());
+        }
         if let Some(namespace) = plan.live.namespace() {
             options.network_namespace = namespace.number() as u32;
         }

@@ -21,6 +21,7 @@ mod frames;
 mod input;
 mod live;
 mod metrics;
+mod only;
 mod open;
 mod plaintext;
 mod plan;

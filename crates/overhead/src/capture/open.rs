@@ -89,7 +89,7 @@ impl CaptureSession {
         let dissection = plan.dissect.dissection(&plan.live.selection, keys.log(), tally, chosen);
         let (frames, operations) = (plan.limits.count, plan.limits.ops);
         let limits = CaptureLimits { frames, operations, warmup: self.warmup.clone(), windows };
-        self.threads = Some(CaptureThreads::start(source, dissection, keys, packets, limits, work));
+        self.threads = Some(CaptureThreads::start(source, dissection, keys, packets, (limits, self.only.take()), work));
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use super::container::{ContainerPlace, containers_now};
 use super::descriptors::InheritedFiles;
 use super::folder::RunFolder;
 use super::live::LivePlan;
+use super::only::{self, CommandFilter};
 use super::plaintext::PlaintextProcesses;
 use super::rotation::RotationArgs;
 use super::streams::UnixSockets;
@@ -13,11 +14,12 @@ use crate::cli::{Output, Which};
 use crate::databases::{self, Database};
 use crate::exit::bail_usage;
 use crate::keys::KeyFiles;
+use crate::privileges::raised;
 use crate::sample::{DissectArgs, SampleArgs};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use overhead_dissect::LinkModel;
 use overhead_files::FileOwner;
-use overhead_kernel::{ProcessSelection, own_network_namespace};
+use overhead_kernel::{OpenedConnections, ProcessSelection, own_network_namespace};
 use overhead_model::{Protocol, System, say};
 use overhead_report::text::counted;
 use std::net::SocketAddr;
@@ -63,6 +65,8 @@ pub struct CapturePlan {
     pub metrics: Option<SocketAddr>,
     pub output: Output,
     pub command: Vec<String>,
+    /// Only the connections that the command's processes open.
+    pub only_command: bool,
     /// User who runs the command; `None` for the current one.
     pub user: Option<User>,
 }
@@ -80,7 +84,8 @@ impl CaptureArgs {
         let mut which = self.decode.which;
         let is_elsewhere = self.iface.is_some() || self.container.is_some() || self.filter.is_some();
         let CounterArgs { bpf_only, sample_kernel, .. } = self.counters;
-        let is_of_packets = bpf_only || sample_kernel || self.tls_plaintext.is_some() || model.is_some();
+        let is_of_packets =
+            bpf_only || sample_kernel || self.only_command || self.tls_plaintext.is_some() || model.is_some();
         let finds_sockets = self.unix.is_empty() && !is_elsewhere && !is_of_packets && !which.selected().db.is_empty();
         let has_interface = self.unix.is_empty() || self.iface.is_some();
         let (mut live, elsewhere) = LivePlan::find(self.iface, self.container.as_deref(), &mut which, !bpf_only)?;
@@ -123,6 +128,7 @@ impl CaptureArgs {
             metrics: self.metrics,
             output: self.output,
             command: self.command,
+            only_command: self.only_command,
             user,
         })
     }
@@ -191,6 +197,17 @@ impl CapturePlan {
         };
         let named = self.which.systems()?.into_iter().map(|system| (None, system));
         Ok(self.live.servers.iter().flat_map(of_server).chain(named).collect())
+    }
+
+    /// Starts to note who opens connections, if only the command's count.
+    pub fn command_filter(&self) -> Result<Option<CommandFilter>> {
+        if !self.only_command {
+            return Ok(None);
+        }
+        only::caution(&self.command).iter().for_each(|caution| say!("overhead: {caution}"));
+        let netns = self.live.namespace().map_or_else(own_network_namespace, |namespace| namespace.number() as u32);
+        let opened = raised(|| OpenedConnections::start(&self.live.ports, netns));
+        Ok(Some(CommandFilter::new(opened.map_err(|error| anyhow!("--only-command needs the kernel: {error}"))?)))
     }
 
     /// Returns the current UNIX sockets to capture; `None` if only packets are captured.

@@ -7,6 +7,7 @@ use super::dissecting::SharedWorkListener;
 use super::family;
 use super::folder::RunFolder;
 use super::metrics::{MetricsServer, ScrapedMetrics};
+use super::only::CommandFilter;
 use super::plan::CapturePlan;
 use super::progress::{self, StatusLine};
 use super::signals::{CaptureSignals, EndRequest, EndSignals};
@@ -38,6 +39,8 @@ pub struct CaptureSession {
     pub(super) counting: KernelCounting,
     /// Absent with `--bpf-only`.
     pub(super) threads: Option<CaptureThreads>,
+    /// Until the threads have it.
+    pub(super) only: Option<CommandFilter>,
     /// The captured UNIX sockets.
     pub(super) sockets: Option<UnixSockets>,
     pub(super) work: Measured<SharedWorkListener>,
@@ -135,6 +138,7 @@ impl CaptureSession {
             folder,
             counting,
             threads: None,
+            only: plan.command_filter()?,
             sockets,
             work,
             warmup: plan.limits.warmup.map(WarmUp::new),

@@ -6,6 +6,7 @@ use super::dissecting::{
     CaptureProgress, DissectingThread, PendingQuestions, SharedProgress, SharedWorkListener, SoFar, TICK,
 };
 use super::input::LiveInput;
+use super::only::CommandFilter;
 use super::queue::{LiveInlet, queue};
 use super::rotation::{FrameFate, PacketFiles, PacketSet};
 use super::warmup::WarmUp;
@@ -19,6 +20,7 @@ use overhead_capture::{KernelStats, NextFrame, SourceError, WriteError};
 use overhead_dissect::{KeyLog, Totals};
 #[cfg(feature = "top")]
 use overhead_model::record::By;
+use overhead_model::record::OnlyCommand;
 use overhead_model::{Frame, Measured};
 use overhead_report::Aggregate;
 #[cfg(feature = "top")]
@@ -62,6 +64,8 @@ pub struct CaptureOutcome {
     /// Frames dropped by the kernel.
     pub kernel_drops: Measured<u64>,
     pub packets: PacketSet,
+    /// What `--only-command` left out.
+    pub only_command: Option<OnlyCommand>,
     pub warnings: Warnings,
 }
 
@@ -74,6 +78,7 @@ impl CaptureOutcome {
             sampled: None,
             kernel_drops: Measured::unavailable("no packets were captured (--bpf-only)"),
             packets: PacketSet::default(),
+            only_command: None,
             warnings: Warnings::default(),
         }
     }
@@ -96,7 +101,7 @@ impl CaptureThreads {
         dissection: Dissection,
         keys: KeyReader,
         packets: Option<PacketFiles>,
-        limits: CaptureLimits,
+        (limits, only): (CaptureLimits, Option<CommandFilter>),
         work: Option<SharedWorkListener>,
     ) -> Self {
         // Packet files and batches are freed and allocated again during the capture.
@@ -126,6 +131,7 @@ impl CaptureThreads {
             source,
             sink,
             limits,
+            only,
             is_paused: false,
             end_ns,
             dissecting,
@@ -227,6 +233,8 @@ struct CaptureWorker<S> {
     source: S,
     sink: FrameSink,
     limits: CaptureLimits,
+    /// Leaves out connections of other processes than the command's.
+    only: Option<CommandFilter>,
     /// Whether the kernel drops frames.
     is_paused: bool,
     /// When the capture ended, Unix nanoseconds.
@@ -255,6 +263,8 @@ impl<S: LiveInput> CaptureWorker<S> {
         let (mut frames, mut window) = (0, 0..0);
         while !self.sink.is_over && self.limits.frames.is_none_or(|limit| frames < limit) {
             let idle = match self.source.next_frame()? {
+                // Sees all frames, so that it knows every connection from its beginning.
+                NextFrame::Frame(frame) if self.only.as_mut().is_some_and(|only| only.leaves_out(&frame)) => false,
                 NextFrame::Frame(frame)
                     if self.limits.warmup.as_ref().is_some_and(|warmup| warmup.has(frame.time_ns)) =>
                 {
@@ -303,6 +313,7 @@ impl<S: LiveInput> CaptureWorker<S> {
             self.source.pause();
         } else if !is_far && self.is_paused {
             self.source.resume()?;
+            self.only.iter_mut().for_each(CommandFilter::forget);
         }
         self.is_paused = is_far;
         Ok(())
@@ -312,8 +323,10 @@ impl<S: LiveInput> CaptureWorker<S> {
         self.clock.look();
         let dropped = self.source.kernel().value().map_or(0, |kernel| kernel.dropped);
         let totals = self.source.totals();
+        let [frames, wire_bytes] = self.only.as_ref().map(CommandFilter::left_out).unwrap_or_default();
+        let (frames, wire_bytes) = (totals.frames - frames, totals.wire_bytes - wire_bytes);
         let mut now = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        (now.frames, now.wire_bytes, now.dropped) = (totals.frames, totals.wire_bytes, dropped);
+        (now.frames, now.wire_bytes, now.dropped) = (frames, wire_bytes, dropped);
     }
 
     fn end(mut self, outcome: Result<()>) -> Result<CaptureOutcome> {
@@ -329,6 +342,8 @@ impl<S: LiveInput> CaptureWorker<S> {
         self.source.losses().into_iter().for_each(|loss| self.sink.warnings.partial(loss));
         self.source.remarks().into_iter().for_each(|remark| self.sink.warnings.remark(remark));
         self.clock.steps().into_iter().for_each(|step| self.sink.warnings.partial(step));
+        let (is_whole, warnings) = (self.limits.windows.is_none(), &mut self.sink.warnings);
+        let only_command = self.only.map(|only| only.finish(is_whole, warnings));
         let kernel = self.source.kernel();
         let packets = self.sink.close(kernel.value());
         let kernel_drops = match kernel {
@@ -346,7 +361,7 @@ impl<S: LiveInput> CaptureWorker<S> {
         let dissected = self.dissecting.join();
         let (aggregate, totals, sampled) =
             dissected.map_err(|_| anyhow!("the dissecting thread failed: this is a bug, please report it"))?;
-        Ok(CaptureOutcome { aggregate, totals, sampled, kernel_drops, packets, warnings })
+        Ok(CaptureOutcome { aggregate, totals, sampled, kernel_drops, packets, only_command, warnings })
     }
 }
 

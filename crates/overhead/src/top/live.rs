@@ -51,7 +51,7 @@ impl LiveFeed {
         let keys = KeyReader::follow(&decode.keys);
         let tally = Aggregate::new().with_rows_by(By::Connection);
         let dissection = DissectArgs::default().dissection(&plan.selection, keys.log(), tally, None);
-        let capturing = CaptureThreads::start(source, dissection, keys, None, CaptureLimits::default(), None);
+        let capturing = CaptureThreads::start(source, dissection, keys, None, (CaptureLimits::default(), None), None);
         let title = title(&plan.in_words(), &plan.ports, which.is_default() && plan.servers.is_empty());
         Ok(Self { capturing, runtime: runtime()?, begun: Instant::now(), title, is_over: false, elsewhere })
     }

@@ -2,14 +2,24 @@
 
 use super::Warnings;
 use overhead_dissect::PREPARED_BEFORE;
-use overhead_model::record::{Connection, OperationRow};
-use overhead_model::{Account, Class};
+use overhead_model::record::{Connection, Counters, OperationRow};
+use overhead_model::{Account, Class, Measured};
 use overhead_report::text::{counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 /// Operations from which a capture is of a load, not of a few trials.
 const LOAD: u64 = 100;
+
+/// Share of the window from which a thread is taken to work all the time, and up to which it is not.
+const SATURATED: f64 = 0.95;
+const UNSATURATED: f64 = 0.8;
+/// A shorter window is mostly start and end.
+const SHORTEST_NS: u64 = 2_000_000_000;
+/// System calls for each call that moves bytes; beyond, a client mostly asks whether there are any.
+const MOST_CALLS: u64 = 8;
+/// Share of the captured payload from which the clients are those of the server.
+const NEARLY_ALL: f64 = 0.9;
 
 /// Commands that read one value by its key.
 const LOOKUPS: [&str; 4] = ["GET", "HGET", "get", "gets"];
@@ -65,6 +75,40 @@ impl Warnings {
         }
     }
 
+    /// Says that the clients were the limit: all their threads worked all the time, and no thread of the server did.
+    pub fn of_generator(&mut self, counters: &Measured<Counters>) {
+        let Measured::Value(Counters { window_ns, server, client, .. }) = counters else { return };
+        let (Some(server), Some(client)) = (server.value(), client.value()) else { return };
+        let share = |ns: u64, threads: u64| ns as f64 / (*window_ns as f64 * threads as f64);
+        let (Some(on_cpu), Some(busiest)) = (client.on_cpu_ns.value(), server.busiest_thread_ns.value()) else {
+            return;
+        };
+        let (used, servers) = (share(on_cpu.user + on_cpu.kernel, client.threads), share(*busiest, 1));
+        let is_all =
+            client.captured_share.value().is_some_and(|share| *share > NEARLY_ALL) && client.withheld.is_none();
+        // A client that polls without pause is always busy.
+        let moving = client.socket.value().map_or(0, |socket| socket.send_calls + socket.recv_calls);
+        let polls = client.syscalls.values().map(|call| call.count).sum::<u64>() > MOST_CALLS * moving;
+        if *window_ns < SHORTEST_NS
+            || !is_all
+            || polls
+            || !used.is_finite()
+            || used < SATURATED
+            || servers > UNSATURATED
+        {
+            return;
+        }
+        let cores = if client.threads == 1 { "one core".to_owned() } else { counted(client.threads, "core") };
+        let percent = |share: f64| format!("{:.0}%", share.min(1.0) * 100.0);
+        self.remark(format!(
+            "{} used {} of {cores} for the whole window, and no thread of {} more than {}: the rates are the client's limit; use more threads or hosts",
+            client.comms.join(", "),
+            percent(used),
+            server.comms.join(", "),
+            percent(servers)
+        ));
+    }
+
     /// Says that totals include both sides of an address translation, if nearly all connections have a twin between other addresses. At
     /// one interface, as of a router with one leg, nothing but this tells it.
     pub fn of_translated_twins(&mut self, connections: &[Connection]) {
@@ -118,6 +162,7 @@ impl Warnings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use overhead_model::record::Role;
 
     fn said(operations: &[OperationRow]) -> Vec<String> {
         let mut warnings = Warnings::default();
@@ -138,5 +183,54 @@ mod tests {
             (row.class, row.request.wire_bytes.total) = (Class::Setup, 1 << 40);
         }
         assert!(said(&operations)[1].contains("keep connections open"), "{operations:?}");
+    }
+
+    /// Says what is said of 10 s in which redis-benchmark, of one thread, used 99% of a core, and the server's busiest thread 61%.
+    fn said_of_generator(change: impl FnOnce(&mut Role, &mut Role)) -> Vec<String> {
+        let none = serde_json::json!({"unavailable": "not measured"});
+        let role = |comm: &str| -> Role {
+            serde_json::from_value(serde_json::json!({
+                "pids": [1], "comms": [comm], "syscalls": {"read": {"count": 1000, "errors": 0, "ns": none}}, "cycles": none,
+                "on_cpu_ns": {"user": 4_000_000_000_u64, "kernel": 5_900_000_000_u64, "split": {"method": "all", "samples": 1}},
+                "threads": 1, "busiest_thread_ns": 6_100_000_000_u64, "context_switches": none, "migrations": none,
+                "wakeups": none, "socket": {"send_calls": 500, "send_bytes": 1, "recv_calls": 500, "recv_bytes": 1},
+                "retransmissions": none, "captured_share": 1.0
+            }))
+            .unwrap()
+        };
+        let (mut client, mut server) = (role("redis-benchmark"), role("redis-server"));
+        change(&mut client, &mut server);
+        let mut warnings = Warnings::default();
+        warnings.of_generator(&Measured::Value(Counters {
+            window_ns: 10_000_000_000,
+            server: Measured::Value(server),
+            client: Measured::Value(client),
+            softirq: Measured::unavailable("not asked for"),
+            protocols: Vec::new(),
+            by_operation: Measured::unavailable("not asked for"),
+        }));
+        warnings.settle().0
+    }
+
+    #[test]
+    fn a_generator_is_the_limit_only_if_it_alone_works_all_the_time() {
+        assert_eq!(
+            said_of_generator(|_, _| {}),
+            [
+                "redis-benchmark used 99% of one core for the whole window, and no thread of redis-server more than 61%: \
+              the rates are the client's limit; use more threads or hosts"
+            ]
+        );
+        let changes: [fn(&mut Role, &mut Role); 6] = [
+            |client, _| client.threads = 2,
+            |client, _| client.threads = 0,
+            |client, _| client.captured_share = Measured::Value(0.5),
+            |client, _| client.syscalls.get_mut("read").unwrap().count = 1 << 40,
+            |_, server| server.busiest_thread_ns = Measured::Value(9_000_000_000),
+            |_, server| server.busiest_thread_ns = Measured::unavailable("not recorded"),
+        ];
+        for change in changes {
+            assert_eq!(said_of_generator(change), Vec::<String>::new());
+        }
     }
 }

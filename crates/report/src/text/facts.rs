@@ -73,7 +73,8 @@ fn source_line(run: &Run) -> String {
         }
     };
     let frames = counted(source.frames, "frame");
-    let connections = counted(run.tcp.connections, "connection");
+    let of = if source.only_command.is_some() { " of the command's processes" } else { "" };
+    let connections = format!("{}{of}", counted(run.tcp.connections, "connection"));
     let links =
         if source.link_types.is_empty() { String::new() } else { format!(" ({})", source.link_types.join(", ")) };
     format!(
