@@ -28,7 +28,7 @@ use crate::bounds::{LowerBounds, lower_bounds};
 use crate::group::RunGroup;
 use crate::run::NamedRun;
 use crate::summary::{data_difference, failed_command};
-use crate::sums::OperationSum;
+use crate::sums::{OperationSum, by_name};
 use overhead_model::record::{By, FieldRow, Latency};
 use overhead_model::{Account, Class, Side};
 use serde::Serialize;
@@ -54,12 +54,31 @@ pub struct Comparison {
     pub beside: Vec<KindPair>,
     /// Kinds of workload operations without a counterpart in the other subject.
     pub alone: [Vec<Subject>; 2],
+    /// All workload operations together, by subject.
+    pub workload: [WorkloadMean; 2],
     /// Work of server and client for all workload operations of a run.
     pub work: Vec<WorkDifference>,
     /// Why a subject's byte figures are lower bounds; absent if they are exact.
     pub lower_bounds: [Option<String>; 2],
     /// Caveats, as complete sentences.
     pub remarks: Vec<String>,
+}
+
+/// Workload operations of all runs of a subject, whatever they are paired with.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkloadMean {
+    pub count: u64,
+    /// Bytes on the wire per operation, both directions.
+    pub wire: f64,
+}
+
+impl WorkloadMean {
+    fn of(group: &RunGroup) -> Self {
+        let sums: Vec<_> = by_name(&group.runs).into_iter().filter(|sum| sum.key.class == Class::Workload).collect();
+        let sum = |of: fn(&OperationSum) -> u64| sums.iter().map(of).sum::<u64>();
+        let wire = sum(OperationSum::total) as f64 / sum(|sum| sum.samples).max(1) as f64;
+        Self { count: sum(|sum| sum.count), wire }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -235,6 +254,7 @@ fn compare_alike(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
         pairs,
         beside,
         alone: rest.map(|sums| sums.iter().filter(is_workload).map(Subject::of).collect()),
+        workload: groups.map(WorkloadMean::of),
         work: work::differences(first, second),
         lower_bounds: groups.map(|group| group.runs.iter().find_map(|named| lower_bounds(&named.run))),
         remarks: remarks(groups),

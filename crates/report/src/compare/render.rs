@@ -1,6 +1,7 @@
 //! Renders a comparison as text, Markdown and JSON.
 
 use super::sentence::VISIBLE;
+use super::work::PART;
 use super::{
     AccountDifference, Comparison, Comparisons, FieldDifference, KindPair, LatencyDifference, Repeated, Subject,
     WorkDifference,
@@ -9,6 +10,7 @@ use crate::bounds::LowerBounds;
 use crate::document::Document;
 use crate::error::ReportError;
 use crate::limits;
+use crate::sums::is_one_statement;
 use crate::text::grid::Grid;
 use crate::text::number::{DASH, counted, decimal, grouped, microseconds, significant};
 use crate::text::{Style, capitalised, clean, shortened};
@@ -42,11 +44,9 @@ fn document(comparisons: &Comparisons) -> Document {
 fn add(document: &mut Document, comparison: &Comparison) {
     let runs = comparison.runs.each_ref().map(|name| clean(name));
     document.heading(2, format!("{} and {}", runs[0], runs[1]));
-    if let [pair, _, ..] = comparison.pairs.as_slice() {
-        document.prose(format!("{}: {}.", title(pair), pair.sentence));
-    }
     overview(document, comparison, &runs);
-    for pair in comparison.pairs.iter().take(limits::PAIRS_TOLD) {
+    let is_told = |pair: &&KindPair| comparison.pairs.len() == 1 || pair.differs();
+    for pair in comparison.pairs.iter().take(limits::PAIRS_TOLD).filter(is_told) {
         details(document, pair, &runs);
     }
     if let Some(more) = comparison.pairs.len().checked_sub(limits::PAIRS_TOLD).filter(|more| *more > 0) {
@@ -54,7 +54,11 @@ fn add(document: &mut Document, comparison: &Comparison) {
         document.prose(format!("{more}: --format json and csv have the accounts and fields of all."));
     }
     for (name, alone) in runs.iter().zip(&comparison.alone).filter(|(_, alone)| !alone.is_empty()) {
-        let subject = |subject: &Subject| format!("{} × {}", grouped(subject.count), described(subject));
+        let subject = |subject: &Subject| {
+            let way = subject.statement.as_ref().filter(|_| !subject.via.is_empty());
+            let way = way.map_or_else(String::new, |_| format!(" ({})", subject.via));
+            format!("{} × {}{way}", grouped(subject.count), described(subject))
+        };
         let mut subjects: Vec<String> = alone.iter().take(limits::PAIRS_TOLD).map(subject).collect();
         subjects
             .extend((alone.len() > limits::PAIRS_TOLD).then(|| format!("{} more", alone.len() - limits::PAIRS_TOLD)));
@@ -75,21 +79,37 @@ fn overview(document: &mut Document, comparison: &Comparison, runs: &[String; 2]
         let name = shortened(&(class + &title(pair)), limits::OVERVIEW_CHARS);
         vec![name, counts, other_counts, total(0), total(1), signed(pair.difference())]
     };
-    let rows: Vec<Vec<String>> =
+    let mut rows: Vec<Vec<String>> =
         comparison.pairs.iter().take(limits::PAIRS_TOLD).chain(&comparison.beside).map(cells).collect();
     if rows.len() < 2 {
         return;
     }
+    rows.splice(0..0, all_operations(comparison));
     let of = |what: &str| [0, 1].map(|at| format!("{}\n{what}", runs[at]));
     let ([counts, other_counts], [bytes, other_bytes]) = (of("count"), of("B/op"));
     document.table(Grid::new(&["operation"], &[&counts, &other_counts, &bytes, &other_bytes, "difference"], rows));
 }
 
+/// Returns the row of all workload operations together, if there are several kinds.
+fn all_operations(comparison: &Comparison) -> Option<Vec<String>> {
+    let pair = comparison.pairs.first()?;
+    let kinds = comparison.pairs.len() + comparison.alone.iter().map(Vec::len).sum::<usize>();
+    let [first, second] = &comparison.workload;
+    let [count, other_count] = [first, second].map(|all| grouped(all.count));
+    let wire = |at: usize| pair.bounds[at].wire(decimal(comparison.workload[at].wire));
+    let difference = signed(second.wire - first.wire);
+    let row = vec!["all of the workload".to_owned(), count, other_count, wire(0), wire(1), difference];
+    (kinds > 1).then_some(row)
+}
+
 fn details(document: &mut Document, pair: &KindPair, runs: &[String; 2]) {
     document.heading(3, title(pair));
     document.prose(capitalised(&pair.summary()));
-    let accounts = pair.accounts.iter().map(|account| account_cells(account, pair));
-    document.table(both(["account", "side"], runs, false, accounts.collect()));
+    let is_apart = |account: &&AccountDifference| account.difference.abs() >= VISIBLE;
+    let accounts: Vec<_> = pair.accounts.iter().filter(is_apart).map(|account| account_cells(account, pair)).collect();
+    if !accounts.is_empty() {
+        document.table(both(["account", "side"], runs, false, accounts));
+    }
     fields(document, pair, runs);
     let latency: Vec<_> =
         pair.latency.iter().filter_map(|figure| Some(latency_cells(figure, figure.repeated.as_ref()?))).collect();
@@ -99,8 +119,12 @@ fn details(document: &mut Document, pair: &KindPair, runs: &[String; 2]) {
 }
 
 fn work(document: &mut Document, comparison: &Comparison, runs: &[String; 2]) {
-    let is_measured = |work: &&WorkDifference| work.per_operation.iter().any(|figure| figure.value().is_some());
-    let measured = comparison.work.iter().filter(is_measured);
+    let is_told = |work: &&WorkDifference| {
+        let is_measured = work.per_operation.iter().any(|figure| figure.value().is_some());
+        let is_part = work.figure.starts_with(PART) && work.difference.is_some_and(|calls| calls.abs() < VISIBLE);
+        is_measured && !is_part
+    };
+    let measured = comparison.work.iter().filter(is_told);
     let is_repeated = comparison.work.iter().any(|work| work.repeated.is_some());
     let rows: Vec<_> = measured.map(|work| work_cells(work, is_repeated)).collect();
     if rows.is_empty() {
@@ -133,10 +157,22 @@ fn title(pair: &KindPair) -> String {
 
 /// Returns the statement or a label such as `SELECT (prepared)`.
 fn described(subject: &Subject) -> String {
-    subject.statement.as_ref().map_or_else(|| subject.label(), Clone::clone)
+    match &subject.statement {
+        Some(statement) if is_one_statement(statement) => statement.clone(),
+        Some(placeholder) => format!("{} {placeholder}", subject.name),
+        None => subject.label(),
+    }
 }
 
 impl KindPair {
+    /// Returns whether bytes differ visibly, or repeated runs show a difference in latency.
+    fn differs(&self) -> bool {
+        let is_apart = |difference: f64| difference.abs() >= VISIBLE;
+        is_apart(self.difference())
+            || self.accounts.iter().any(|account| is_apart(account.difference))
+            || self.latency.iter().filter_map(|figure| figure.repeated.as_ref()).any(|repeated| repeated.shown)
+    }
+
     /// Describes the difference and each subject's figures.
     pub fn summary(&self) -> String {
         let [first, second] = [0, 1].map(|at| subject(&self.operations[at], self.bounds[at]));

@@ -80,6 +80,8 @@ fn a_run_against_itself_differs_in_nothing() {
             .all(|pair| pair.accounts.iter().all(|account| account.difference == 0.0) && pair.difference() == 0.0)
     );
     assert!(comparison.work.iter().all(|work| work.difference == Some(0.0)));
+    let text = table(&comparison.into(), Style::default());
+    assert!(text.contains("all of the workload") && !text.contains("of them"), "{text}");
 }
 
 #[test]
@@ -295,7 +297,9 @@ fn runs_that_are_repeated_show_a_difference_or_none() {
     assert!(interval.shown && interval.interval[0] < 1.0 && interval.interval[1] > 1.0, "{interval:?}");
     let text = table(&comparison.clone().into(), Style::default());
     assert!(text.contains("95% interval") && text.contains("no difference shown"), "{text}");
-    assert!(text.contains("B/op in each run"), "{text}");
+    assert!(!text.contains("account"), "{text}");
+    let apart = compare_groups(&few, &repeated("cassandra", &[2_000, 2_010]), By::Statement);
+    assert!(table(&apart.into(), Style::default()).contains("B/op in each run"));
     let once = compare(&few.runs[0], &many.runs[0]);
     assert!(once.work[0].repeated.is_none());
     assert!(!table(&once.into(), Style::default()).contains("95% interval"));

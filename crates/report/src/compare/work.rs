@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 /// Calls per operation below which, in all runs, a system call appears only in the sum.
 const RARE: f64 = 0.005;
 
+/// Before the name of one system call, in the figure of its number.
+pub(super) const PART: &str = "of them ";
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkDifference {
     /// `server` or `client`.
@@ -48,7 +51,7 @@ fn of_role(name: RoleName, groups: [&RunGroup; 2]) -> Vec<WorkDifference> {
             let count = |role: &Role| role.syscalls.get(&call).map_or(0, |call| call.count);
             of_run(name, run, |role, operations| per_operation(count(role), operations))
         };
-        row(name, format!("of them {call}"), groups, count)
+        row(name, format!("{PART}{call}"), groups, count)
     }));
     for (figure, of) in FIGURES {
         let row = row(name, figure.to_owned(), groups, |run| match name.of(run).and_then(of) {
