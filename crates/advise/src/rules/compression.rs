@@ -89,7 +89,7 @@ impl MessageCompression {
         }
         let compressor = self.compressor(row.protocol).name();
         let title =
-            format!("{} {}s of {} B come to {after} B with {compressor}", sizes.messages, side.name(), sizes.bytes);
+            format!("{} {}s shrink from {} B to {after} B with {compressor}", sizes.messages, side.name(), sizes.bytes);
         let mut finding = AdviceFinding {
             operations: sizes.messages,
             example: sizes.example,

@@ -28,8 +28,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 const RULES: &str = "\
-You get the five findings that save the most, each with the statement, its evidence, the setting that
-fixes it, and what you would save: bytes, time spent waiting and, with --price, money. --all shows the
+You get the five findings that save the most, each with the statement, its evidence, the setting that \
+fixes it, and what you would save: bytes, time spent waiting and, with --price, money. --all shows the \
 others. No rule fires below its threshold: see docs/advise.md.
 
 --what-if shows the ledger as if you had applied a rule's remedy, if that can be computed.
@@ -119,7 +119,7 @@ impl AdviseArgs {
         let input = InputPlan::open(self.files, &self.decode)?;
         if let (Some(number), Some(pipe)) = (&number, input.pipe()) {
             bail_usage!(
-                "{number}: {} can be read only once, and numbers take a reading of their own: save it to a file first",
+                "finding {number} takes two readings, and {} can be read only once: save it to a file first",
                 pipe.display()
             );
         }

@@ -4,7 +4,7 @@ use super::is_about;
 use overhead_advise::{Advice, AdviceFinding, ByteEvidence, Certainty, ChangedRow, FindingSubject, Saving, WhatIf};
 use overhead_model::Amounts;
 use overhead_model::record::{Price, ViewRow};
-use overhead_report::text::{counted, grouped, money, statement_name};
+use overhead_report::text::{counted, grouped, money, statement_name, with_digits};
 use overhead_report::{Document, Fact};
 
 /// Maximum lines of evidence per finding; the JSON has the rest.
@@ -15,6 +15,9 @@ const SHOWN: usize = 5;
 
 /// Percentage of the wire or of the waiting that a finding must save to be shown, unless all are.
 const LEAST: f64 = 2.0;
+
+/// Facts that findings of a rule often have in common. They are shown once.
+const OF_RULE: [&str; 3] = ["remedy", "computed", "not known"];
 
 /// What to show of advice, and how.
 pub struct AdviceView<'a> {
@@ -39,11 +42,21 @@ impl AdviceView<'_> {
         let large = advice.findings.iter().take_while(|finding| self.is_whole || finding.weight() >= LEAST);
         let large: Vec<&AdviceFinding> = large.collect();
         let most = if self.is_whole { large.len() } else { SHOWN };
+        let mut told: Vec<(usize, &str, Vec<Fact>)> = Vec::new();
         for (at, finding) in large.iter().take(most).enumerate() {
             let number = self.number(&finding.subject).map_or_else(String::new, |number| format!("#{number} "));
             document.heading(3, format!("{}. {} · {number}{}", at + 1, finding.rule, label(&finding.subject)));
-            let facts = facts(finding, self.price);
-            document.facts([vec![Fact::new("", &*finding.title)], facts, known_by(finding)].concat());
+            let facts = [vec![Fact::new("", &*finding.title)], facts(finding, self.price), known_by(finding)].concat();
+            let (of_rule, mut facts): (Vec<Fact>, Vec<Fact>) =
+                facts.into_iter().partition(|fact| OF_RULE.contains(&&*fact.term));
+            let before = told.iter().find(|(_, rule, facts)| *rule == finding.rule && *facts == of_rule);
+            if let Some((first, ..)) = before {
+                facts.push(Fact::new("remedy and method", format!("see {first}")));
+            } else {
+                facts.extend(of_rule.iter().cloned());
+                told.push((at + 1, finding.rule, of_rule));
+            }
+            document.facts(facts);
         }
         let (further, small) = (large.len().saturating_sub(most), advice.findings.len() - large.len());
         let further = (further > 0).then(|| format!("{further} more"));
@@ -119,7 +132,7 @@ pub fn saving(finding: &AdviceFinding) -> String {
         finding.saving;
     let certainty = match finding.certainty {
         Certainty::Exact => "exactly",
-        Certainty::Modelled => "by the model below",
+        Certainty::Modelled => "about",
         Certainty::AtMost => "at most",
     };
     let mut parts = Vec::new();
@@ -127,7 +140,8 @@ pub fn saving(finding: &AdviceFinding) -> String {
         let sign = if bytes < 0 { "−" } else { "" };
         let all = grouped(bytes.unsigned_abs());
         parts.push(format!(
-            "{bytes_per_operation:.1} B per operation, {sign}{all} B in all, {percent_of_wire:.1}% of the wire"
+            "{sign}{} B per operation, {sign}{all} B in all, {percent_of_wire:.1}% of the wire",
+            with_digits(bytes_per_operation.abs(), 1)
         ));
     }
     if let (Some(ns), Some(each), Some(percent)) = (ns, ms_per_operation, percent_of_waiting) {

@@ -17,7 +17,7 @@ pub(crate) mod table;
 
 pub use columns::OperationColumn;
 pub use csv::csv;
-pub use number::{counted, grouped, money};
+pub use number::{counted, grouped, money, with_digits};
 pub use rows::statement_name;
 pub use table::{markdown, table};
 
