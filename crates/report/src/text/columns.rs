@@ -37,6 +37,9 @@ type ColumnCell = fn(&ViewRow, &TableRows<'_>) -> String;
 /// Rank of errors, missing answers and undecoded bytes, if there are any.
 const RARE: u8 = 3;
 
+/// Missing answers get a column among the first from one operation in this many.
+const NOTABLE: u64 = 100;
+
 const BYTES: &str = "B/op: bytes on the wire per operation, headers and acknowledgments included";
 const USER_DATA: &str = "data: the user's own keys, parameters and values, both ways";
 const TIMES: &str = "latency: from the frame with the first byte of the request to the frame with the last byte of the \
@@ -119,7 +122,8 @@ impl NamedColumn {
             "cost-day" if table.period() != Some(BillingPeriod::Day) => None,
             "cost-month" if table.period() != Some(BillingPeriod::Month) => None,
             "errors" if any(|row| row.errors) => Some(RARE),
-            "unanswered" if any(|row| row.unanswered) => Some(RARE),
+            // When a capture ends, the last operations are still waiting.
+            "unanswered" if any(|row| row.unanswered.saturating_mul(NOTABLE) / row.count.max(1)) => Some(RARE),
             _ => self.rank,
         }
     }

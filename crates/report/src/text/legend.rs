@@ -14,7 +14,7 @@ pub(crate) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<
         }
     }
     let common = table.common_server.as_ref().filter(|_| has(&["operation"]));
-    said.extend(common.map(|server| format!("connection: by the client's end; the server's is {server} of all")));
+    said.extend(common.map(|server| format!("connection: the client's end; the server's end is always {server}")));
     said.extend(table.price.filter(|_| has(&["cost-million", "cost-day", "cost-month"])).map(cost));
     said
 }

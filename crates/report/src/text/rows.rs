@@ -1,12 +1,16 @@
 //! Rows of the operations table, with the run data that their cells need.
 
 use super::number::counted;
+use super::shortened;
 use crate::bounds::LowerBounds;
 use crate::view::ranked_rows;
 use overhead_model::record::{BillingPeriod, By, OperationRow, Price, ViewRow};
 use overhead_model::{Account, Protocol, Run};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+
+/// Characters of a statement below the table.
+const LONGEST_TEXT: usize = 240;
 
 pub(crate) struct TableRows<'run> {
     pub run: &'run Run,
@@ -82,13 +86,28 @@ impl<'run> TableRows<'run> {
         }
     }
 
+    /// Returns the texts of statements that have the same short name.
+    pub fn texts(&self) -> Vec<String> {
+        let numbered = || self.rows.iter().filter_map(|row| Some((row.number?, self.name_cell(row), row)));
+        let is_shared = |name: &str| numbered().filter(|(_, other, _)| other == name).count() > 1;
+        let text = |(number, name, row): (u64, String, &ViewRow)| {
+            let text = row.statement.as_ref().filter(|_| self.has_short_names && is_shared(&name))?;
+            Some(format!("#{number}: {}", shortened(text, LONGEST_TEXT)))
+        };
+        numbered().filter_map(text).collect()
+    }
+
     /// Returns a row's subject, with its protocol if there are several.
     pub fn name_cell(&self, row: &ViewRow) -> String {
         let name = match (&row.client, &row.server) {
             _ if row.rows > 1 => format!("({})", counted(row.rows, "more row")),
             (None, None) => match &row.statement {
                 // A placeholder for several statements or for none.
-                Some(statement) if statement.starts_with('(') => format!("{} {statement}", row.name),
+                Some(statement) if statement.starts_with('(') => {
+                    let id = statement.strip_suffix(')').and_then(|text| text.split_once(" before the capture: "));
+                    let id = id.filter(|_| self.has_short_names).map(|(_, id)| id);
+                    format!("{} {}", row.name, id.unwrap_or(statement))
+                }
                 Some(statement) if self.has_short_names => statement_name(&row.protocol, &row.name, statement),
                 statement => statement.as_ref().unwrap_or(&row.name).clone(),
             },

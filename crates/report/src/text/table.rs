@@ -60,6 +60,7 @@ fn sections(run: &Run, columns: &Columns, width: Option<usize>, has_legend: bool
     let table = TableRows { has_short_names: *columns == Columns::Fitting, ..TableRows::of(run) };
     let mut operations = operations_section(&table, columns, width);
     operations.notes.retain(|_| has_legend);
+    operations.notes.extend(table.texts());
     if table.is_compact() && !is_whole {
         operations.title.clear();
     }
