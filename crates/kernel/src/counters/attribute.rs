@@ -217,8 +217,8 @@ impl MeasuredWindow<'_> {
         let share = elsewhere as f64 / (moved + elsewhere).max(1) as f64;
         if role == ProcessRole::Server && share > WITHHELD_ABOVE {
             self.remarks.push(format!(
-                "{who}: {} of the bytes that the processes sent and received were not on port {} but on UNIX sockets or other ports of theirs: \
-                 the work for them is in the counters per operation",
+                "{who}: the counters per operation include other work: {} of the bytes that the processes sent and received were on UNIX \
+                 sockets or ports other than {}",
                 percent(share),
                 ports_in_words(&self.counters.options.ports)
             ));
@@ -392,7 +392,7 @@ impl SocketShares {
         let (coverage, share) = (self.coverage(), self.captured_share());
         let off = |share: &Measured<f64>| share.value().copied().filter(|share| (share - 1.0).abs() > WITHHELD_ABOVE);
         if let Some(coverage) = off(&coverage) {
-            return Some(self.in_words(coverage));
+            return Some(coverage_in_words(coverage));
         }
         off(&share).map(share_in_words)
     }
@@ -400,26 +400,22 @@ impl SocketShares {
     fn warning(&self) -> Option<String> {
         let (coverage, share) = (self.coverage(), self.captured_share());
         let off = |share: &Measured<f64>| share.value().copied().filter(|share| (share - 1.0).abs() > TOLERANCE);
-        let how = match (off(&coverage), off(&share)) {
-            (Some(coverage), _) => self.in_words(coverage),
-            (None, Some(share)) => share_in_words(share),
+        let (off_by, how) = match (off(&coverage), off(&share)) {
+            (Some(coverage), _) => (coverage, coverage_in_words(coverage)),
+            (None, Some(share)) => (share, share_in_words(share)),
             (None, None) => return None,
         };
-        Some(format!("counters per operation are off by about as much: {how}"))
+        Some(format!("counters per operation are off by about {}: {how}", percent((off_by - 1.0).abs())))
     }
+}
 
-    fn in_words(&self, coverage: f64) -> String {
-        let why = if coverage > 1.0 {
-            "part of their work was not counted"
-        } else {
-            "frames were lost, or the processes also serve connections that were not captured"
-        };
-        format!(
-            "the capture saw {} of the {} bytes that the processes sent and received: {why}",
-            percent(coverage),
-            self.moved
-        )
-    }
+fn coverage_in_words(coverage: f64) -> String {
+    let why = if coverage > 1.0 {
+        "part of their work was not counted"
+    } else {
+        "frames were lost, or the processes also serve connections that were not captured"
+    };
+    format!("the capture saw {} of the bytes that the processes sent and received: {why}", percent(coverage))
 }
 
 fn share_in_words(share: f64) -> String {
@@ -471,9 +467,9 @@ mod tests {
 
     #[test]
     fn a_few_percent_are_a_warning_and_more_is_withheld() {
-        assert!(shares(1_000, 970, 970).warning().unwrap().contains("97.0%"));
+        assert!(shares(1_000, 970, 970).warning().unwrap().contains("off by about 3.0%: the capture saw 97.0%"));
         assert_eq!(shares(1_000, 970, 970).withheld(), None);
-        assert!(shares(10_000, 1_000, 1_000).withheld().unwrap().contains("10.0% of the 10000 bytes"));
+        assert!(shares(10_000, 1_000, 1_000).withheld().unwrap().contains("10.0% of the bytes"));
     }
 
     #[test]

@@ -303,7 +303,7 @@ impl KernelCounters {
 
     /// Returns warnings about the window, in whole sentences.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.remarks.clone();
+        let mut warnings = joined(&self.remarks);
         let missed = self.programs.timing.missed().map_or(0, |now| now.saturating_sub(self.own_start.missed));
         if missed > 0 {
             warnings.push(format!("{missed} kernel events were not counted: a BPF program was running on their CPU"));
@@ -322,4 +322,29 @@ impl KernelCounters {
 fn text(name: &[u8]) -> String {
     let bytes = name.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Joins a remark on the server with the same one on the client.
+fn joined(remarks: &[String]) -> Vec<String> {
+    let mut joined: Vec<String> = Vec::new();
+    for remark in remarks {
+        let said = remark.strip_prefix("client: ");
+        let of_server = |other: &&mut String| other.strip_prefix("server: ").is_some_and(|of| Some(of) == said);
+        match joined.iter_mut().find(of_server) {
+            Some(server) => *server = format!("server and {remark}"),
+            None => joined.push(remark.clone()),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_remark_on_both_ends_is_one() {
+        let said = ["server: few", "server: many", "client: many", "client: none"].map(str::to_owned);
+        assert_eq!(joined(&said), ["server: few", "server and client: many", "client: none"]);
+    }
 }
