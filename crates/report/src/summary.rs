@@ -3,6 +3,7 @@
 use crate::compare::kind;
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
 use crate::run::NamedRun;
+use crate::sums::is_one_statement;
 use crate::text::number::decimal;
 use overhead_model::record::{CycleSource, OperationRow, Role, SourceKind};
 use overhead_model::{Account, Amounts, Class, Measured, Run};
@@ -249,7 +250,9 @@ pub(crate) fn operation_mix(run: &Run) -> RunMix {
         match row.statements.as_slice() {
             [] | [_] => add(name.to_owned(), &row.request.accounts, &row.response.accounts, row.samples()),
             several => several.iter().for_each(|of| {
-                add(of.text.clone(), &of.request.accounts, &of.response.accounts, of.samples());
+                let is_one = is_one_statement(&of.text);
+                let key = if is_one { of.text.clone() } else { format!("{name} {}", of.text) };
+                add(key, &of.request.accounts, &of.response.accounts, of.samples());
             }),
         }
     }
