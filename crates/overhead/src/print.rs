@@ -9,7 +9,7 @@ use overhead_report::gate::{self, Finding, FindingForm};
 use overhead_report::text::{counted, grouped};
 use overhead_report::{NamedRun, Style, text, view};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Default characters per line.
 const PAGE: usize = 80;
@@ -58,6 +58,12 @@ pub fn packets(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<(
 /// Prints a result that is already text. A closed reader is not an error.
 pub fn verbatim(text: &str) -> Result<()> {
     exit::print(text).context("standard output")
+}
+
+/// Returns each sentence on lines of its own, as wide as the terminal.
+pub fn prose(sentences: &[String]) -> String {
+    let width = terminal_width();
+    sentences.iter().map(|sentence| text::wrapped(sentence, width) + "\n").collect()
 }
 
 /// Prints findings. Annotations start with a reserved prefix, and their text is escaped.
@@ -113,6 +119,14 @@ pub fn settled(warnings: Warnings) -> u8 {
 pub fn path(path: &Path, output: &Output) {
     if !output.quiet {
         say!("{}", path.display());
+    }
+}
+
+/// Prints the folder of written files and their names on standard error.
+pub fn files(files: &[PathBuf], output: &Output) {
+    if let Some(folder) = files.first().and_then(|file| file.parent()).filter(|_| !output.quiet) {
+        let names = files.iter().filter_map(|file| file.file_name()).map(|name| name.to_string_lossy());
+        say!("written to {}: {}", folder.display(), names.collect::<Vec<_>>().join(", "));
     }
 }
 

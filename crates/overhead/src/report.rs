@@ -10,7 +10,7 @@ use overhead_model::load::Load;
 use overhead_model::record::OperationRow;
 use overhead_model::{Class, OutsideText, Run, exit};
 use overhead_report::sweep::NamedSweep;
-use overhead_report::{NamedRun, ReportError, ReportOptions, Theme, load, replaced_by_report, sweep, write_report_as};
+use overhead_report::{NamedRun, ReportError, ReportOptions, Theme, load, replaced_by_report, sentences, sweep, write_report_as};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `report`.
@@ -92,7 +92,9 @@ impl ReportArgs {
         in_order(&mut runs, self.order);
         let runs: Vec<NamedRun> = runs.into_iter().map(|loaded| loaded.run).collect();
         let folder = self.folder(replaced_by_report)?;
-        listed(&write_report_as(&runs, &folder, &options, &extras)?)?;
+        let files = write_report_as(&runs, &folder, &options, &extras)?;
+        print::verbatim(&print::prose(&sentences(&runs)))?;
+        listed(&files)?;
         Ok(status)
     }
 

@@ -164,7 +164,7 @@ fn an_interrupt_keeps_what_is_done_and_drops_what_is_not() {
     for _ in lines.map_while(Result::ok) {}
     assert_eq!(child.wait().unwrap().code(), Some(3));
     let record = record(&folder);
-    assert_eq!(record.partial.as_deref(), Some("ended after 1 of 4 runs: the same command goes on from there"));
+    assert_eq!(record.partial.as_deref(), Some("ended after 1 of 4 runs: the same command continues from there"));
     assert_eq!(record.points[0].runs.len() + record.points[1].runs.len(), 1);
     assert!(folder.join("P=1/run-1/run.json").is_file() && !folder.join("P=2/run-1").exists());
     assert!(folder.join("report.md").is_file());

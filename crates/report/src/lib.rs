@@ -40,7 +40,7 @@ pub use document::{Document, Fact};
 pub use error::ReportError;
 pub use figure::{DotFigure, DotRow, FigureOptions, LineFigure, Look, Plot, StackFigure, StackRow, draw};
 pub use group::RunGroup;
-pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
+pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding, sentences};
 pub use report::{
     REPORT_FILES, ReportOptions, Theme, replaced_by_report, report_markdown, write_report, write_report_as,
 };

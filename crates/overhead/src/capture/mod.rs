@@ -106,9 +106,7 @@ impl CapturePlan {
                 say!("overhead: warning: the record is written, but no figure: {reason}");
                 status = status.max(exit::PARTIAL);
             }
-            for file in &files {
-                print::path(file, &self.output);
-            }
+            print::files(&files, &self.output);
         }
         Ok(end.failure().map_or(status, |code| u8::try_from(code).unwrap_or(u8::MAX)))
     }

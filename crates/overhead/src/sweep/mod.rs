@@ -63,7 +63,7 @@ impl SweepPlan {
             _ => format!("{}, {runs} each", counted(progress.points.len() as u64, "combination")),
         };
         self.capture.say(&format!(
-            "{what}{there}: {} to make, each into a separate folder in {}; Ctrl-C ends, and the same command goes on",
+            "{what}{there}: {} to make, each into a separate folder in {}; Ctrl-C stops, and the same command continues",
             all - made,
             place.path().display()
         ));
@@ -129,7 +129,7 @@ impl SweepPlan {
         let (partial, fault) = match stop {
             None => (None, None),
             Some(SweepStop::Asked) => {
-                (Some(format!("ended after {made} of {all} runs: the same command goes on from there")), None)
+                (Some(format!("ended after {made} of {all} runs: the same command continues from there")), None)
             }
             Some(SweepStop::Fault(error)) => {
                 let said = exit::sentence(&*error);
@@ -147,9 +147,7 @@ impl SweepPlan {
         place.keep(&record)?;
         let files = place.report(&record)?;
         self.print(&record)?;
-        for path in &files {
-            print::path(path, &self.capture.output);
-        }
+        print::files(&files, &self.capture.output);
         Ok(if fault.is_some() || progress.counted() == 0 { exit::FAILED } else { progress.status(&record) })
     }
 

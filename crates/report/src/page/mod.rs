@@ -23,6 +23,8 @@ pub(crate) use runs::machine_facts;
 
 pub(crate) use runs::of_runs;
 
+pub use words::sentences;
+
 pub(crate) const PAGE_FILE: &str = "index.html";
 
 /// Start of every page, which distinguishes it from a user's file.

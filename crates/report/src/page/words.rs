@@ -20,7 +20,8 @@ const NAME_CHARS: usize = 80;
 /// Factor below which times of single runs do not count as different: repeated runs vary as much.
 const CLOSE: f64 = 1.25;
 
-pub(super) fn sentences(runs: &[NamedRun]) -> Vec<String> {
+/// Returns the sentences at the top of a page of these runs.
+pub fn sentences(runs: &[NamedRun]) -> Vec<String> {
     match runs {
         [one] => vec![Some(subject(one)), largest(&one.run), work(&one.run)].into_iter().flatten().collect(),
         several => {

@@ -231,7 +231,7 @@ fn bytes(sweeps: &[NamedSweep]) -> LineFigure {
         ""
     };
     let said = format!(
-        "Both directions, headers and acknowledgments included; of several ways of sending the largest.{bound}"
+        "Both directions, headers and acknowledgments included. Of several ways of sending, the one with the most bytes.{bound}"
     );
     let quantity = format!("Bytes per {}", noun(sweeps));
     lines.figure(&quantity, "bytes on the wire per operation", &said, false)
