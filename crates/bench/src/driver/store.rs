@@ -173,7 +173,7 @@ mod tests {
         assert!(!now(store.clean_up()).unwrap());
         let error = now(store.set_up(1_500, 36)).unwrap_err().to_string();
         assert!(
-            error.contains("between ob00G8 and ob00OB") && error.ends_with("nothing was changed; look elsewhere"),
+            error.contains("between o0A0G8 and o0A0OB") && error.ends_with("nothing was changed; look elsewhere"),
             "{error}"
         );
         assert_eq!((store.marker, store.rows.len()), (None, 1));

@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn pairs_are_lines_of_key_length_and_value() {
         let body = pairs(&[1, 2], 36);
-        assert!(body.starts_with(b"ob0001\n108\n") && body.ends_with(b"\n"));
+        assert!(body.starts_with(b"o0A001\n108\n") && body.ends_with(b"\n"));
         assert_eq!(body.len(), 2 * (6 + 5 + 108 + 1));
     }
 }
