@@ -33,8 +33,7 @@ pub fn extras(runs: &[LoadedRun], decode: &DecodeArgs, examples: bool) -> Result
         if size > PACKETS {
             let path = loaded.path.display();
             print::warn(&[format!(
-                "{path}: its packets are too many to read them again for a report, which has nothing of them over time and no \
-                 savings: overhead advise {path}"
+                "{path}: too many packets to read again: the report has no figures over time and no savings; for savings: overhead advise {path}"
             )]);
         } else {
             let run = if runs.len() > 1 { loaded.run.name.clone() } else { String::new() };

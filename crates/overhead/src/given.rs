@@ -19,7 +19,7 @@ pub fn read(path: &Path) -> Result<GivenStatements> {
     let ambiguous = given.ambiguous();
     if !ambiguous.is_empty() {
         print::warn(&[format!(
-            "{}: connections use {} for different texts, so statements with this name keep it",
+            "{}: the texts for {} are not used, because they differ between connections",
             path.display(),
             ambiguous.join(", ")
         )]);

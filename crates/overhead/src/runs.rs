@@ -119,7 +119,7 @@ impl KeptRun {
         if self.is_cut {
             let kept: u64 = inputs.iter().map(|input| input.frames).sum();
             warnings.partial(format!(
-                "the packets end before the run does, because they could not be written any more: {} of {} are kept, and {} is of all",
+                "writing packets failed before the run ended: {} of {} are kept; {} covers all",
                 grouped(kept),
                 counted(run.source.frames, "frame"),
                 self.folder.join(RECORD).display()

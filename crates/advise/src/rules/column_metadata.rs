@@ -55,7 +55,7 @@ impl Rule for ColumnMetadata {
             computed: if is_cql {
                 "the fields below `RESULT.metadata` without flags, column count and paging state, which stay".to_owned()
             } else {
-                "the packets of column definitions; one answer of each statement keeps them, which is not deducted"
+                "the packets of column definitions of all answers; the first answer of each statement still needs them"
                     .to_owned()
             },
             unknown: "an answer that becomes short enough for fewer frames would save their headers too",

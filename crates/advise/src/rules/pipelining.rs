@@ -33,7 +33,7 @@ pub struct RequestPipelining {
 const RESP: &[Remedy] = remedies! {
     "redis-py, ioredis, go-redis, Jedis": "pipeline() (Pipelined in go-redis, Pipeline in Jedis); MGET and MSET",
     "ioredis": "enableAutoPipelining: true",
-    "rueidis, redis-rs (multiplexed), Lettuce": "concurrent requests on one connection are pipelined as they are",
+    "rueidis, redis-rs (multiplexed), Lettuce": "send requests concurrently on one connection: these clients pipeline them",
     "redis-benchmark": "-P 16",
 };
 const PGWIRE: &[Remedy] = remedies! {

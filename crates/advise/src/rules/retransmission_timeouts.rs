@@ -61,7 +61,7 @@ impl Rule for RetransmissionTimeouts {
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
             is_extra_time: true,
-            computed: "retransmissions that come 190 ms or more after the payload before on their connection: the silence is the time".to_owned(),
+            computed: "retransmissions that come 190 ms or more after the last payload of their connection; the time is this pause".to_owned(),
             unknown: "where the segment was lost; whether the peer was merely slow",
             ..AdviceFinding::new(title, row.subject())
                 .saving(row.number, amounts, "repeated payload and its headers")

@@ -85,7 +85,7 @@ impl Rule for SingleLookups {
         let saved = times - runs;
         let saved_ns = (u128::from(ns) * u128::from(saved) / u128::from(times.max(1))) as u64;
         let title = format!(
-            "{times} lookups, {runs} times in a row: the same statement with another key each time, right after another read"
+            "{times} lookups in {runs} groups: the same statement with another key each time, right after another read"
         );
         let mut finding = AdviceFinding {
             operations: times,

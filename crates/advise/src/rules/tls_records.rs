@@ -59,7 +59,7 @@ impl Rule for TlsRecords {
             evidence: seen.group(row, |of, path| of == side && is_of_records(path)).evidence,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
-            computed: "records beyond one for each 16,384 B of a message, times what a record of that message adds (header, nonce, tag, type)".to_owned(),
+            computed: "for each record beyond one per 16,384 B of a message: what a record of that message adds (header, nonce, tag, type)".to_owned(),
             unknown: "whether small records were meant to bring the first bytes sooner",
             ..AdviceFinding::new(title, row.subject()).without(row.number, amounts)
         })

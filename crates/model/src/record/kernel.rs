@@ -26,9 +26,9 @@ pub struct OperationWork {
     pub time: Measured<OperationTime>,
     /// System calls of the operation itself, by name, per operation.
     pub syscalls: BTreeMap<String, f64>,
-    /// System calls of the event loop per operation, by name: waiting for sockets, and the work until one is touched. A
-    /// round of the loop is divided equally between the operations read in it. Rounds without operations are divided
-    /// between all operations of the thread.
+    /// System calls of the event loop per operation, by name: those that wait for sockets, and those before a round of the
+    /// loop reads its first socket. The calls of a round are divided equally between the operations read in it; those of
+    /// rounds without operations, between all operations of the thread.
     pub shared_syscalls: BTreeMap<String, f64>,
     /// Share of the operation's own time, from 0 to 1, that was divided equally between operations of several kinds,
     /// because one call read or wrote bytes of all of them (pipelining).

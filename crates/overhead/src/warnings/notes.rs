@@ -37,11 +37,9 @@ impl Warnings {
                 DECOMPRESSED >> 20
             )),
             Note::Expansion => self.partial(format!(
-                "{} not decompressed and {} in `unknown`: compressed messages of this run stand for {} more than {} times their length, which is as much as is decompressed of it",
-                counted(count, "message"),
-                if count == 1 { "is" } else { "are" },
-                counted(EXPANDED, "byte"),
-                EXPANSION_FREE
+                "{} not decompressed, and in `unknown`: a run decompresses at most {EXPANSION_FREE} times the compressed length and {} more",
+                if count == 1 { "1 message is".to_owned() } else { format!("{} are", counted(count, "message")) },
+                counted(EXPANDED, "byte")
             )),
             Note::Datagrams { port, is_selected } => {
                 let warning = format!(
