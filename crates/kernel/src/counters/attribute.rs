@@ -401,21 +401,25 @@ impl SocketShares {
         let (coverage, share) = (self.coverage(), self.captured_share());
         let off = |share: &Measured<f64>| share.value().copied().filter(|share| (share - 1.0).abs() > TOLERANCE);
         let (off_by, how) = match (off(&coverage), off(&share)) {
-            (Some(coverage), _) => (coverage, coverage_in_words(coverage)),
+            (Some(coverage), _) => (coverage, why_covered(coverage).to_owned()),
             (None, Some(share)) => (share, share_in_words(share)),
             (None, None) => return None,
         };
-        Some(format!("counters per operation are off by about {}: {how}", percent((off_by - 1.0).abs())))
+        Some(format!("counters per operation are off by about {:.0}%: {how}", (off_by - 1.0).abs() * 100.0))
     }
 }
 
 fn coverage_in_words(coverage: f64) -> String {
-    let why = if coverage > 1.0 {
-        "part of their work was not counted"
+    let share = percent(coverage);
+    format!("the capture saw {share} of the bytes that the processes sent and received: {}", why_covered(coverage))
+}
+
+const fn why_covered(coverage: f64) -> &'static str {
+    if coverage > 1.0 {
+        "part of the work of the processes was not counted"
     } else {
         "frames were lost, or the processes also serve connections that were not captured"
-    };
-    format!("the capture saw {} of the bytes that the processes sent and received: {why}", percent(coverage))
+    }
 }
 
 fn share_in_words(share: f64) -> String {
@@ -467,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_few_percent_are_a_warning_and_more_is_withheld() {
-        assert!(shares(1_000, 970, 970).warning().unwrap().contains("off by about 3.0%: the capture saw 97.0%"));
+        assert!(shares(1_000, 970, 970).warning().unwrap().contains("off by about 3%: frames were lost"));
         assert_eq!(shares(1_000, 970, 970).withheld(), None);
         assert!(shares(10_000, 1_000, 1_000).withheld().unwrap().contains("10.0% of the bytes"));
     }
