@@ -19,7 +19,7 @@ use overhead_report::text::counted;
 use std::path::{Path, PathBuf};
 
 const BUDGETS: &str = "\
-Figures are per operation, and bytes are exact: the same requests and answers cost the same in every
+Figures are per operation, and bytes are exact: the same requests and answers cost the same in every \
 run. A partial run, a missing operation or a figure that was not measured is not judged: status 3.
 
 Examples:

@@ -25,9 +25,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const NUMBERING: &str = "\
-Operations are numbered from 1 by their first bytes in the capture, including CONNECT (handshake and
-teardown) and undecoded stretches. A number depends only on the capture, --db, --port and --keylog.
-Without --op, --name, --statement and --first, you get the first operation of the workload. With the
+Operations are numbered from 1 by their first bytes in the capture, including CONNECT (handshake and \
+teardown) and undecoded stretches. A number depends only on the capture, --db, --port and --keylog. \
+Without --op, --name, --statement and --first, you get the first operation of the workload. With the \
 number of a statement, you get its operation of median size and its largest one.
 
 Examples:

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
-Each round runs every combination once, in another order; a round to warm up comes before and is
-dropped. Each run is a run folder (DIR/P=10/run-1), with what the command printed in command.out
+Each round runs every combination once, in another order; a round to warm up comes before and is \
+dropped. Each run is a run folder (DIR/P=10/run-1), with what the command printed in command.out \
 and command.err. Runs that are there are not repeated: the same command continues where it ended.
 
 Examples:
