@@ -14,12 +14,12 @@ use overhead_report::{RunGroup, compare};
 use std::path::PathBuf;
 
 const PAIRING: &str = "\
-Operations are paired by protocol, name and statement, however they were sent; between protocols, a
-GET is compared with a SELECT or a find, and a SET with an INSERT or an UPDATE. Figures are per
-operation, and differences are to the first run. Bytes are exact. Times, calls and cycles vary: in a
+Operations are paired by protocol, name and statement, however they were sent; between protocols, a \
+GET is compared with a get, a SELECT or a find, and a SET with a set, an INSERT or an UPDATE. Figures are per \
+operation, and differences are to the first run. Bytes are exact. Times, calls and cycles vary: in a \
 folder of runs (capture --runs 5), each run is one measurement, and intervals are 95%.
 
-Fields come from the records (analyze --fields, capture --fields), otherwise from the packets in the
+Fields come from the records (analyze --fields, capture --fields), otherwise from the packets in the \
 run folders.
 
 Examples:

@@ -9,7 +9,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Each protocol's names for reading and writing by key.
-const ALIKE: [&[&str]; 3] = [&["GET", "SELECT", "find"], &["SET", "INSERT", "insert"], &["SET", "UPDATE", "update"]];
+const ALIKE: [&[&str]; 3] =
+    [&["GET", "get", "SELECT", "find"], &["SET", "set", "INSERT", "insert"], &["SET", "set", "UPDATE", "update"]];
 
 /// A way of sending is a stray if another was used this many times as often.
 const STRAY: u64 = 10;

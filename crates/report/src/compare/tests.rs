@@ -39,6 +39,17 @@ fn a_get_stands_against_a_select_and_a_set_against_an_insert() {
 }
 
 #[test]
+fn a_get_of_memcached_stands_against_one_of_redis() {
+    let mut memcached = database("redis");
+    for row in memcached.run.operations.iter_mut().filter(|row| row.class == Class::Workload) {
+        (row.protocol, row.name) = ("memcache".to_owned(), row.name.to_lowercase());
+        row.via = "text".to_owned();
+    }
+    let comparison = compare(&database("redis"), &memcached);
+    assert_eq!(labels(&comparison.pairs), [["GET (array)", "get (text)"], ["SET (array)", "set (text)"]]);
+}
+
+#[test]
 fn what_has_no_partner_is_named_and_not_compared() {
     let mut second = database("postgres");
     second.run.operations.retain(|row| row.name != "SELECT");
