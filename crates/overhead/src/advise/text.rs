@@ -46,14 +46,15 @@ impl AdviceView<'_> {
         for (at, finding) in large.iter().take(most).enumerate() {
             let number = self.number(&finding.subject).map_or_else(String::new, |number| format!("#{number} "));
             document.heading(3, format!("{}. {} · {number}{}", at + 1, finding.rule, label(&finding.subject)));
-            let facts = [vec![Fact::new("", &*finding.title)], facts(finding, self.price), known_by(finding)].concat();
-            let (of_rule, mut facts): (Vec<Fact>, Vec<Fact>) =
-                facts.into_iter().partition(|fact| OF_RULE.contains(&&*fact.term));
+            let mut facts =
+                [vec![Fact::new("", &*finding.title)], facts(finding, self.price), known_by(finding)].concat();
+            let is_of_rule = |fact: &Fact| OF_RULE.contains(&&*fact.term);
+            let of_rule: Vec<Fact> = facts.iter().filter(|fact| is_of_rule(fact)).cloned().collect();
             let before = told.iter().find(|(_, rule, facts)| *rule == finding.rule && *facts == of_rule);
             if let Some((first, ..)) = before {
+                facts.retain(|fact| !is_of_rule(fact));
                 facts.push(Fact::new("remedy and method", format!("see {first}")));
             } else {
-                facts.extend(of_rule.iter().cloned());
                 told.push((at + 1, finding.rule, of_rule));
             }
             document.facts(facts);

@@ -102,13 +102,9 @@ impl<'run> TableRows<'run> {
         let name = match (&row.client, &row.server) {
             _ if row.rows > 1 => format!("({})", counted(row.rows, "more row")),
             (None, None) => match &row.statement {
-                // A placeholder for several statements or for none.
-                Some(statement) if statement.starts_with('(') => {
-                    let id = statement.strip_suffix(')').and_then(|text| text.split_once(" before the capture: "));
-                    let id = id.filter(|_| self.has_short_names).map(|(_, id)| id);
-                    format!("{} {}", row.name, id.unwrap_or(statement))
-                }
                 Some(statement) if self.has_short_names => statement_name(&row.protocol, &row.name, statement),
+                // A placeholder for several statements or for none.
+                Some(statement) if statement.starts_with('(') => format!("{} {statement}", row.name),
                 statement => statement.as_ref().unwrap_or(&row.name).clone(),
             },
             (Some(end), None) | (None, Some(end)) => end.clone(),
@@ -122,10 +118,15 @@ impl<'run> TableRows<'run> {
 /// Protocols whose statements are texts with tables.
 const WITH_TABLES: [Protocol; 3] = [Protocol::Cql, Protocol::Pgwire, Protocol::Mysql];
 
-/// Returns a name such as `SELECT customer` or `find orders`; or the statement if it names no table, or the name if it is empty.
+/// Returns a name such as `SELECT customer` or `find orders`; `EXECUTE 7` if only the id is known, `GET (other)` for a
+/// placeholder; or the statement if it names no table, or the name if it is empty.
 pub fn statement_name(protocol: &str, name: &str, statement: &str) -> String {
     if statement.is_empty() {
         return name.to_owned();
+    }
+    if statement.starts_with('(') {
+        let id = statement.strip_suffix(')').and_then(|text| text.split_once(" before the capture: "));
+        return format!("{name} {}", id.map_or(statement, |(_, id)| id));
     }
     if !WITH_TABLES.iter().any(|known| known.name() == protocol) {
         return statement.split(" {").next().unwrap_or(statement).to_owned();
@@ -150,6 +151,8 @@ mod tests {
             ("LOAD", "load data local infile ? INTO TABLE f", "LOAD f"),
             ("UPDATE", "UPDATE only t SET a = ?", "UPDATE t"),
             ("SELECT", "SELECT ? / ?", "SELECT ? / ?"),
+            ("EXECUTE", "(prepared before the capture: S_1)", "EXECUTE S_1"),
+            ("SELECT", "(other)", "SELECT (other)"),
         ] {
             assert_eq!(statement_name("pgwire", name, statement), wanted);
         }

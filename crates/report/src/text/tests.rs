@@ -156,6 +156,18 @@ fn the_first_screen_is_a_line_for_each_statement() {
     insta::assert_snapshot!(text);
 }
 
+#[test]
+fn statements_with_the_same_short_name_have_their_texts_below() {
+    let mut named = with_statements(false);
+    let first_screen = |named: &NamedRun| table(named, &Columns::Fitting, Style { legend: false, ..NARROW });
+    assert!(!first_screen(&named).contains("#1: "));
+    let texts = named.run.view.as_mut().unwrap().rows.iter_mut().filter_map(|row| row.statement.as_mut());
+    texts.filter(|text| text.contains("order")).for_each(|text| "SELECT 1 FROM customer".clone_into(text));
+    let text = first_screen(&named);
+    assert!(text.contains("\n#1: SELECT a, b FROM customer WHERE id = ?\n"), "{text}");
+    assert!(text.contains(": SELECT 1 FROM customer\n"), "{text}");
+}
+
 /// Returns the longest line's length, ignoring the command and run name, which users copy.
 fn longest(text: &str) -> usize {
     let lines = text.lines().skip(1).filter(|line| !line.starts_with("command: "));
