@@ -121,7 +121,8 @@ fn without_packets_a_comparison_goes_as_far_as_the_accounts() {
     let dir = tempfile::tempdir().unwrap();
     let folder = run_folder(dir.path(), "redis-get-set");
     fs::remove_file(folder.join("capture.pcap")).unwrap();
-    let output = overhead(dir.path(), &["compare", "redis-get-set", "redis-get-set", "--format", "markdown"]);
+    run_folder(dir.path(), "redis-session");
+    let output = overhead(dir.path(), &["compare", "redis-get-set", "redis-session", "--format", "markdown"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("Fields: not recorded") && text.contains("| account | side |"), "{text}");
 }

@@ -52,7 +52,7 @@ pub const FIGURE_ROWS: usize = 48;
 pub const PAIRS_TOLD: usize = 10;
 
 /// Characters of an operation in a table with one line per pair, which leaves room for both runs' figures.
-pub const OVERVIEW_CHARS: usize = 32;
+pub const OVERVIEW_CHARS: usize = 24;
 
 /// Largest statements drawn per run in a report: as many bars as readers can compare in one figure. Runs with fewer show all.
 pub const REPORT_STATEMENTS: usize = 10;

@@ -317,8 +317,8 @@ pub(crate) fn data_difference(runs: &[NamedRun]) -> Option<String> {
     let most = per_run.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     (most.0 - least.0 > most.0 * DATA_TOLERANCE).then(|| {
         format!(
-            "The runs differ in user data per operation, from {} B ({}) to {} B ({}). Efficiency rewards verbose encodings: \
-             rank by wire bytes per operation.",
+            "The runs differ in user data per operation, from {} B ({}) to {} B ({}): compare their bytes on the wire, \
+             not the share of data.",
             decimal(least.0),
             least.1,
             decimal(most.0),

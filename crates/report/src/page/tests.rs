@@ -108,7 +108,7 @@ fn a_page_is_well_formed_and_asks_nothing_of_a_network() {
 #[test]
 fn the_first_paragraphs_are_sentences_with_figures() {
     for (name, runs) in sets() {
-        let sentences = words::sentences(&runs);
+        let sentences = sentences(&runs);
         assert!((1..=3).contains(&sentences.len()), "{name}: {sentences:?}");
         assert!(
             sentences.iter().all(|said| said.ends_with('.') && said.chars().any(|c| c.is_ascii_digit()))
@@ -116,7 +116,7 @@ fn the_first_paragraphs_are_sentences_with_figures() {
             "{name}: {sentences:?}"
         );
     }
-    let said = words::sentences(&[fixture::redis_live()]).join(" ");
+    let said = sentences(&[fixture::redis_live()]).join(" ");
     assert!(said.contains("2,000 operations") && said.contains("system calls"), "{said}");
 }
 
@@ -129,14 +129,14 @@ fn sentences_compare_like_with_like_or_say_nothing() {
         named
     };
     let [get, set] = ["GET", "SET"].map(only);
-    assert_eq!(words::sentences(&[get.clone(), set.clone()]).len(), 1, "a GET is not a SET");
+    assert_eq!(sentences(&[get.clone(), set.clone()]).len(), 1, "a GET is not a SET");
     let mut large = NamedRun { name: "large".to_owned(), ..get.clone() };
     large.run.operations.iter_mut().for_each(|row| row.response.accounts += Amounts::of(Account::Data, 4_000_000));
-    let said = words::sentences(&[get.clone(), large]).join(" ");
+    let said = sentences(&[get.clone(), large]).join(" ");
     assert!(said.contains("GET takes the fewest bytes on the wire in GET"), "{said}");
-    let mixed = words::sentences(&[get, live.clone()]).join(" ");
+    let mixed = sentences(&[get, live.clone()]).join(" ");
     assert!(!mixed.contains("CPU time for an operation"), "{mixed}");
-    assert!(words::sentences(&[live]).join(" ").contains("all operations together cost"));
+    assert!(sentences(&[live]).join(" ").contains("all operations together cost"));
 }
 
 #[test]
