@@ -10,7 +10,9 @@ use overhead_model::load::Load;
 use overhead_model::record::OperationRow;
 use overhead_model::{Class, OutsideText, Run, exit};
 use overhead_report::sweep::NamedSweep;
-use overhead_report::{NamedRun, ReportError, ReportOptions, Theme, load, replaced_by_report, sentences, sweep, write_report_as};
+use overhead_report::{
+    NamedRun, ReportError, ReportOptions, Theme, load, replaced_by_report, sentences, sweep, write_report_as,
+};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `report`.
