@@ -66,16 +66,21 @@ impl<F: FnMut(usize, &Frame<'_>) -> ControlFlow<()>> TakeFrames for F {
     }
 }
 
-/// Checks the clock of each frame before passing it on.
-struct Clocked<T> {
+/// Checks the clock and the tap of each frame before passing it on.
+struct CheckedFrames<T> {
     clocks: FrameClocks,
+    /// Absent if all frames come from one tap.
+    twins: Option<TwinFinder>,
     take: T,
 }
 
-impl<T: TakeFrames> TakeFrames for Clocked<T> {
+impl<T: TakeFrames> TakeFrames for CheckedFrames<T> {
     // Inlined into the loop over a file's frames: a call would cost a tenth of the work for most frames.
     #[inline(always)]
     fn take(&mut self, file: usize, frame: &Frame<'_>) -> ControlFlow<()> {
+        if let Some(twins) = &mut self.twins {
+            twins.frame(file, frame);
+        }
         self.clocks.frame(file, frame);
         self.take.take(file, frame)
     }
@@ -86,38 +91,23 @@ impl<T: TakeFrames> TakeFrames for Clocked<T> {
 fn read(paths: &[PathBuf], keys: &KeyReader, take: impl TakeFrames, warnings: &mut Warnings) -> Result<()> {
     let (waiting, repeats) = (VecDeque::new(), RepeatFinder::default());
     let mut reading = MergedReading { paths, keys, waiting, repeats, is_one_set: false, warnings, dropped: 0 };
-    let mut clocked = Clocked { clocks: FrameClocks::default(), take };
-    let mut twins = TwinFinder::default();
+    let mut checked = CheckedFrames { clocks: FrameClocks::default(), twins: None, take };
     if let [path] = paths {
         let mut file = File::open(0, path, keys)?;
         reading.note_missing(set_place(&file.source).as_slice());
-        let has_taps = file.look()?.is_some() && file.source.interfaces().len() > 1;
-        let flow = if has_taps {
-            file.each(&mut |file: usize, frame: &Frame<'_>| {
-                twins.frame(file, frame);
-                clocked.take(file, frame)
-            })
-        } else {
-            // Without a closure between, all of it is inlined into the loop.
-            file.each(&mut clocked)
-        };
-        if flow?.is_continue() {
+        // The interfaces are described before the first frame.
+        file.fill()?;
+        checked.twins = (file.source.interfaces().len() > 1).then(TwinFinder::default);
+        if file.rest(&mut checked)?.is_continue() {
             reading.note_end(&file);
         }
-        reading.note_twins(&twins);
-        reading.note_clocks(&clocked.clocks);
-        return Ok(());
+    } else {
+        reading.survey()?;
+        checked.twins = (!reading.is_one_set).then(TwinFinder::default);
+        reading.all(&mut checked)?;
     }
-    reading.survey()?;
-    let is_one_set = reading.is_one_set;
-    reading.all(&mut |file: usize, frame: &Frame<'_>| {
-        if !is_one_set {
-            twins.frame(file, frame);
-        }
-        clocked.take(file, frame)
-    })?;
-    reading.note_twins(&twins);
-    reading.note_clocks(&clocked.clocks);
+    checked.twins.iter().for_each(|twins| reading.note_twins(twins));
+    reading.note_clocks(&checked.clocks);
     reading.note_repeats();
     Ok(())
 }
@@ -227,7 +217,7 @@ impl<'a> MergedReading<'a> {
         }
     }
 
-    fn all(&mut self, take: &mut impl TakeFrames) -> Result<()> {
+    fn all(&mut self, take: &mut dyn TakeFrames) -> Result<()> {
         while let Some(file) = self.next_file()? {
             let next_ns = self.next_ns();
             match self.alone(file, next_ns, take)? {
@@ -258,7 +248,7 @@ impl<'a> MergedReading<'a> {
     }
 
     /// Reads one file until it overlaps with the next, which starts at `next_ns`.
-    fn alone(&mut self, mut file: File<'a>, next_ns: Option<u64>, take: &mut impl TakeFrames) -> Result<FileFlow<'a>> {
+    fn alone(&mut self, mut file: File<'a>, next_ns: Option<u64>, take: &mut dyn TakeFrames) -> Result<FileFlow<'a>> {
         let mut held = VecDeque::new();
         let (mut held_bytes, mut is_beside) = (0, false);
         let index = file.index;
@@ -292,7 +282,7 @@ impl<'a> MergedReading<'a> {
     }
 
     /// Merges files by time until all have ended. A file joins when its first frame is due.
-    fn merge(&mut self, first: File<'a>, take: &mut impl TakeFrames) -> Result<ControlFlow<()>> {
+    fn merge(&mut self, first: File<'a>, take: &mut dyn TakeFrames) -> Result<ControlFlow<()>> {
         let mut files = vec![first];
         // Time and rank of each file's next frame. The rank is the order of joining.
         let mut heads = BinaryHeap::new();
@@ -388,10 +378,12 @@ impl<'a> File<'a> {
 
     /// Passes the frames not yet read to `take` until it breaks.
     fn rest(&mut self, take: &mut impl TakeFrames) -> Result<ControlFlow<()>> {
-        // There are no secrets between buffered frames.
-        while self.fill()? {
-            let index = self.index;
-            if self.source.buffered_frames(|frame| take.take(index, frame)).is_break() {
+        let index = self.index;
+        while let Some(frame) = self.read()? {
+            // There are no secrets between buffered frames.
+            if take.take(index, &frame).is_break()
+                || self.source.buffered_frames(|frame| take.take(index, frame)).is_break()
+            {
                 return Ok(ControlFlow::Break(()));
             }
         }

@@ -234,19 +234,18 @@ impl FileSource {
         Ok(self.next.is_some())
     }
 
-    /// Delivers buffered frames until `take` breaks. Anything else (the end, an incomplete frame, another block) is
-    /// left to [`FileSource::fill`].
+    /// Delivers buffered frames until `take` breaks. Anything else (a frame from [`FileSource::fill`], the end, an
+    /// incomplete frame, another block) is left to [`FrameSource::next_frame`].
     #[inline]
     pub fn buffered_frames(&mut self, mut take: impl FnMut(&Frame<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
+        if self.next.is_some() {
+            return ControlFlow::Continue(());
+        }
         self.window.consume(std::mem::take(&mut self.delivered));
         let bytes = self.window.bytes();
-        let mut next = self.next.take().map(|at| {
-            let behind = bytes.get(at.record..).unwrap_or_default();
-            (at.frame(bytes), behind)
-        });
         let (mut rest, mut flow) = (bytes, ControlFlow::Continue(()));
         while flow.is_continue()
-            && let Some((frame, behind)) = next.take().or_else(|| self.format.buffered(rest))
+            && let Some((frame, behind)) = self.format.buffered(rest)
         {
             rest = behind;
             flow = take(&frame);
@@ -305,7 +304,6 @@ impl FormatReader {
         }
     }
 
-    /// Returns the first frame in `bytes` and the rest after its record; `None` if that is incomplete.
     fn facts(&self) -> &FileFacts {
         match self {
             Self::Legacy(reader) => &reader.facts,
@@ -313,6 +311,7 @@ impl FormatReader {
         }
     }
 
+    /// Returns the first frame in `bytes` and the rest after its record; `None` if that is incomplete.
     #[inline]
     fn buffered<'a>(&mut self, bytes: &'a [u8]) -> Option<(Frame<'a>, &'a [u8])> {
         match self {

@@ -123,12 +123,15 @@ fn kept(frame: &Frame<'_>) -> Owned {
 pub fn drain_buffered(mut source: FileSource) -> (Vec<Owned>, FileEnd) {
     let mut frames = Vec::new();
     while source.fill().unwrap() {
-        assert!(source.fill().unwrap(), "nothing is passed over");
         let mut take = |frame: &Frame<'_>| {
             frames.push(kept(frame));
             // Breaking must lose nothing.
             if frames.len() % 3 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
+        assert!(source.buffered_frames(&mut take).is_continue(), "nothing is passed over");
+        if let NextFrame::Frame(frame) = source.next_frame().unwrap() {
+            let _ = take(&frame);
+        }
         while source.buffered_frames(&mut take).is_break() {}
     }
     (frames, source.end().unwrap().clone())

@@ -94,7 +94,8 @@ impl Dissection {
 }
 
 impl Dissect for Dissection {
-    #[inline]
+    // Inlined into the loop over a file's frames.
+    #[inline(always)]
     fn frame(&mut self, frame: &Frame<'_>) {
         match self {
             Self::Whole(dissector) => dissector.frame(frame),
