@@ -87,6 +87,15 @@ impl ConnectionEntry {
         self.park_or_release(segment, at, tally)
     }
 
+    /// Handles a segment that does not wait.
+    // By `go_on`, so that the handling is inlined there, where most segments come.
+    fn handle_now<T: Tally>(&mut self, segment: &Segment<'_>, at: CaptureMoment, tally: &mut T) -> bool {
+        let parking = std::mem::replace(&mut self.parking, Parking::Closed);
+        let closes = self.go_on(segment, at, tally);
+        self.parking = parking;
+        closes
+    }
+
     #[cold]
     fn park_or_release<T: Tally>(&mut self, segment: &Segment<'_>, at: CaptureMoment, tally: &mut T) -> bool {
         let Parking::Waiting(parked) = &mut self.parking else { return false };
@@ -107,7 +116,7 @@ impl ConnectionEntry {
         } else {
             self.flow.note_late(segment);
         }
-        closes |= self.handle(segment, at, tally);
+        closes |= self.handle_now(segment, at, tally);
         closes | self.release_due(tally)
     }
 
@@ -116,7 +125,7 @@ impl ConnectionEntry {
         let Parking::Waiting(mut parked) = std::mem::take(&mut self.parking) else { return false };
         let mut closes = false;
         while let Some(next) = parked.segments.pop_front_if(|next| !self.flow.is_early(&next.segment())) {
-            closes |= self.handle(&next.segment(), next.at, tally);
+            closes |= self.handle_now(&next.segment(), next.at, tally);
         }
         if let Some(next) = parked.segments.front() {
             parked.since_ns = next.at.clock_ns;
@@ -129,6 +138,6 @@ impl ConnectionEntry {
     /// Handles all segments that wait: what they acknowledge is not in the capture.
     pub fn release_all<T: Tally>(&mut self, tally: &mut T) -> bool {
         let Parking::Waiting(parked) = std::mem::take(&mut self.parking) else { return false };
-        parked.segments.iter().fold(false, |closes, next| closes | self.handle(&next.segment(), next.at, tally))
+        parked.segments.iter().fold(false, |closes, next| closes | self.handle_now(&next.segment(), next.at, tally))
     }
 }

@@ -6,6 +6,7 @@ use overhead_decode::Note;
 
 impl ConnectionFlow {
     /// Returns whether a segment acknowledges more than was captured, and the rest may come.
+    #[inline]
     pub fn is_early(&self, segment: &Segment<'_>) -> bool {
         if !segment.flags.ack || segment.flags.syn || matches!(self.stage, FlowStage::Other) {
             return false;
