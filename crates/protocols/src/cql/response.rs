@@ -355,8 +355,8 @@ fn columns<R: Reader>(
             (local, of) = table(metadata, cursor)?;
         }
         let name = string(cursor, Account::Schema, "column name")?;
-        let is_column = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-        if let Some(names) = metadata.names.as_mut().filter(|_| is_column) {
+        let is_plain = || name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        if let Some(names) = metadata.names.as_mut().filter(|_| is_plain()) {
             add_column(names, &[of, name]);
         }
         if local && name == b"release_version" {

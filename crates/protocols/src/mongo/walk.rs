@@ -188,8 +188,20 @@ impl BodyWalk {
         Ok(())
     }
 
-    pub fn put<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, field: Field) -> Walked {
-        self.put_fields(cursor, [field])
+    // Its fields travel in registers.
+    #[inline(always)]
+    pub fn put<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, (account, name, len): Field) -> Walked {
+        self.put_one(cursor, account, name, len)
+    }
+
+    fn put_one<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        account: Account,
+        name: &'static str,
+        len: u64,
+    ) -> Walked {
+        self.put_fields(cursor, [(account, name, len)])
     }
 
     #[inline(always)]
