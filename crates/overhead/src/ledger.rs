@@ -85,6 +85,8 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
     let (warnings, exit) = warnings.settle();
     let mut run = build_run(
         aggregate,
+        operations,
+        connections,
         RunFacts {
             tool: Tool { name: "overhead".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
             environment: facts.environment,

@@ -169,7 +169,7 @@ fn offline(path: &str, kinds: &[FixtureKind]) -> Run {
         tally(&mut aggregate, kind);
     }
     let wire_bytes = overhead_model::Side::BOTH.map(|side| aggregate.ledger(side).total()).iter().sum::<u64>();
-    build_run(&aggregate, facts(path, wire_bytes + 420, 420))
+    build_run(&aggregate, aggregate.operations(), aggregate.connections(), facts(path, wire_bytes + 420, 420))
 }
 
 /// Returns a run whose source holds `bytes` more than were posted.
@@ -177,7 +177,12 @@ pub fn unbalanced(bytes: i64) -> Run {
     let mut aggregate = Aggregate::new();
     tally(&mut aggregate, &GET);
     let posted = overhead_model::Side::BOTH.map(|side| aggregate.ledger(side).total()).iter().sum::<u64>();
-    build_run(&aggregate, facts("redis.pcap", posted.saturating_add_signed(bytes), 0))
+    build_run(
+        &aggregate,
+        aggregate.operations(),
+        aggregate.connections(),
+        facts("redis.pcap", posted.saturating_add_signed(bytes), 0),
+    )
 }
 
 /// Counters of a role that makes `calls` per operation, in thousandths.

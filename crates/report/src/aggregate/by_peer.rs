@@ -49,7 +49,7 @@ enum Place {
 
 #[derive(Clone, Debug)]
 pub(crate) struct ByPeer {
-    by: By,
+    pub by: By,
     groups: HashMap<GroupKey, Group>,
     other: BTreeMap<Protocol, Group>,
     /// Number of groups folded into the remainder.

@@ -40,8 +40,9 @@ pub struct Aggregate {
     without_statements: bool,
     /// Whether rows of the record include latency distributions.
     distributions: bool,
-    by_peer: Option<ByPeer>,
-    by_server: Option<ByPeer>,
+    by_peers: Option<Box<[ByPeer]>>,
+    /// What the rows of the record are by, if by connection or end.
+    rows_by: Option<By>,
     listener: Option<SharedListener>,
     is_listening: bool,
 }
@@ -98,15 +99,29 @@ impl Aggregate {
     /// Also sums operations by connection, client or server, for [`Aggregate::by_peer`].
     #[must_use]
     pub fn with_rows_by(mut self, by: By) -> Self {
-        self.by_peer = (!matches!(by, By::Name | By::Statement)).then(|| ByPeer::new(by));
-        self
+        let by = Some(by).filter(|by| !matches!(by, By::Name | By::Statement));
+        self.rows_by = by;
+        self.with_sums_by(by)
     }
 
     /// Also sums operations by server, for [`Aggregate::servers`], whatever else they are summed by.
     #[must_use]
-    pub fn with_servers(mut self, wanted: bool) -> Self {
-        self.by_server = wanted.then(|| ByPeer::new(By::Server));
+    pub fn with_servers(self, wanted: bool) -> Self {
+        self.with_sums_by(wanted.then_some(By::Server))
+    }
+
+    fn with_sums_by(mut self, by: Option<By>) -> Self {
+        if let Some(by) = by
+            && self.sums_by(Some(by)).is_none()
+        {
+            let before = self.by_peers.take().unwrap_or_default().into_iter();
+            self.by_peers = Some(before.chain([ByPeer::new(by)]).collect());
+        }
         self
+    }
+
+    fn sums_by(&self, by: Option<By>) -> Option<&ByPeer> {
+        self.by_peers.iter().flatten().find(|peers| Some(peers.by) == by)
     }
 
     /// Notifies a listener of each step while [`Tally::listen`] requests it.
@@ -118,7 +133,7 @@ impl Aggregate {
 
     /// Returns operations by connection, client or server, or `None` without [`Aggregate::with_rows_by`].
     pub fn by_peer(&self) -> Option<PeerRows> {
-        self.by_peer.as_ref().map(ByPeer::to_record)
+        self.sums_by(self.rows_by).map(ByPeer::to_record)
     }
 
     /// Returns the rows of the record, sorted by protocol, class, name and via.
@@ -137,14 +152,14 @@ impl Aggregate {
         match by {
             By::Name | By::Statement => self.rows.kinds(by == By::Statement),
             By::Connection | By::Client | By::Server => {
-                self.by_peer.as_ref().map_or_else(Vec::new, |peers| peers.kinds(by))
+                self.sums_by(self.rows_by).map_or_else(Vec::new, |peers| peers.kinds(by))
             }
         }
     }
 
     /// Returns the totals so far by server, if [`Aggregate::with_servers`] enabled them.
     pub fn servers(&self) -> Vec<OperationKind> {
-        self.by_server.as_ref().map_or_else(Vec::new, |servers| servers.kinds(By::Server))
+        self.sums_by(Some(By::Server)).map_or_else(Vec::new, |servers| servers.kinds(By::Server))
     }
 
     /// Returns the largest connections, by wire bytes.
@@ -180,16 +195,14 @@ impl Aggregate {
 }
 
 impl Aggregate {
-    /// Returns the sums by ends, if there are any, with the row's kind.
+    /// Adds to all sums by ends, with the row's kind.
     #[inline]
-    fn peer_sums(&mut self, row: RowId) -> impl Iterator<Item = (&mut ByPeer, (Class, Protocol))> {
-        let kind = if self.wants_ends() { self.rows.kind_of(row) } else { None };
-        self.all_peers().filter_map(move |peers| Some((peers, kind?)))
-    }
-
-    #[inline]
-    fn all_peers(&mut self) -> impl Iterator<Item = &mut ByPeer> {
-        self.by_peer.iter_mut().chain(&mut self.by_server)
+    fn add_by_peer(&mut self, row: RowId, mut add: impl FnMut(&mut ByPeer, (Class, Protocol))) {
+        if let Some(all) = &mut self.by_peers
+            && let Some(kind) = self.rows.kind_of(row)
+        {
+            all.iter_mut().for_each(|peers| add(peers, kind));
+        }
     }
 }
 
@@ -219,38 +232,30 @@ impl Tally for Aggregate {
             self.rows.add_latency(row, latency_ns, 1);
         }
         self.rows.add_times(row, operation, 1);
-        for (peers, kind) in self.peer_sums(row) {
-            peers.add(kind, operation, 1);
-        }
+        self.add_by_peer(row, |peers, kind| peers.add(kind, operation, 1));
     }
 
     fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
         self.rows.add_times(row, operation, times);
-        for (peers, kind) in self.peer_sums(row) {
-            peers.add(kind, operation, times);
-        }
+        self.add_by_peer(row, |peers, kind| peers.add(kind, operation, times));
     }
 
     #[inline]
     fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
         self.rows.add_latency(row, latency_ns, times);
-        for (peers, kind) in self.peer_sums(row) {
-            peers.add_latency(kind, latency_ns, times);
-        }
+        self.add_by_peer(row, |peers, kind| peers.add_latency(kind, latency_ns, times));
     }
 
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
         self.rows.add_late(row, side, totals);
-        for (peers, kind) in self.peer_sums(row) {
-            peers.add_late(kind, side, totals);
-        }
+        self.add_by_peer(row, |peers, kind| peers.add_late(kind, side, totals));
     }
 
     fn connection(&mut self, summary: ConnectionSummary) {
         if let Some(peers) = &mut self.peers {
             peers.push(&summary);
         }
-        for peers in self.all_peers() {
+        for peers in self.by_peers.iter_mut().flatten() {
             peers.end(summary.names.as_deref());
         }
         self.connections.push(summary);
@@ -275,17 +280,17 @@ impl Tally for Aggregate {
 
     #[inline]
     fn wants_ends(&self) -> bool {
-        self.by_peer.is_some() || self.by_server.is_some()
+        self.by_peers.is_some()
     }
 
     fn turn_to(&mut self, ends: &Ends) {
-        for peers in self.all_peers() {
+        for peers in self.by_peers.iter_mut().flatten() {
             peers.turn_to(ends);
         }
     }
 
     fn swap_ends(&mut self) {
-        for peers in self.all_peers() {
+        for peers in self.by_peers.iter_mut().flatten() {
             peers.swap();
         }
     }

@@ -5,7 +5,7 @@ use crate::bounds::losses;
 use crate::text::number::grouped;
 use overhead_model::exit::PARTIAL;
 use overhead_model::record::{
-    Connection, Counters, Environment, Ledger, Observer, Run, SCHEMA_VERSION, Source, TcpTotals, Tool,
+    Connection, Counters, Environment, Ledger, Observer, OperationRow, Run, SCHEMA_VERSION, Source, TcpTotals, Tool,
 };
 use overhead_model::{Measured, Side, Transport};
 
@@ -30,8 +30,16 @@ pub struct RunFacts {
     pub exit: u8,
 }
 
-/// Builds the record of a run. Its ledger and a warning state any imbalance.
-pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
+/// Builds the record of a run from the aggregate, and its operations and connections. Its ledger and a warning state any imbalance.
+pub fn build_run(
+    aggregate: &Aggregate,
+    operations: Vec<OperationRow>,
+    mut connections: Vec<Connection>,
+    facts: RunFacts,
+) -> Run {
+    for connection in &mut connections {
+        connection.transport = connection.transport.filter(|of| *of != facts.transport);
+    }
     let ledger = balance(aggregate, facts.source.wire_bytes, facts.other_bytes);
     let mut warnings = facts.warnings;
     warnings.extend(aggregate.warnings());
@@ -46,8 +54,8 @@ pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
         sample: None,
         tcp: facts.tcp,
         ledger,
-        operations: aggregate.operations(),
-        connections: connections(aggregate, facts.transport),
+        operations,
+        connections,
         connections_omitted: aggregate.connections_omitted(),
         counters: facts.counters,
         observer: facts.observer,
@@ -61,14 +69,6 @@ pub fn build_run(aggregate: &Aggregate, facts: RunFacts) -> Run {
 }
 
 /// Returns the largest connections; omits a transport common to all.
-fn connections(aggregate: &Aggregate, transport: Transport) -> Vec<Connection> {
-    let mut connections = aggregate.connections();
-    for connection in &mut connections {
-        connection.transport = connection.transport.filter(|of| *of != transport);
-    }
-    connections
-}
-
 /// Returns the ledger of the aggregate for these totals of wire bytes and bytes without a selected connection.
 pub fn balance(aggregate: &Aggregate, wire_bytes: u64, other: u64) -> Ledger {
     let (request, response) = (aggregate.ledger(Side::Request), aggregate.ledger(Side::Response));
