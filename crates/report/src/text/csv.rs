@@ -18,7 +18,7 @@ const BOUNDS: [&str; 2] = ["wire_lower_bound", "payload_lower_bound"];
 const LATENCY: [&str; 9] =
     ["count", "mean_ns", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns"];
 const CALLS: [&str; 4] = ["syscall", "syscalls", "syscall_errors", "syscall_ns"];
-const WORK: [&str; 21] = [
+const WORK: [&str; 23] = [
     "pids",
     "containers",
     "window_ns",
@@ -30,6 +30,8 @@ const WORK: [&str; 21] = [
     "on_cpu_split",
     "switches_voluntary",
     "switches_involuntary",
+    "threads",
+    "busiest_thread_ns",
     "migrations",
     "wakeups",
     "socket_send_calls",
@@ -374,6 +376,8 @@ fn work<'a>(cells: Cells<'a>, role: &Role, reasons: &mut Reasons) -> Cells<'a> {
         cells = cells.number("switches_voluntary", switches.voluntary);
         cells = cells.number("switches_involuntary", switches.involuntary);
     }
+    cells = cells.number("threads", role.threads);
+    cells = cells.maybe("busiest_thread_ns", reasons.value("busiest_thread_ns", &role.busiest_thread_ns));
     cells = cells.maybe("migrations", reasons.value("migrations", &role.migrations));
     cells = cells.maybe("wakeups", reasons.value("wakeups", &role.wakeups));
     if let Some(socket) = reasons.value("socket", &role.socket) {
