@@ -9,7 +9,7 @@ use overhead_report::gate::{self, Finding, FindingForm};
 use overhead_report::text::{counted, grouped};
 use overhead_report::{NamedRun, Style, text, view};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Default characters per line.
 const PAGE: usize = 80;
@@ -123,7 +123,8 @@ pub fn path(path: &Path, output: &Output) {
 }
 
 /// Prints the folder of written files and their names on standard error.
-pub fn files(files: &[PathBuf], output: &Output) {
+#[cfg(feature = "live")]
+pub fn files(files: &[std::path::PathBuf], output: &Output) {
     if let Some(folder) = files.first().and_then(|file| file.parent()).filter(|_| !output.quiet) {
         let names = files.iter().filter_map(|file| file.file_name()).map(|name| name.to_string_lossy());
         say!("written to {}: {}", folder.display(), names.collect::<Vec<_>>().join(", "));

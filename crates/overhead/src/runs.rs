@@ -134,7 +134,9 @@ impl KeptRun {
             run.counters
         };
         let only_command = run.source.only_command;
-        only_command.into_iter().for_each(|only| warnings.of_only_command(only));
+        if let Some(only) = only_command {
+            warnings.of_only_command(only);
+        }
         let (kernel_drops, bpf_ns) = (run.source.kernel_drops, run.observer.bpf_ns);
         Circumstances {
             kind: SourceKind::Live,

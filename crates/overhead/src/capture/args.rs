@@ -36,7 +36,7 @@ pub struct CaptureArgs {
     /// Read plain text from the OpenSSL or BoringSSL calls of these processes; `auto`: the server's, otherwise its clients'
     #[arg(hide_short_help = true, long, value_name = "PID|auto", value_parser = plaintext::parse, conflicts_with_all = ["unix", "bpf_only"])]
     pub tls_plaintext: Option<PlaintextProcesses>,
-    /// A container, by name, id or pod: its interface, and its processes for the counters
+    /// A container, by name, id or pod, with its processes
     #[arg(help_heading = "Containers", long, value_name = "NAME|ID", conflicts_with = "unix")]
     pub container: Option<String>,
     #[command(flatten, next_help_heading = "When to stop")]
@@ -146,7 +146,7 @@ pub struct CounterArgs {
     /// Also time the network softirqs of the whole machine; costs four clock readings per request
     #[arg(hide_short_help = true, long, conflicts_with = "no_bpf")]
     pub softirq: bool,
-    /// Also sample system calls and CPU time by operation, at both ends
+    /// Also sample system calls and CPU time by operation
     #[arg(long, conflicts_with_all = ["no_bpf", "bpf_only", "unix", "tls_plaintext"])]
     pub sample_kernel: bool,
     /// Packets without counters

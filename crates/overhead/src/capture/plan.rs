@@ -204,7 +204,9 @@ impl CapturePlan {
         if !self.only_command {
             return Ok(None);
         }
-        only::caution(&self.command).iter().for_each(|caution| say!("overhead: {caution}"));
+        if let Some(caution) = only::caution(&self.command) {
+            say!("overhead: {caution}");
+        }
         let netns = self.live.namespace().map_or_else(own_network_namespace, |namespace| namespace.number() as u32);
         let opened = raised(|| OpenedConnections::start(&self.live.ports, netns));
         Ok(Some(CommandFilter::new(opened.map_err(|error| anyhow!("--only-command needs the kernel: {error}"))?)))
