@@ -9,9 +9,7 @@ use overhead_decode::Note;
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::Account::{Control, Data, Retransmission, Unknown};
 use overhead_model::Side::{Request, Response};
-use overhead_model::{
-    Class, ConnectionSummary, DecidedBy, Frame, Operation, Outcome, Protocol, RowId, RowKey, Side, Tally,
-};
+use overhead_model::{Class, ConnectionSummary, DecidedBy, Frame, Operation, Outcome, Protocol, RowId, RowKey, Tally};
 
 const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nvv\r\n";

@@ -46,7 +46,7 @@ fn a_get_of_memcached_stands_against_one_of_redis() {
         row.via = "text".to_owned();
     }
     let comparison = compare(&database("redis"), &memcached);
-    assert_eq!(labels(&comparison.pairs), [["GET (array)", "get (text)"], ["SET (array)", "set (text)"]]);
+    assert_eq!(labels(&comparison.pairs), [["SET (array)", "set (text)"], ["GET (array)", "get (text)"]]);
 }
 
 #[test]
