@@ -5,7 +5,7 @@ use crate::cycles::CycleEvents;
 use crate::discover::check_pid_namespace;
 use crate::entry;
 use crate::error::Error;
-use crate::object::{has_tracepoint, kernel_types};
+use crate::object::{has_tracepoint, kernel_types, port_set};
 use crate::options::{CounterOptions, ProcessSelection, SocketKinds};
 use crate::skeleton::{OpenOverheadSkel, OverheadSkel, OverheadSkelBuilder, types};
 use crate::timing::OwnCostTimer;
@@ -181,9 +181,7 @@ impl CounterPrograms {
 
 fn configure(open: &mut OpenOverheadSkel<'_>, options: &CounterOptions, btf: &Btf<'_>, hardware: bool) {
     let Some(constants) = open.maps.rodata_data.as_deref_mut() else { return };
-    for port in &options.ports {
-        constants.port_set[usize::from(port >> 3)] |= 1 << (port & 7);
-    }
+    constants.port_set = port_set(&options.ports);
     constants.find_servers = (options.server == ProcessSelection::Ports).into();
     constants.find_clients = (options.client == ProcessSelection::Ports).into();
     constants.only_port_set = (!options.ports.is_empty()).into();

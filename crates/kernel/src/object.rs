@@ -3,7 +3,9 @@
 use crate::error::Error;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, FuncProto, Typedef};
-use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, ReferencesType, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{
+    Link, MapCore, MapHandle, Object, ObjectBuilder, ProgramMut, ReferencesType, RingBuffer, RingBufferBuilder,
+};
 
 /// A ring buffer is at least one page, and some architectures have 64 KiB pages.
 const MIN_RING_BYTES: u32 = 64 << 10;
@@ -23,6 +25,22 @@ pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&st
         }
     }
     open.load().map_err(failed)
+}
+
+/// Attaches a program that is required.
+pub(crate) fn attach(program: &ProgramMut<'_>) -> Result<Link, Error> {
+    let failed =
+        |error| Error::Attach { program: program.name().to_string_lossy().into_owned(), reason: format!("{error:#}") };
+    program.attach().map_err(failed)
+}
+
+/// Returns a bit for each port, as the BPF programs look them up.
+pub(crate) fn port_set(ports: &[u16]) -> [u8; 1 << 13] {
+    let mut set = [0; 1 << 13];
+    for port in ports {
+        set[usize::from(port >> 3)] |= 1 << (port & 7);
+    }
+    set
 }
 
 /// Returns a ring buffer whose records go to `take`.

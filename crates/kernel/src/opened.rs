@@ -53,18 +53,9 @@ impl OpenedConnections {
         check_pid_namespace()?;
         object::kernel_types()?;
         let object = object::load(OBJECT, |_| false, &[])?;
-        let mut port_set = [0_u8; 1 << 13];
-        for port in ports {
-            port_set[usize::from(port >> 3)] |= 1 << (port & 7);
-        }
-        let settings = [&std::process::id().to_ne_bytes()[..], &netns.to_ne_bytes(), &port_set].concat();
+        let settings = [&std::process::id().to_ne_bytes()[..], &netns.to_ne_bytes(), &object::port_set(ports)].concat();
         map(&object, "settings")?.update(&0_u32.to_ne_bytes(), &settings, MapFlags::ANY)?;
-        let mut links = Vec::new();
-        for program in object.progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            links
-                .push(program.attach().map_err(|error| Error::Attach { program: name, reason: format!("{error:#}") })?);
-        }
+        let links = object.progs_mut().map(|program| object::attach(&program)).collect::<Result<_, _>>()?;
         let map = |name| map(&object, name);
         let (by_syn, by_ends, counts) = (map("by_syn")?, map("by_ends")?, map("counts")?);
         Ok(Self { by_syn, by_ends, counts, clock: ClockStamp::now(), _links: links })
@@ -113,7 +104,7 @@ fn lookup<T: Plain>(map: &MapHandle, key: &[u8]) -> Result<Option<T>, Error> {
 }
 
 /// Converts an address to the kernel's words; IPv4 is mapped to IPv6.
-fn words(address: IpAddr) -> [u32; 4] {
+pub(crate) fn words(address: IpAddr) -> [u32; 4] {
     let bytes = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,

@@ -171,6 +171,7 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::opened::words;
 
     const OWN: u32 = 1;
     const OTHER: u32 = 2;
@@ -180,22 +181,14 @@ mod tests {
         CapturedConnection { client, server, protocol: Protocol::Resp, payload_bytes }
     }
 
-    fn words(address: SocketAddr) -> [u32; 4] {
-        let bytes = match address.ip() {
-            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-            IpAddr::V6(address) => address.octets(),
-        };
-        std::array::from_fn(|word| u32::from_ne_bytes(std::array::from_fn(|byte| bytes[word * 4 + byte])))
-    }
-
     fn socket(netns: u32, local: &str, remote: &str, slot: u32) -> (types::connection_key, types::connection) {
         let (local, remote): (SocketAddr, SocketAddr) = (local.parse().unwrap(), remote.parse().unwrap());
         let key = types::connection_key {
             netns,
             local_port: local.port(),
             remote_port: remote.port(),
-            local: words(local),
-            remote: words(remote),
+            local: words(local.ip()),
+            remote: words(remote.ip()),
         };
         (key, types::connection { slot, layered: 0 })
     }

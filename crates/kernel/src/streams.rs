@@ -156,12 +156,12 @@ impl UnixStreams {
         })?;
         let (mut links, mut connections) = (Vec::new(), None);
         for program in object.progs_mut().filter(|program| program.autoload()) {
-            let name = program.name().to_string_lossy().into_owned();
-            match program.attach() {
-                Ok(link) if name == "read_connections" => connections = Some(link),
-                Ok(link) => links.push(link),
-                // All are required; without the iterator, old connections would look like new ones.
-                Err(error) => return Err(Error::Attach { program: name, reason: format!("{error:#}") }),
+            // All are required; without the iterator, old connections would look like new ones.
+            let link = object::attach(&program)?;
+            if program.name() == "read_connections" {
+                connections = Some(link);
+            } else {
+                links.push(link);
             }
         }
         let (order, last_check) = (StreamOrder::default(), Instant::now());

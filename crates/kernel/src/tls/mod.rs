@@ -363,11 +363,8 @@ fn load(options: &TlsOptions) -> Result<Object, Error> {
     let unused = if by_functions(options)? { TRACEPOINTS } else { FUNCTIONS_OF_TCP.map(|(name, _)| name) };
     let sizes = [("events", ring_size(options.ring_bytes))];
     let object = object::load(OBJECT, |name| unused.contains(&name), &sizes)?;
-    let mut ports = vec![0; size_of::<tls_types::tls_ports>()];
-    for port in &options.ports {
-        ports[..4].copy_from_slice(&1_u32.to_ne_bytes());
-        ports[4 + usize::from(port >> 3)] |= 1 << (port & 7);
-    }
+    let is_limited = u32::from(!options.ports.is_empty());
+    let ports = [&is_limited.to_ne_bytes()[..], &object::port_set(&options.ports)].concat();
     map(&object, "wanted_ports")?.update(&0_u32.to_ne_bytes(), &ports, MapFlags::ANY)?;
     Ok(object)
 }
@@ -400,12 +397,7 @@ fn by_functions(options: &TlsOptions) -> Result<bool, Error> {
 /// Attaches the programs for processes and sockets, which are all required.
 fn attach_to_kernel(object: &mut Object) -> Result<Vec<Link>, Error> {
     let in_kernel = object.progs_mut().filter(|program| is_in_kernel(program) && program.autoload());
-    in_kernel
-        .map(|program| {
-            let name = program.name().to_string_lossy().into_owned();
-            program.attach().map_err(|error| Error::Attach { program: name, reason: format!("{error:#}") })
-        })
-        .collect()
+    in_kernel.map(|program| object::attach(&program)).collect()
 }
 
 fn is_in_kernel(program: &ProgramMut<'_>) -> bool {
