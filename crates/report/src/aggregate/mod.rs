@@ -197,11 +197,17 @@ impl Aggregate {
 impl Aggregate {
     /// Adds to all sums by ends, with the row's kind.
     #[inline]
-    fn add_by_peer(&mut self, row: RowId, mut add: impl FnMut(&mut ByPeer, (Class, Protocol))) {
-        if let Some(all) = &mut self.by_peers
-            && let Some(kind) = self.rows.kind_of(row)
-        {
-            all.iter_mut().for_each(|peers| add(peers, kind));
+    fn add_by_peer(&mut self, row: RowId, add: impl FnMut(&mut ByPeer, (Class, Protocol))) {
+        if self.by_peers.is_some() {
+            self.add_by_each(row, add);
+        }
+    }
+
+    // Rarely wanted, and out of the way of what every operation does.
+    #[cold]
+    fn add_by_each(&mut self, row: RowId, mut add: impl FnMut(&mut ByPeer, (Class, Protocol))) {
+        if let Some(kind) = self.rows.kind_of(row) {
+            self.by_peers.iter_mut().flatten().for_each(|peers| add(peers, kind));
         }
     }
 }
@@ -228,10 +234,7 @@ impl Tally for Aggregate {
     }
 
     fn operation(&mut self, row: RowId, operation: &Operation) {
-        if let Some(latency_ns) = operation.latency_ns {
-            self.rows.add_latency(row, latency_ns, 1);
-        }
-        self.rows.add_times(row, operation, 1);
+        self.rows.add_operation(row, operation);
         self.add_by_peer(row, |peers, kind| peers.add(kind, operation, 1));
     }
 

@@ -124,6 +124,17 @@ impl Rows {
         Some((key.class, key.protocol))
     }
 
+    /// Adds a closed operation.
+    #[inline]
+    pub(crate) fn add_operation(&mut self, id: RowId, operation: &Operation) {
+        if let Some((statement, row)) = self.get_mut(id) {
+            if let Some(latency_ns) = operation.latency_ns {
+                statement.add_latency(latency_ns, 1);
+            }
+            statement.add_times(operation, 1, row);
+        }
+    }
+
     /// Adds closed operations with equal results, without their latencies.
     #[inline]
     pub(crate) fn add_times(&mut self, id: RowId, operation: &Operation, times: u64) {
