@@ -46,6 +46,16 @@ impl Beginning {
 
 /// Returns the record, including the exit status.
 pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts: Circumstances) -> Run {
+    // First, so that building the record does not count.
+    let observer = Observer {
+        cpu_ns: own_cpu_ns().map_or_else(
+            || Measured::unavailable("the CPU time of a process is not read on this system"),
+            |ns| Measured::Value(ns.saturating_sub(facts.started.own_cpu_ns)),
+        ),
+        bpf_ns: facts.bpf_ns,
+        frames_per_second: per_second(totals.frames, facts.started.time.elapsed()),
+        watching: None,
+    };
     let (operations, connections) = (aggregate.operations(), aggregate.connections());
     let encrypted = operations.iter().filter(|row| row.name == ENCRYPTED);
     let encrypted = encrypted.map(|row| row.request.wire_bytes.total + row.response.wire_bytes.total).sum();
@@ -67,15 +77,6 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
         malformed_frames: totals.malformed_frames,
         header_snapped_frames: totals.header_snapped_frames,
         kernel_drops: facts.kernel_drops,
-    };
-    let observer = Observer {
-        cpu_ns: own_cpu_ns().map_or_else(
-            || Measured::unavailable("the CPU time of a process is not read on this system"),
-            |ns| Measured::Value(ns.saturating_sub(facts.started.own_cpu_ns)),
-        ),
-        bpf_ns: facts.bpf_ns,
-        frames_per_second: per_second(totals.frames, facts.started.time.elapsed()),
-        watching: None,
     };
     warnings.of_unseen_statements(&operations);
     warnings.of_load(&operations);
