@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +22,8 @@ PAYLOAD = ("tls", "framing", "metadata", "schema", "query", "data", "status", "u
 # A Redis that keeps nothing, for whoever reaches it.
 REDIS = ["redis-server", "--save", "", "--appendonly", "no", "--protected-mode", "no"]
 counts = collections.Counter()
+# Where a test was started with interrupts ignored (in the background), its servers would ignore them too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def check(name, found, wanted=True):
@@ -81,6 +84,29 @@ def capture(folder, *options, command=(), prefix=(), program=OVERHEAD):
     return done.returncode, record, done.stderr
 
 
+def captured(folder, *options, command=()):
+    """The same for a capture that must have a record; ends the test where there is none."""
+    status, record, said = capture(folder, "-q", *options, command=command)
+    if record is None:
+        sys.exit(f"{TEST}: {pathlib.Path(folder).name}: {said}")
+    return status, record, said
+
+
+def whole(name, status, record):
+    """Checks that a capture is complete."""
+    check(f"{name}: complete", (status, record["exit"]), (0, 0))
+    lost = record["source"]["kernel_drops"], record["tcp"]["gap_bytes"], record["source"]["truncated_frames"], record["ledger"]["balanced"]
+    check(f"{name}: nothing lost, and balanced", lost, (0, 0, 0, True))
+
+
+def read_again(name, folder, record):
+    """Checks that the packets of a run give its record again, which is returned."""
+    again = json.loads(must(OVERHEAD, "analyze", folder, "--format", "json"))
+    parts = ("operations", "connections", "ledger", "tcp", "transport")
+    check(f"{name}: read again, the same record", [part for part in parts if again[part] != record[part]], [])
+    return again
+
+
 def wait_for(condition, what, seconds=20):
     """Returns what the condition gives once it gives something."""
     deadline = time.monotonic() + seconds
@@ -115,6 +141,36 @@ def ask(connection, request, until=b"\r\n"):
     return answer
 
 
+def start(ends, words, **options):
+    """Starts a program, which is interrupted when `ends` is closed."""
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    process = subprocess.Popen([str(word) for word in words], **{**quiet, **options})
+
+    def end():
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+    ends.callback(end)
+    return process
+
+
+def postgres(ends, folder, port):
+    """Starts a PostgreSQL of the test's own, until `ends` is closed. Returns its folder, with its socket; None where it is not installed."""
+    programs = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda place: int(place.parent.name), default=None)
+    if not programs:
+        return None
+    folder = folder / "pg"
+    folder.mkdir()
+    shutil.chown(folder, "postgres")
+    as_postgres = {"user": "postgres", "group": "postgres", "cwd": folder}
+    must(programs / "initdb", "-D", folder / "data", "-A", "trust", "-U", "postgres", "--no-sync", **as_postgres)
+    options = ["listen_addresses=127.0.0.1", f"port={port}", f"unix_socket_directories={folder}", "fsync=off"]
+    start(ends, [programs / "postgres", "-D", folder / "data", *[word for option in options for word in ("-c", option)]], **as_postgres)
+    psql = ["psql", "-X", "-h", folder, "-p", port, "-U", "postgres", "-c", "select 1"]
+    wait_for(lambda: run(psql).returncode == 0, "PostgreSQL")
+    return folder
+
+
 class Redis:
     """A server of the test's own, until `ends` is closed."""
 
@@ -131,6 +187,10 @@ class Redis:
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def gets(self, connection=None):
+        """Returns how many GETs it has answered since it was started."""
+        return redis_counters(connection or connect(self.address))["calls"].get("get", 0)
 
 
 def redis_counters(connection):
