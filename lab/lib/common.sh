@@ -107,6 +107,10 @@ run_at_exit() {
     for step in "${AT_EXIT[@]}"; do "$step" || true; done
 }
 
+# work_folder: makes WORK, which is deleted in the end; what root has left in it, too.
+work_folder() { WORK=$(mktemp -d) && at_exit drop_work_folder; }
+drop_work_folder() { rm -rf --one-file-system -- "$WORK" 2>/dev/null || as_root rm -rf --one-file-system -- "$WORK"; }
+
 # wait_until SECONDS COMMAND…: asks again until COMMAND succeeds; fails when the time is up.
 wait_until() {
     local deadline=$((SECONDS + $1))

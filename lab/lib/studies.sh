@@ -14,9 +14,7 @@ OVERHEAD=$PROGRAMS/overhead
 QUICK=${OVERHEAD_QUICK:-}
 RESULTS=docs/comparison
 [ -z "$QUICK" ] || RESULTS=$LAB/comparison
-WORK=$(mktemp -d)
-clean_up() { rm -rf -- "$WORK"; }
-at_exit clean_up
+work_folder
 
 # is_wanted SERVER: it is measured; `lab/comparison --only` names those that are, where not all.
 is_wanted() { [ -z "${OVERHEAD_ONLY:-}" ] || [[ ,$OVERHEAD_ONLY, == *,$1,* ]]; }
@@ -98,9 +96,12 @@ on_others() {
 # known_as TITLE: what the page calls the server at hand.
 known_as() {
     TITLE=$1
-    jq --arg server "$SERVER" --arg title "$TITLE" '.servers[$server] = $title' "$RESULT/conditions.json" >"$WORK/conditions"
-    cp "$WORK/conditions" "$RESULT/conditions.json"
+    # shellcheck disable=SC2016 # jq's variables
+    condition --arg server "$SERVER" --arg title "$TITLE" '.servers[$server] = $title'
 }
+
+# condition ARGUMENT…: has jq change what the page knows besides its cells.
+condition() { jq "$@" "$RESULT/conditions.json" >"$WORK/conditions" && cp "$WORK/conditions" "$RESULT/conditions.json"; }
 
 # captured DB NAME LABEL=VALUE… -- COMMAND…: one cell, with its packets and their fields. A capture that is not whole is made again.
 captured() {

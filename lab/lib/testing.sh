@@ -49,10 +49,6 @@ capture() {
     [ ! -e "$run" ] || give_back "$run"
 }
 
-# work_folder: makes WORK, which is deleted in the end.
-work_folder() { WORK=$(mktemp -d) && at_exit drop_work_folder; }
-drop_work_folder() { as_root rm -rf --one-file-system -- "$WORK"; }
-
 # finish: the last line, like that of cargo test, and the status.
 finish() {
     local word=ok
