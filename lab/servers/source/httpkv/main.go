@@ -1,6 +1,6 @@
 // A key-value store over HTTP/1.1, as people build them around a storage library: values in memory, nothing on disk.
 //
-//	httpkv 127.0.0.1:7800
+//	httpkv 127.0.0.1:7800 [CERTIFICATE KEY]
 //
 //	GET    /get?key=K            the value; 404 where there is none
 //	GET    /mget?key=A&key=B     for each key a line with the value's length and the value, or a line with -1
@@ -40,8 +40,8 @@ type store struct {
 }
 
 func main() {
-	if len(os.Args) != 2 {
-		log.Fatal("usage: httpkv ADDRESS")
+	if len(os.Args) != 2 && len(os.Args) != 4 {
+		log.Fatal("usage: httpkv ADDRESS [CERTIFICATE KEY]")
 	}
 	kv := &store{values: map[string][]byte{}, counts: new(expvar.Map)}
 	listener, err := net.Listen("tcp", os.Args[1])
@@ -49,6 +49,9 @@ func main() {
 		log.Fatal(err)
 	}
 	server := &http.Server{Handler: kv.routes(), MaxHeaderBytes: maxHead, ReadHeaderTimeout: 10 * time.Second}
+	if len(os.Args) == 4 {
+		log.Fatal(server.ServeTLS(listener, os.Args[2], os.Args[3]))
+	}
 	log.Fatal(server.Serve(counting{listener, kv.counts}))
 }
 
