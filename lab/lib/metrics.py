@@ -8,6 +8,7 @@ does not hold, and ends with 1 then.
 import json
 import sys
 from collections import Counter
+from pathlib import Path
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -18,71 +19,52 @@ LABELS = {"protocol", "class", "operation", "side", "account", "role", "syscall"
 def scrape(path):
     """Returns the samples of a scrape by name and labels, and those that may not fall."""
     samples, counters = {}, set()
-    with open(path, encoding="utf-8") as file:
-        for family in text_string_to_metric_families(file.read()):
-            for sample in family.samples:
-                key = (sample.name, tuple(sorted(sample.labels.items())))
-                if key in samples:
-                    raise ValueError(f"{key} is there twice")
-                samples[key] = sample.value
-                if family.type in ("counter", "histogram"):
-                    counters.add(key)
+    for family in text_string_to_metric_families(Path(path).read_text(encoding="utf-8")):
+        for sample in family.samples:
+            key = (sample.name, frozenset(sample.labels.items()))
+            if key in samples:
+                raise ValueError(f"{key} is there twice")
+            samples[key] = sample.value
+            if family.type in ("counter", "histogram"):
+                counters.add(key)
     return samples, counters
 
 
-def total(samples, name, **labels):
-    wanted = labels.items()
-    return sum(value for (of, found), value in samples.items() if of == name and wanted <= dict(found).items())
+def total(samples, name, labels):
+    return sum(value for (of, found), value in samples.items() if of == name and labels <= found)
+
+
+def expected(record):
+    """Returns what the samples of these names and labels come to."""
+    sums, source = Counter(), record["source"]
+    for row in (row for row in record["operations"] if row["class"] == "workload"):
+        def add(name, value, **more):
+            sums[f"overhead_operation{name}", frozenset({"class": "workload", "operation": row["name"], **more}.items())] += value
+        add("s_total", row["count"])
+        add("_errors_total", row["errors"])
+        add("_latency_seconds_bucket", row["latency_ns"]["count"], le="+Inf")
+        for side in ("request", "response"):
+            add("_wire_bytes_total", row[side]["wire_bytes"]["total"], side=side)
+    for name, field in (("frames", "frames"), ("wire_bytes", "wire_bytes"), ("dropped_frames", "kernel_drops")):
+        sums[f"overhead_{name}_total", frozenset()] = source[field]
+    # Payload of operations is in the ledger when they have ended; headers of connections that live on are not yet.
+    for side, account in ((side, account) for side in ("request", "response") for account in ("data", "query", "framing", "status")):
+        sums["overhead_ledger_bytes_total", frozenset({"side": side, "account": account}.items())] = record["ledger"][side][account]
+    return sums
 
 
 def main(first_path, last_path, record_path):
-    faults = []
     (first, counters), (last, _) = scrape(first_path), scrape(last_path)
-    with open(record_path, encoding="utf-8") as file:
-        record = json.load(file)
-    for key in counters:
-        if last.get(key, -1) < first[key]:
-            faults.append(f"{key} fell from {first[key]} to {last.get(key)}")
-    for _, labels in last:
-        faults += [f"label {name} is not expected" for name, _ in labels if name not in LABELS]
-
-    def same(what, wanted, found):
-        if wanted != found:
-            faults.append(f"{what}: {wanted} in the record, {found} in the scrape")
-
-    workload = [row for row in record["operations"] if row["class"] == "workload"]
-    sums = {}
-    for row in workload:
-        sums.setdefault(row["name"], Counter()).update(
-            count=row["count"],
-            errors=row["errors"],
-            request=row["request"]["wire_bytes"]["total"],
-            response=row["response"]["wire_bytes"]["total"],
-            latencies=row["latency_ns"]["count"],
-        )
-    for name, row in sums.items():
-        of = {"class": "workload", "operation": name}
-        same(f"{name}, operations", row["count"], total(last, "overhead_operations_total", **of))
-        same(f"{name}, errors", row["errors"], total(last, "overhead_operation_errors_total", **of))
-        for side in ("request", "response"):
-            found = total(last, "overhead_operation_wire_bytes_total", side=side, **of)
-            same(f"{name}, bytes of {side}", row[side], found)
-        bucket = total(last, "overhead_operation_latency_seconds_bucket", le="+Inf", **of)
-        same(f"{name}, latencies", row["latencies"], bucket)
-        if total(first, "overhead_operations_total", **of) >= row["count"]:
-            faults.append(f"{name} did not grow between the scrapes")
-    same("frames", record["source"]["frames"], total(last, "overhead_frames_total"))
-    same("bytes on the wire", record["source"]["wire_bytes"], total(last, "overhead_wire_bytes_total"))
-    same("drops", record["source"]["kernel_drops"], total(last, "overhead_dropped_frames_total"))
-    # Payload of operations is in the ledger when they have ended; headers of connections that live on are not yet.
-    for side in ("request", "response"):
-        for account in ("data", "query", "framing", "status"):
-            found = total(last, "overhead_ledger_bytes_total", side=side, account=account)
-            same(f"{side}.{account}", record["ledger"][side][account], found)
-    if "server" in record["counters"]:
-        server = record["counters"]["server"]
-        if "syscalls" in server and not total(last, "overhead_syscalls_total", role="server") > 0:
-            faults.append("the record has system calls, and the scrape none")
+    record = json.loads(Path(record_path).read_text(encoding="utf-8"))
+    faults = [f"{key} fell from {first[key]} to {last.get(key)}" for key in counters if last.get(key, -1) < first[key]]
+    faults += [f"label {name} is not expected" for _, labels in last for name, _ in labels if name not in LABELS]
+    for (name, labels), wanted in expected(record).items():
+        if wanted != (found := total(last, name, labels)):
+            faults.append(f"{name} {dict(labels)}: {wanted} in the record, {found} in the scrape")
+        if name == "overhead_operations_total" and total(first, name, labels) >= wanted:
+            faults.append(f"{name} {dict(labels)} did not grow between the scrapes")
+    if "syscalls" in record["counters"].get("server", {}) and not total(last, "overhead_syscalls_total", {("role", "server")}) > 0:
+        faults.append("the record has system calls, and the scrape none")
     print("\n".join(faults))
     return 1 if faults else 0
 
