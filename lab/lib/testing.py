@@ -200,9 +200,17 @@ def redis_counters(connection):
         head = answer.readline()
         text = answer.read(int(head[1:]) + 2)
     fields = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
-    calls = {name[8:]: int(re.match(r"calls=(\d+)", value)[1]) for name, value in fields.items() if name.startswith("cmdstat_")}
+    counted = re.compile(r"(?:^|,)(?:rejected_)?calls=(\d+)")
+    calls = {name[8:]: sum(map(int, counted.findall(value))) for name, value in fields.items() if name.startswith("cmdstat_")}
     totals = {name: int(value) for name, value in fields.items() if name.startswith("total_") and value.isdigit()}
     return {**totals, "calls": calls, "length": len(head) + len(text)}
+
+
+def memcached_counters(connection):
+    """Returns what a memcached has counted, by its own names; and the `length` of the answer that says so."""
+    answer = ask(connection, b"stats\r\n", until=b"END\r\n")
+    fields = (line.split() for line in answer.decode().splitlines() if line.startswith("STAT "))
+    return {"length": len(answer), **{name: int(value) for _, name, value, *more in fields if not more and value.isdigit()}}
 
 
 def payload(record, side):

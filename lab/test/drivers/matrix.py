@@ -17,6 +17,7 @@ import captures
 import counts
 import programs
 import witness
+from testing import payload
 
 ROOT = counts.ROOT
 DRIVER_SECONDS = 180
@@ -119,8 +120,7 @@ def by_the_capture(system, port, scratch, record, streams, said):
     file = scratch / "capture.pcap"
     keys = scratch / "keys.log"
     for side in ("request", "response"):
-        mine = sum(record["ledger"][side][account] for account in witness.PAYLOAD)
-        yield f"payload, {side}", mine, sum(len(bytes_) for (_, way), bytes_ in streams.items() if way == side)
+        yield f"payload, {side}", payload(record, side), sum(len(bytes_) for (_, way), bytes_ in streams.items() if way == side)
     if keys.exists():
         return  # what is inside of TLS is compared by the program's count and the server's
     plain = system != "memcached"  # of several commands in a segment, tshark knows the first

@@ -10,9 +10,9 @@ import subprocess
 import time
 from collections import Counter
 
+from testing import memcached_counters, payload, redis_counters
+
 HOST = "127.0.0.1"
-# Payload accounts of the ledger.
-PAYLOAD = ("tls", "framing", "metadata", "schema", "query", "data", "status", "unknown")
 
 
 def total(record, keep):
@@ -56,7 +56,7 @@ class Server:
     def payload(self, source, record, *moved):
         """Rows of the bytes both ways. The last question counts before its answer says so, and that answer has not been sent."""
         for side, count, apart in zip(("request", "response"), moved, self.apart):
-            yield f"{source}: payload, {side}", sum(record["ledger"][side][account] for account in PAYLOAD), count - apart
+            yield f"{source}: payload, {side}", payload(record, side), count - apart
 
     def grown(self):
         """What the counters grew by between the two readings."""
@@ -68,26 +68,10 @@ class Server:
 class Redis(Server):
     """INFO's counters: calls by command, and bytes both ways."""
 
-    def ask(self, *words):
-        question = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
-        self.connection.sendall(question)
-        answer = b""
-        while not answer.endswith(b"\r\n"):
-            answer += self.connection.recv(1)
-        body = read(self.connection, int(answer[1:]) + 2)
-        return len(question), len(answer) + len(body), body.decode()
-
     def counters(self):
-        self.asked, self.answered, text = self.ask("INFO", "everything")
-        found = {}
-        for line in text.split("\r\n"):
-            name, _, value = line.partition(":")
-            if name.startswith("cmdstat_"):
-                fields = dict(pair.split("=") for pair in value.split(","))
-                found[name[8:]] = int(fields["calls"]) + int(fields.get("rejected_calls", 0))
-            elif name in ("total_net_input_bytes", "total_net_output_bytes"):
-                found[name] = int(value)
-        return found
+        found = redis_counters(self.connection)
+        self.asked, self.answered = len("INFO everything\r\n"), found["length"]
+        return {**found["calls"], **{name: found[name] for name in ("total_net_input_bytes", "total_net_output_bytes")}}
 
     def rows(self, record, streams, said):
         grown = self.grown()
@@ -106,13 +90,9 @@ class Memcached(Server):
     """`stats`: bytes both ways, and commands that are counted one by one."""
 
     def counters(self):
-        self.connection.sendall(b"stats\r\n")
-        self.asked, answer = len("stats\r\n"), b""
-        while not answer.endswith(b"END\r\n"):
-            answer += self.connection.recv(65536)
-        self.answered = len(answer)
-        lines = (line.split() for line in answer.decode().splitlines() if line.startswith("STAT "))
-        return {words[1]: int(words[2]) for words in lines if words[1].startswith(("bytes_", "cmd_")) and len(words) == 3}
+        found = memcached_counters(self.connection)
+        self.asked, self.answered = len("stats\r\n"), found["length"]
+        return found
 
     def rows(self, record, streams, said):
         grown = self.grown()
