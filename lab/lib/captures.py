@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import traffic
+from testing import ask
 
 LAB = Path(__file__).resolve().parents[1]
 # The lab's servers that `make` needs.
@@ -129,10 +130,8 @@ def memcached_load(requests):
     for number in range(requests):
         client, key = clients[number % 4], b"key:%08d" % numbers.randrange(1_000)
         is_set = number // 4 % 2 == 0
-        client.sendall(b"set %s 0 0 100\r\n%s\r\n" % (key, value) if is_set else b"get %s\r\n" % key)
-        answer, end = b"", b"STORED\r\n" if is_set else b"END\r\n"
-        while not answer.endswith(end):
-            answer += client.recv(4_096)
+        request, end = (b"set %s 0 0 100\r\n%s\r\n" % (key, value), b"STORED\r\n") if is_set else (b"get %s\r\n" % key, b"END\r\n")
+        ask(client, request, until=end)
     for client in clients:
         client.close()
 
