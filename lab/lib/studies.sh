@@ -21,23 +21,14 @@ is_wanted() { [ -z "${OVERHEAD_ONLY:-}" ] || [[ ,$OVERHEAD_ONLY, == *,$1,* ]]; }
 
 # study NAME SERVER…: builds and installs what is missing, and begins its folder anew, or the part of it that is measured again.
 study() {
-    local servers server conditions='{}'
-    local -a wanted=() fetched=()
+    local server conditions='{}'
+    local -a wanted=()
     STUDY=$1
     RESULT=$RESULTS/$STUDY
     for server in "${@:2}"; do ! is_wanted "$server" || wanted+=("$server"); done
     [ "${#wanted[@]}" -gt 0 ] || die "$STUDY measures none of $OVERHEAD_ONLY; it has: ${*:2}"
-    if [ -n "${OVERHEAD_LIST_SERVERS:-}" ]; then
-        printf '%s\n' "${wanted[@]}"
-        exit
-    fi
-    lab/install build comparison
-    # Servers are fetched while the programs are built, those of later studies too.
-    read -ra fetched <<<"${OVERHEAD_FETCH:-}"
-    lab/install "${wanted[@]}" "${fetched[@]}" >"$WORK/install.log" 2>&1 &
-    servers=$!
+    lab/install build comparison "${wanted[@]}"
     [ -n "${OVERHEAD_PROGRAMS:-}" ] || nice cargo build --release --locked -p overhead -p overhead-bench -p overhead-studies
-    wait "$servers" || { cat "$WORK/install.log" >&2; die "a server could not be installed"; }
     rm -rf -- "${RESULT:?}/runs"
     if [ -n "${OVERHEAD_ONLY:-}" ] && [ -e "$RESULT/records.jsonl.zst" ]; then
         "$PROGRAMS/overhead-studies" --unpack "$RESULT" "$RESULT"
