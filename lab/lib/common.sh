@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# What every lab script shares: messages, privileges, packages, servers.
-# Sourced, never run. The caller has set -euo pipefail.
+# What every lab script shares: its end at the first error, messages, privileges, packages, servers.
+# Sourced first, never run.
+set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # Everything the lab writes at run time lives below this directory.

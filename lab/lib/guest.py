@@ -161,5 +161,4 @@ def main():
         guest.end()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(main())

@@ -69,5 +69,4 @@ def main(first_path, last_path, record_path):
     return 1 if faults else 0
 
 
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+sys.exit(main(*sys.argv[1:]))

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What the studies of lab/comparison share: a study measures cells, each a folder in its `runs` with cell.json (what it is),
 # run.json (what the wire and the kernel saw) and what the client saw: bench.json, or tool.json of another tool. Its template
-# and these records make its page, and the records are packed into records.jsonl.zst. Sourced, never run. The caller has set -euo pipefail.
+# and these records make its page, and the records are packed into records.jsonl.zst. Sourced, never run.
 
 # shellcheck source=../lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

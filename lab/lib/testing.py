@@ -49,7 +49,7 @@ def require_root(*programs, namespaces=()):
         skip("all", "this machine gives root no namespaces")
     else:
         os.environ["OVERHEAD_TEST_INSIDE"] = "yes"
-        os.execvp("unshare", ["unshare", *namespaces, "--propagation", "private", sys.executable, *sys.argv])
+        os.execvp("unshare", ["unshare", *namespaces, "--propagation", "private", sys.executable, "-B", *sys.argv])
     finish()
 
 

@@ -1,6 +1,5 @@
 # shellcheck shell=bash
-# What the shell tests of lab/test share: checks and their counts, captures, the last line. Sourced, never run. The caller has set
-# -euo pipefail.
+# What the shell tests of lab/test share: checks and their counts, captures, the last line. Sourced, never run.
 
 # shellcheck source=../lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

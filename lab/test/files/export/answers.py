@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 """answers.py FLEET [SAMPLED TRUE]: holds the questions of FLEET (the folder of answers.py) against data whose answers are known: hosts of
 which one differs, and a release that adds bytes to one statement. With SAMPLED, a data set of many hosts that all saw windows of the
 same capture, each at places of its own, and TRUE, that of the whole capture: how often the intervals hold what is true."""
@@ -6,7 +6,6 @@ same capture, each at places of its own, and TRUE, that of the whole capture: ho
 import pathlib
 import sys
 
-sys.dont_write_bytecode = True
 sys.path[:0] = [sys.argv[1], str(pathlib.Path(__file__).resolve().parents[3] / "lib")]
 import answers  # noqa: E402
 from check import spark_session  # noqa: E402
@@ -74,5 +73,4 @@ def main():
     finish()
 
 
-if __name__ == "__main__":
-    main()
+main()
