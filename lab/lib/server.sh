@@ -5,7 +5,7 @@
 # ends with: server_main "$@"
 # REQUIRES names the servers without which it does not start. NAMESPACE names a network namespace that the server gets for
 # itself, if it cannot be told to listen on 127.0.0.1 only; INSIDE is the command that runs others there.
-# Sourced, never run. The caller has set -euo pipefail.
+# Sourced, never run.
 
 # shellcheck source=../lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -83,20 +83,6 @@ wheel() {
         --implementation cp --python-version 3.11 --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
         -d "$at" -r "$at/wheel.txt" >&2 &&
         python3 -m zipfile -e "$at"/*.whl "$2" && rm -r "$at"
-}
-
-# unstable FOLDER PACKAGE…: what is in these packages of Debian unstable and in all that they depend on, into the folder. Nothing
-# is installed, and the machine's own lists and sources stay as they are.
-unstable() {
-    local at=$1/download package mirror
-    local -a options=(-o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$at/parts" -o "Dir::State::Lists=$at/lists"
-        -o "Dir::Cache=$at/cache" -o "Dir::State::status=$at/status" -o Debug::NoLocking=1 -o "APT::Sandbox::User=$(id -un)")
-    mirror=$(debian_mirror) && mkdir -p "$at/parts" "$at/lists/partial" "$at/cache/archives/partial" && touch "$at/status" || return
-    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s sid main\n' "$mirror" >"$at/parts/unstable.list"
-    apt-get "${options[@]}" update -q >&2 &&
-        apt-get "${options[@]}" install -q -y --no-install-recommends --download-only "${@:2}" >&2 || return
-    for package in "$at"/cache/archives/*.deb; do dpkg -x "$package" "$1" || return; done
-    rm -rf "$at" "$1"/usr/share/{doc,man,locale,perl} "$1"/usr/lib/x86_64-linux-gnu/perl*
 }
 
 # server_socket: the UNIX socket of a server that was started with OVERHEAD_SOCKETS set, if it can have one.
