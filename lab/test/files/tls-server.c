@@ -3,6 +3,7 @@
  * serve PORT CERTIFICATE KEY LOG: serves one connection after the other on 127.0.0.1:PORT by TLS, and answers each line `GET N`
  * with N bytes as Redis answers, each other line with `+PONG`. Secrets go to LOG. Of OpenSSL or of BoringSSL, as it is linked.
  */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
@@ -27,18 +28,11 @@ static int fail(const char *what)
 
 static void answer(SSL *ssl, const char *line)
 {
-	size_t value = strncmp(line, "GET ", 4) ? 0 : strtoul(line + 4, 0, 10);
-	char *text = malloc(value + 64);
-	size_t length;
+	int value = strncmp(line, "GET ", 4) ? 0 : atoi(line + 4), length;
+	char *text;
 
-	if (value) {
-		length = sprintf(text, "$%zu\r\n", value);
-		memset(text + length, 'v', value);
-		memcpy(text + length + value, "\r\n", 2);
-		length += value + 2;
-	} else {
-		length = sprintf(text, "+PONG\r\n");
-	}
+	/* As many zeros as the value is long. */
+	length = value ? asprintf(&text, "$%d\r\n%0*d\r\n", value, value, 0) : asprintf(&text, "+PONG\r\n");
 	SSL_write(ssl, text, length);
 	free(text);
 }
