@@ -67,33 +67,36 @@ def ours(protocol, port, capture):
 def our_messages(protocol, port, capture):
     """What overhead's decoders met, by type of message, for RESP by type of element."""
     counts = Counter()
-    low = {opcode & 255: name for opcode, name in MONGO.items()}
     for side, field, first, count in ours(protocol, port, capture):
-        if protocol == "redis" and field in ELEMENTS:
-            counts[RESP.get(chr(first), f"RESP3 {chr(first)}")] += count
-        elif protocol == "postgres" and field in UNTYPED:
-            counts[UNTYPED[field]] += count
-        elif protocol == "postgres" and field == "message type":
-            counts[(FRONTEND if side == "request" else BACKEND).get(chr(first), f"{side} {chr(first)}")] += count
-        elif protocol == "cassandra" and field == "opcode":
-            counts[CQL.get(first, f"opcode {first}")] += count
-        elif protocol == "http" and field in HTTP_KINDS:
-            counts[f"{field} {chr(first)}…"] += count
-        elif protocol == "http" and field in HTTP_PARTS:
-            counts[field] += count
-        elif protocol == "mysql" and (field, side) == ("command", "request"):
-            counts[f"command {first}"] += count
-        elif protocol == "mysql" and side == "response" and field in MYSQL:
-            counts[field] += count
-        elif protocol == "mysql" and (side, field, first) == ("response", "message", 255):
-            counts["error"] += count
-        elif protocol == "memcached" and field == "opcode":
-            counts[f"{MEMCACHED[first]} of the {'client' if side == 'request' else 'server'}"] += count
-        elif protocol == "mongodb" and field == "opcode":
-            counts[f"{low.get(first, first)} of the {'client' if side == 'request' else 'server'}"] += count
-    if protocol == "memcached":
-        counts += memcached_words(port, capture)
-    return counts
+        if name := named(protocol, side, field, first):
+            counts[name] += count
+    return counts + memcached_words(port, capture) if protocol == "memcached" else counts
+
+
+def named(protocol, side, field, first):
+    """What a field is counted as, by its first byte; None where it is not."""
+    sender = f"of the {'client' if side == 'request' else 'server'}"
+    match protocol, field, side:
+        case "redis", _, _ if field in ELEMENTS:
+            return RESP.get(chr(first), f"RESP3 {chr(first)}")
+        case "postgres", "message type", _:
+            return (FRONTEND if side == "request" else BACKEND).get(chr(first), f"{side} {chr(first)}")
+        case "postgres", _, _:
+            return UNTYPED.get(field)
+        case "cassandra", "opcode", _:
+            return CQL.get(first, f"opcode {first}")
+        case "http", _, _:
+            return f"{field} {chr(first)}…" if field in HTTP_KINDS else field if field in HTTP_PARTS else None
+        case "mysql", "command", "request":
+            return f"command {first}"
+        case "mysql", "message", "response" if first == 255:
+            return "error"
+        case "mysql", _, "response" if field in MYSQL:
+            return field
+        case "memcached", "opcode", _:
+            return f"{MEMCACHED[first]} {sender}"
+        case "mongodb", "opcode", _:
+            return f"{next((name for opcode, name in MONGO.items() if opcode & 255 == first), first)} {sender}"
 
 
 def memcached_words(port, capture):
@@ -109,14 +112,15 @@ def tshark_messages(protocol, port, capture, options=()):
     dissector = DISSECTORS[protocol]
     command = ["tshark", "-r", capture, *options, "-o", "tcp.reassemble_out_of_order:TRUE", "-d",
                f"tcp.port=={port},{dissector}", "-Y", dissector]
-    if protocol in ("cassandra", "mongodb"):
-        return opcodes(protocol, port, command)
+    if protocol == "cassandra":
+        return Counter({CQL[int(opcode, 0)]: count for opcode, count in fields_of(command, {"cql.opcode": "{}"}).items()})
+    if protocol == "mongodb":
+        return opcodes(port, command, dissector, MONGO)
     if protocol == "mysql":
         return fields_of(command, {"mysql.command": "command {}", **{theirs: name for name, theirs in MYSQL.items()}})
     if protocol == "memcached":
-        asked = fields_of([*command, "-Y", f"memcache && tcp.dstport=={port}"], {"memcache.command": "{}", "memcache.opcode": "opcode {}"})
-        told = fields_of([*command, "-Y", f"memcache && tcp.srcport=={port}"], {"memcache.opcode": "opcode {}"})
-        return named_opcodes(asked, "client") + named_opcodes(told, "server")
+        asked = fields_of([*command, "-Y", f"memcache && tcp.dstport=={port}"], {"memcache.command": "{}"})
+        return asked + opcodes(port, command, dissector, MEMCACHED)
     tree = ElementTree.fromstring(subprocess.run([*command, "-T", "pdml"], check=True, capture_output=True).stdout)
     counts = Counter()
     # What tshark shows of an element that goes on in the next frame it shows there once more.
@@ -145,25 +149,12 @@ def fields_of(command, names):
     return counts
 
 
-def named_opcodes(counts, side):
-    """The same, opcodes of memcached by the names of their commands."""
-    def name(key):
-        return f"{MEMCACHED[int(key[7:])]} of the {side}" if key.startswith("opcode ") else key
-    return Counter({name(key): count for key, count in counts.items()})
-
-
-def opcodes(protocol, port, command):
-    """tshark's counts by opcode."""
-    field = DISSECTORS[protocol] + ".opcode"
-    command = [*command, "-T", "fields", "-e", "tcp.dstport", "-e", field]
+def opcodes(port, command, dissector, names):
+    """tshark's counts of opcodes by their name and who sent them."""
     counts = Counter()
-    for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
-        to, values = line.split("\t")
-        for opcode in filter(None, values.split(",")):
-            if protocol == "cassandra":
-                counts[CQL[int(opcode, 0)]] += 1
-            else:
-                counts[f"{MONGO[int(opcode)]} of the {'client' if int(to) == port else 'server'}"] += 1
+    for sender, end in (("client", "dst"), ("server", "src")):
+        found = fields_of([*command, "-Y", f"{dissector} && tcp.{end}port=={port}"], {f"{dissector}.opcode": "{}"})
+        counts.update({f"{names[int(opcode)]} of the {sender}": count for opcode, count in found.items()})
     return counts
 
 

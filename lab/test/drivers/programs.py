@@ -24,12 +24,9 @@ class Missing(Exception):
 
 
 def cache():
-    """The lab's cache, as lab/lib/common.sh has it."""
-    if "OVERHEAD_CACHE" in os.environ:
-        return Path(os.environ["OVERHEAD_CACHE"])
-    if os.geteuid() == 0:
-        return Path("/var/cache/overhead")
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "overhead"
+    """The lab's cache."""
+    command = ["bash", "-c", '. "$1/lab/lib/common.sh" && echo "$CACHE"', "bash", ROOT]
+    return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
 
 
 def tool(name):
