@@ -43,7 +43,7 @@ test-page: ## pages of `overhead report` in headless Chromium: three widths, lig
 fuzz: ## long runs of the fuzz targets: 10 million executions each, or FUZZ_RUNS
 	lab/test/fuzz
 
-crosscheck: ## 19 drivers against real servers, tshark and the servers' own counters; minutes, a quarter of an hour the first time
+crosscheck: ## 28 drivers against real servers, tshark and the servers' own counters; minutes, a quarter of an hour the first time
 	lab/install build drivers
 	lab/test/crosscheck --drivers
 

@@ -20,6 +20,13 @@ func check[T any](value T, err error) T {
 	return value
 }
 
+// want ends the program if an answer is not the expected one.
+func want(isDue bool, found ...any) {
+	if !isDue {
+		log.Fatal("not the answers that were due: ", found)
+	}
+}
+
 // atOnce runs the work of so many goroutines, and waits for all.
 func atOnce(workers int, work func(worker int)) {
 	var all sync.WaitGroup

@@ -1,13 +1,10 @@
 # needs: httpx==0.28.1
 """httpx: bodies with a length and in chunks, answers without a body and to HEAD, refused methods, a pool of connections, forms of files."""
 
-import importlib.metadata
-import json
-import sys
-
 import httpx
+from driver import PORT, say
 
-db = httpx.Client(base_url=f"http://127.0.0.1:{sys.argv[1]}")
+db = httpx.Client(base_url=f"http://127.0.0.1:{PORT}")
 for id in range(20):
     assert db.put("/set", params={"key": f"k{id}"}, content=b"v" * id * 100).status_code == 204
     assert len(db.get("/get", params={"key": f"k{id}"}).content) == id * 100
@@ -29,7 +26,5 @@ assert db.put("/set", params={"key": text}, content=text).status_code == 204
 assert db.get("/get", params={"key": text}).text == text
 
 asked = {"PUT /set": 27, "GET /get": 25, "HEAD /get": 1, "POST /mget": 1, "POST /set": 1, "OPTIONS /set": 1, "DELETE /set": 1, "GET /nowhere": 1}
-print(json.dumps({"driver": f"httpx {importlib.metadata.version('httpx')}", "asked": asked,
-                  "errors": {"GET /get": 1, "OPTIONS /set": 1, "DELETE /set": 1, "GET /nowhere": 1}}), flush=True)
-sys.stdin.read()
+say("httpx", asked, {"GET /get": 1, "OPTIONS /set": 1, "DELETE /set": 1, "GET /nowhere": 1})
 db.close()

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"log"
 	"os"
 
 	"github.com/bradfitz/gomemcache/memcache"
@@ -15,21 +14,14 @@ func main() {
 	for id := 0; id < 20; id++ {
 		key := fmt.Sprintf("key:%d", id)
 		must(db.Set(&memcache.Item{Key: key, Value: make([]byte, 10*id), Flags: uint32(id), Expiration: 60}))
-		if len(check(db.Get(key)).Value) != 10*id {
-			log.Fatal("another value")
-		}
+		want(len(check(db.Get(key)).Value) == 10*id, key)
 	}
-	if _, err := db.Get("nothing"); err != memcache.ErrCacheMiss {
-		log.Fatal(err)
-	}
+	_, err := db.Get("nothing")
+	want(err == memcache.ErrCacheMiss, err)
 	item := check(db.GetMulti([]string{"key:1", "nothing", "key:2"}))["key:1"]
 	must(db.CompareAndSwap(item))
-	if err := db.CompareAndSwap(item); err != memcache.ErrCASConflict {
-		log.Fatal(err)
-	}
-	if err := db.Add(item); err != memcache.ErrNotStored {
-		log.Fatal(err)
-	}
+	want(db.CompareAndSwap(item) == memcache.ErrCASConflict, "cas")
+	want(db.Add(item) == memcache.ErrNotStored, "add")
 	must(db.Replace(item))
 	must(db.Append(item))
 	must(db.Prepend(item))
@@ -38,9 +30,7 @@ func main() {
 	check(db.Decrement("n", 100))
 	must(db.Touch("n", 30))
 	must(db.Delete("n"))
-	if err := db.Set(&memcache.Item{Key: "large", Value: make([]byte, 2000000)}); err == nil {
-		log.Fatal("it was stored")
-	}
+	want(db.Set(&memcache.Item{Key: "large", Value: make([]byte, 2000000)}) != nil, "it was stored")
 	must(db.FlushAll())
 	must(db.Ping())
 	said("gomemcache", map[string]int{"set": 22, "gets": 22, "cas": 2, "add": 1, "replace": 1, "append": 1, "prepend": 1, "incr": 1, "decr": 1,

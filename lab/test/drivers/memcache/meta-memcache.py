@@ -1,14 +1,11 @@
 # needs: meta-memcache==4.3.0
 """meta-memcache: meta commands, quiet ones with the command that ends them, keys in base64, counters, leases."""
 
-import importlib.metadata
-import json
-import sys
-
+from driver import PORT, say
 from meta_memcache import CacheClient, Key, ServerAddress, connection_pool_factory_builder
 
 db = CacheClient.cache_client_from_servers(
-    servers=[ServerAddress("127.0.0.1", int(sys.argv[1]))], connection_pool_factory_fn=connection_pool_factory_builder())
+    servers=[ServerAddress("127.0.0.1", PORT)], connection_pool_factory_fn=connection_pool_factory_builder())
 for id in range(20):
     assert db.set(Key(f"key:{id}"), "v" * (id + 1), ttl=60)
     assert db.get(Key(f"key:{id}")) == "v" * (id + 1)
@@ -27,5 +24,4 @@ assert db.set(Key("large"), "x" * 500_000, ttl=60)
 assert len(db.get(Key("large"))) == 500_000
 
 asked = {"ms": 32, "mg": 55, "mn": 10, "ma": 2, "md": 2}
-print(json.dumps({"driver": f"meta-memcache {importlib.metadata.version('meta-memcache')}", "asked": asked, "errors": {}}), flush=True)
-sys.stdin.read()
+say("meta-memcache", asked, {})

@@ -1,14 +1,12 @@
 # needs: python-binary-memcached==0.33.0
 """python-binary-memcached: the binary protocol with quiet sets and gets, counters, statistics, an object too large."""
 
-import importlib.metadata
-import json
 import os
-import sys
 
 import bmemcached
+from driver import PORT, say
 
-db = bmemcached.Client((f"127.0.0.1:{sys.argv[1]}",), compression=None)
+db = bmemcached.Client((f"127.0.0.1:{PORT}",), compression=None)
 for id in range(20):
     assert db.set(f"key:{id}", "v" * id)
     assert db.get(f"key:{id}") == "v" * id
@@ -27,7 +25,5 @@ assert db.stats() and db.flush_all()
 
 asked = {"bin set": 21, "bin get": 21, "bin setq": 10, "bin noop": 1, "bin getkq": 19, "bin getk": 1, "bin add": 1, "bin replace": 1,
          "bin incr": 2, "bin decr": 1, "bin delete": 2, "bin stats": 1, "bin flush_all": 1}
-driver = f"python-binary-memcached {importlib.metadata.version('python-binary-memcached')}"
-print(json.dumps({"driver": driver, "asked": asked, "errors": {"bin set": 1}}), flush=True)
-sys.stdin.read()
+say("python-binary-memcached", asked, {"bin set": 1})
 db.disconnect_all()

@@ -1,10 +1,10 @@
 // needs: mongodb@7.9.0
 // MongoDB's Node.js driver: connections that are made as requests need them, bulk writes, cursors, types, errors.
-'use strict'
 const { MongoClient, Long, Decimal128, ObjectId, Binary } = require('mongodb')
+const { run, times, version } = require('./driver')
 
-async function main () {
-  const client = new MongoClient(`mongodb://127.0.0.1:${process.argv[2]}/`, { maxPoolSize: 4, serverSelectionTimeoutMS: 10000 })
+run(async port => {
+  const client = new MongoClient(`mongodb://127.0.0.1:${port}/`, { maxPoolSize: 4, serverSelectionTimeoutMS: 10000 })
   const db = client.db('driver_node')
   await db.dropDatabase()
   const things = db.collection('things')
@@ -12,9 +12,9 @@ async function main () {
     _id: 0, oid: new ObjectId('0123456789abcdef01234567'), long: Long.fromNumber(2 ** 50), bin: new Binary(Buffer.alloc(40)),
     date: new Date(0), regex: /a.*b/i, list: [{}, null, 'text'], float: 1.5
   })
-  await things.insertMany(Array.from({ length: 200 }, (_, id) => ({ _id: id + 1, name: 'name ' + id, tags: ['a', 'b'] })))
+  await things.insertMany(times(200, id => ({ _id: id + 1, name: 'name ' + id, tags: ['a', 'b'] })))
   // 40 at once over at most 4 connections.
-  const found = await Promise.all(Array.from({ length: 40 }, (_, id) => things.findOne({ _id: id })))
+  const found = await Promise.all(times(40, id => things.findOne({ _id: id })))
   if (found.includes(null)) throw new Error('not found')
   const all = await things.find({ name: { $exists: true } }, { batchSize: 60, projection: { name: 1 } }).toArray() // 3 getMore
   if (all.length !== 200) throw new Error(`${all.length} documents`)
@@ -41,8 +41,5 @@ async function main () {
     aggregate: 2, listCollections: 1, noSuchCommand: 1, killCursors: 1
   }
   // The driver ends its sessions with moreToCome, to which no answer is due. FerretDB answers all the same.
-  const driver = `mongodb ${require('mongodb/package.json').version}`
-  console.log(JSON.stringify({ driver, asked, errors: { insert: 1, noSuchCommand: 1 }, unmatched: 1 }))
-  process.stdin.resume().on('end', () => client.close())
-}
-main().catch(error => { console.error(error); process.exit(1) })
+  return { driver: version('mongodb'), asked, errors: { insert: 1, noSuchCommand: 1 }, unmatched: 1, close: () => client.close() }
+})

@@ -1,16 +1,14 @@
 # needs: pymongo==4.20.0
-"""pymongo: monitors on connections of their own, bulk writes as document sequences, cursors in batches, errors, and with
-a further argument (zlib) compression."""
+"""pymongo: monitors on connections of their own, bulk writes as document sequences, cursors in batches, errors."""
 
-import json
-import sys
+import contextlib
 
 import pymongo
-from bson import Binary, Decimal128, Int64, ObjectId, Regex
+from bson import Binary, Int64, ObjectId
+from driver import PORT, say
 from pymongo.errors import BulkWriteError, OperationFailure
 
-options = {"compressors": sys.argv[2]} if len(sys.argv) > 2 else {}
-client = pymongo.MongoClient("127.0.0.1", int(sys.argv[1]), serverSelectionTimeoutMS=10_000, **options)
+client = pymongo.MongoClient("127.0.0.1", PORT, serverSelectionTimeoutMS=10_000)
 client.drop_database("driver_pymongo")
 things = client.driver_pymongo.things
 things.insert_one({"_id": 0, "oid": ObjectId(b"twelve bytes"), "bin": Binary(b"\0\1", 128), "long": Int64(1 << 40),
@@ -32,14 +30,10 @@ assert len(things.distinct("name", {"_id": {"$in": [10, 11]}})) == 2
 client.driver_pymongo.big.insert_one({"_id": 1, "text": "x" * 2_000_000})
 assert len(client.driver_pymongo.big.find_one()["text"]) == 2_000_000
 for _ in range(2):
-    try:
+    with contextlib.suppress(BulkWriteError):
         things.insert_many([{"_id": 10}, {"_id": 11}], ordered=False)
-    except BulkWriteError:
-        pass
-try:
+with contextlib.suppress(OperationFailure):
     client.driver_pymongo.command("noSuchCommand")
-except OperationFailure:
-    pass
 things.with_options(write_concern=pymongo.WriteConcern(w=0)).insert_many([{"_id": 5000 + id} for id in range(5)])
 cursor = things.find().batch_size(2)
 next(cursor)
@@ -49,7 +43,5 @@ client.admin.command("ping")
 asked = {"dropDatabase": 1, "insert": 2 + 1 + 1 + 2 + 1, "createIndexes": 1, "find": 20 + 1 + 1 + 1, "getMore": 6,
          "update": 2 + 1, "findAndModify": 1, "delete": 1 + 1, "aggregate": 2, "distinct": 1, "noSuchCommand": 1,
          "killCursors": 1, "ping": 1}
-errors = {"insert": 2, "noSuchCommand": 1}
-print(json.dumps({"driver": f"pymongo {pymongo.version}", "asked": asked, "errors": errors}), flush=True)
-sys.stdin.read()
+say("pymongo", asked, {"insert": 2, "noSuchCommand": 1})
 client.close()

@@ -5,6 +5,11 @@ import java.io.*;
 import java.sql.*;
 
 public class Main {
+    static PreparedStatement set(PreparedStatement statement, Object... values) throws SQLException {
+        for (int at = 0; at < values.length; at++) statement.setObject(at + 1, values[at]);
+        return statement;
+    }
+
     public static void main(String[] args) throws Exception {
         var options = args.length > 1 ? "&useCompression=true" : "";
         var db = DriverManager.getConnection("jdbc:mysql://127.0.0.1:" + args[0]
@@ -14,11 +19,7 @@ public class Main {
         plain.execute("CREATE TABLE driver_java (id INT PRIMARY KEY, name LONGTEXT, at DATETIME(6), raw BLOB)");
         var insert = db.prepareStatement("INSERT INTO driver_java VALUES (?, ?, ?, ?)");
         for (int id = 0; id < 20; id++) {
-            insert.setInt(1, id);
-            insert.setString(2, "name " + id);
-            insert.setTimestamp(3, new Timestamp(1_700_000_000_000L + id));
-            insert.setBytes(4, new byte[id]);
-            insert.executeUpdate();
+            set(insert, id, "name " + id, new Timestamp(1_700_000_000_000L + id), new byte[id]).executeUpdate();
         }
         insert.setInt(1, 20);
         insert.setCharacterStream(2, new StringReader("x".repeat(100_000)));
@@ -26,17 +27,12 @@ public class Main {
         insert.setBinaryStream(4, new ByteArrayInputStream(new byte[30_000]));
         insert.executeUpdate();
         for (int id = 100; id < 150; id++) {
-            insert.setInt(1, id);
-            insert.setString(2, null);
-            insert.setTimestamp(3, null);
-            insert.setBytes(4, null);
-            insert.addBatch();
+            set(insert, id, null, null, null).addBatch();
         }
         insert.executeBatch();
         var select = db.prepareStatement("SELECT * FROM driver_java WHERE id = ?");
         for (int id = 0; id < 20; id++) {
-            select.setInt(1, id);
-            var row = select.executeQuery();
+            var row = set(select, id).executeQuery();
             if (!row.next() || !row.getString(2).equals("name " + id)) throw new IllegalStateException("row " + id);
             row.close();
         }

@@ -1,26 +1,25 @@
 // needs: mariadb@3.5.4
 // MariaDB's driver for Node.js: batches in one bulk request, a file of the client's, a stream of rows, a procedure with two results, columns
 // that are not described again, errors; with `compress` in compressed packets, with `pipelining` written before earlier ones are answered.
-'use strict'
 const fs = require('fs')
 const os = require('os')
 const path = require('path')
 const mariadb = require('mariadb')
+const { run, times } = require('./driver')
 
-async function main () {
-  const how = process.argv[3]
+run(async (port, how) => {
   const db = await mariadb.createConnection({
-    host: '127.0.0.1', port: +process.argv[2], user: 'root', database: 'bench', pipelining: how === 'pipelining', permitLocalInfile: how !== 'pipelining',
+    host: '127.0.0.1', port, user: 'root', database: 'bench', pipelining: how === 'pipelining', permitLocalInfile: how !== 'pipelining',
     compress: how === 'compress', allowPublicKeyRetrieval: true, bulk: true
   })
   await db.query('DROP TABLE IF EXISTS driver_mariadb')
   await db.query('CREATE TABLE driver_mariadb (id INT PRIMARY KEY, name LONGTEXT, at DATETIME(6))')
   for (let id = 0; id < 10; id++) await db.execute('INSERT INTO driver_mariadb VALUES (?, ?, ?)', [id, 'name ' + id, new Date(1.7e12 + id)])
-  const rows = await Promise.all(Array.from({ length: 20 }, (_, id) => db.execute('SELECT * FROM driver_mariadb WHERE id = ?', [id % 10])))
+  const rows = await Promise.all(times(20, id => db.execute('SELECT * FROM driver_mariadb WHERE id = ?', [id % 10])))
   if (rows.some(([row], id) => row.name !== 'name ' + id % 10)) throw new Error('another row')
-  const texts = await Promise.all(Array.from({ length: 20 }, (_, id) => db.query('SELECT name FROM driver_mariadb WHERE id = ?', [id % 10])))
+  const texts = await Promise.all(times(20, id => db.query('SELECT name FROM driver_mariadb WHERE id = ?', [id % 10])))
   if (texts.some(([row], id) => row.name !== 'name ' + id % 10)) throw new Error('another row')
-  await db.batch('INSERT INTO driver_mariadb VALUES (?, ?, NULL)', Array.from({ length: 500 }, (_, id) => [1000 + id, 'y'.repeat(id)]))
+  await db.batch('INSERT INTO driver_mariadb VALUES (?, ?, NULL)', times(500, id => [1000 + id, 'y'.repeat(id)]))
   const file = path.join(os.tmpdir(), 'overhead-driver-' + process.pid)
   fs.writeFileSync(file, '200\ta\n201\tb\n')
   // The driver does not pipeline where files may be sent.
@@ -40,7 +39,7 @@ async function main () {
   await db.rollback()
   await db.ping()
   await db.reset()
-  console.log(JSON.stringify({
+  return {
     driver: 'MariaDB Connector/Node.js',
     asked: {
       DROP: 2, CREATE: 2, SELECT: 43, CALL: 1, START: 1, DELETE: 1, ROLLBACK: 1, PING: 1, ...how === 'pipelining' ? { INSERT: 13 } : { INSERT: 12, LOAD: 1 }
@@ -48,10 +47,7 @@ async function main () {
     errors: { SELECT: 1, INSERT: 1 },
     pipelines: how === 'pipelining',
     // Of the procedure; and those that the reset has closed already are closed once more, which does not count.
-    server: { Com_select: 2, Com_stmt_close: -3 }
-  }))
-  process.stdin.resume()
-  process.stdin.on('end', () => db.end())
-}
-
-main().catch(error => { console.error(error); process.exit(1) })
+    server: { Com_select: 2, Com_stmt_close: -3 },
+    close: () => db.end()
+  }
+})

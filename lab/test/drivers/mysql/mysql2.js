@@ -1,14 +1,14 @@
 // needs: mysql2@3.24.6
 // mysql2: text and prepared statements, several statements at once, a file of the client's, another user, a row of 20 MB, errors in the
 // midst of rows; with `compress` in compressed packets.
-'use strict'
 const { Readable } = require('stream')
 const mysql = require('mysql2/promise')
+const { run, times, version } = require('./driver')
 
-async function main () {
+run(async (port, how) => {
   const db = await mysql.createConnection({
-    host: '127.0.0.1', port: +process.argv[2], user: 'root', database: 'bench', multipleStatements: true,
-    compress: process.argv[3] === 'compress'
+    host: '127.0.0.1', port, user: 'root', database: 'bench', multipleStatements: true,
+    compress: how === 'compress'
   })
   const fails = async (text) => { try { await db.query(text) } catch (error) { return } throw new Error('no error: ' + text) }
   await db.query('DROP TABLE IF EXISTS driver_mysql2')
@@ -17,9 +17,9 @@ async function main () {
     await db.execute('INSERT INTO driver_mysql2 VALUES (?, ?, ?, ?, ?)', [id, 'name ' + id, { id }, new Date(1.7e12 + id), '18446744073709551615'])
   }
   // The driver keeps statements, and writes several requests before it reads.
-  const rows = await Promise.all(Array.from({ length: 20 }, (_, id) => db.execute('SELECT * FROM driver_mysql2 WHERE id = ?', [id])))
+  const rows = await Promise.all(times(20, id => db.execute('SELECT * FROM driver_mysql2 WHERE id = ?', [id])))
   if (rows.some(([[row]], id) => row.name !== 'name ' + id)) throw new Error('another row')
-  await db.query('INSERT INTO driver_mysql2 (id, name) VALUES ?', [Array.from({ length: 300 }, (_, id) => [1000 + id, 'x'.repeat(id)])])
+  await db.query('INSERT INTO driver_mysql2 (id, name) VALUES ?', [times(300, id => [1000 + id, 'x'.repeat(id)])])
   const [all] = await db.query({ sql: 'SELECT id, name FROM driver_mysql2', rowsAsArray: true })
   if (all.length !== 320) throw new Error(all.length + ' rows')
   await db.beginTransaction()
@@ -41,15 +41,12 @@ async function main () {
   for (let n = 0; n < 3; n++) if (+(await statement.execute([n]))[0][0].n !== n + 1) throw new Error('the sum')
   await statement.close()
   await db.reset()
-  console.log(JSON.stringify({
-    driver: 'mysql2 ' + require('mysql2/package.json').version,
+  return {
+    driver: version('mysql2'),
     asked: { DROP: 1, CREATE: 1, INSERT: 22, SELECT: 27, START: 1, UPDATE: 1, ROLLBACK: 1, LOAD: 1, SELEC: 1, PING: 1 },
     errors: { SELECT: 1, SELEC: 1 },
     // The second of the statements in one text; and those that another user has closed already are closed once more, which does not count.
-    server: { Com_select: 1, Com_stmt_close: -3 }
-  }))
-  process.stdin.resume()
-  process.stdin.on('end', () => db.end())
-}
-
-main().catch(error => { console.error(error); process.exit(1) })
+    server: { Com_select: 1, Com_stmt_close: -3 },
+    close: () => db.end()
+  }
+})

@@ -3,14 +3,14 @@
 COPY that sends data before the server has said that it takes any, errors, notifications."""
 
 import asyncio
-import json
-import sys
+import contextlib
 
 import asyncpg
+from driver import PORT, say
 
 
 async def main():
-    db = await asyncpg.connect(host="127.0.0.1", port=int(sys.argv[1]), user="postgres", database="bench", ssl=False)
+    db = await asyncpg.connect(host="127.0.0.1", port=PORT, user="postgres", database="bench", ssl=False)
     await db.execute("DROP TABLE IF EXISTS driver_asyncpg")
     await db.execute("CREATE TABLE driver_asyncpg (id int PRIMARY KEY, name text, list int[], n numeric)")
     insert = "INSERT INTO driver_asyncpg VALUES ($1, $2, $3, $4)"
@@ -34,10 +34,8 @@ async def main():
         assert rows == 70  # Execute with a limit: three times 30
     assert len(await db.fetchval("SELECT repeat('x', 500000)")) == 500_000
     for text, error in (("SELECT * FROM nothing_here", asyncpg.UndefinedTableError), ("SELECT 1 / $1::int", asyncpg.DivisionByZeroError)):
-        try:
+        with contextlib.suppress(error):
             await db.execute(text, *([0] if "$1" in text else []))
-        except error:
-            pass
     heard = asyncio.get_running_loop().create_future()
     await db.add_listener("here", lambda *message: heard.done() or heard.set_result(message))
     await db.execute("NOTIFY here, 'payload'")
@@ -48,9 +46,8 @@ async def main():
     # cursor is one call to the server, and three Executes. nothing_here fails as a simple query; the division when it is executed.
     asked = {"DROP": 1, "CREATE": 1, "INSERT": 220, "SELECT": 20 + 3 + 1 + 1 + 1 + 1 + 2 * 3, "COPY": 4, "BEGIN": 1, "COMMIT": 1, "LISTEN": 1,
              "NOTIFY": 1}
-    print(json.dumps({"driver": f"asyncpg {asyncpg.__version__}", "asked": asked, "errors": {"SELECT": 2},
-                      "server": {"WITH": 2, "SELECT": -2}, "data": {"COPY": [30_000 * (4 + 28), -1]}}), flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    more = {"server": {"WITH": 2, "SELECT": -2}, "data": {"COPY": [30_000 * (4 + 28), -1]}}
+    await asyncio.to_thread(say, "asyncpg", asked, {"SELECT": 2}, **more)
     await db.close()
 
 

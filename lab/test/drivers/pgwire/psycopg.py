@@ -2,14 +2,14 @@
 """psycopg 3 with the libpq 18 that it brings: statements that are prepared when they come again, pipelines, COPY both ways,
 binary results, errors, notifications. With `direct`, inside of TLS from the first byte (sslnegotiation=direct)."""
 
-import json
+import contextlib
 import os
-import sys
 
 import psycopg
+from driver import MORE, PORT, say
 
-tls = f"sslmode=require sslnegotiation=direct sslkeylogfile={os.environ['SSLKEYLOGFILE']}" if sys.argv[2:] == ["direct"] else "sslmode=disable"
-db = psycopg.connect(f"host=127.0.0.1 port={sys.argv[1]} user=postgres dbname=bench {tls}", autocommit=True)
+tls = f"sslmode=require sslnegotiation=direct sslkeylogfile={os.environ['SSLKEYLOGFILE']}" if MORE == ["direct"] else "sslmode=disable"
+db = psycopg.connect(f"host=127.0.0.1 port={PORT} user=postgres dbname=bench {tls}", autocommit=True)
 db.execute("DROP TABLE IF EXISTS driver_psycopg")
 db.execute("CREATE TABLE driver_psycopg (id int PRIMARY KEY, name text, list int[], at timestamptz, doc jsonb)")
 insert = "INSERT INTO driver_psycopg (id, name, list, at) VALUES (%s, %s, %s, now())"
@@ -21,12 +21,9 @@ with db.transaction():
 with db.pipeline():
     results = [db.execute("SELECT name FROM driver_psycopg WHERE id = %s", (id,)) for id in range(30)]
     assert results[5].fetchone() == ("name 5",)
-try:
-    with db.pipeline():
-        db.execute("INSERT INTO driver_psycopg (id) VALUES (1)")  # there is one
-        db.execute("SELECT 1")  # skipped by the server, and never answered
-except psycopg.errors.UniqueViolation:
-    pass
+with contextlib.suppress(psycopg.errors.UniqueViolation), db.pipeline():
+    db.execute("INSERT INTO driver_psycopg (id) VALUES (1)")  # there is one
+    db.execute("SELECT 1")  # skipped by the server, and never answered
 for format in ("TEXT", "BINARY", "CSV"):
     with db.cursor().copy(f"COPY driver_psycopg (id, name, list) FROM STDIN WITH (FORMAT {format})") as copy:
         if format == "BINARY":
@@ -39,11 +36,8 @@ for format in ("TEXT", "BINARY", "CSV"):
                 copy.write_row((base + id, f"tab\tand \\ {id}", [id, 2]))
     with db.cursor().copy(f"COPY driver_psycopg (id, name, list) TO STDOUT WITH (FORMAT {format})") as copy:
         assert sum(len(chunk) for chunk in copy) > 10_000
-try:
-    with db.cursor().copy("COPY driver_psycopg (id) FROM STDIN") as copy:
-        copy.write("not a number\n")
-except psycopg.errors.InvalidTextRepresentation:
-    pass
+with contextlib.suppress(psycopg.errors.InvalidTextRepresentation), db.cursor().copy("COPY driver_psycopg (id) FROM STDIN") as copy:
+    copy.write("not a number\n")
 assert len(db.execute("SELECT repeat('x', 1000000)").fetchone()[0]) == 1_000_000
 assert db.cursor(binary=True).execute("SELECT list, at FROM driver_psycopg WHERE id = 3").fetchone()[0] == [3, None]
 with db.transaction():
@@ -58,7 +52,5 @@ db.execute("SELECT 1; SELECT 2")
 # The cursor is described, then fetched 4 times 500 rows until fewer come.
 asked = {"DROP": 1, "CREATE": 1, "INSERT": 20 + 50 + 1, "SELECT": 30 + 1 + 1 + 1 + 1, "BEGIN": 2, "COMMIT": 2, "COPY": 7,
          "DECLARE": 1, "FETCH": 4, "CLOSE": 1, "LISTEN": 1, "NOTIFY": 1}
-print(json.dumps({"driver": f"psycopg {psycopg.__version__}, libpq {psycopg.pq.version()}", "asked": asked,
-                  "errors": {"INSERT": 1, "COPY": 1}}), flush=True)
-sys.stdin.read()
+say("psycopg", asked, {"INSERT": 1, "COPY": 1})
 db.close()

@@ -1,15 +1,15 @@
 // needs: ioredis@6.0.0
 // ioredis: asks INFO before it is ready, pipelines by itself (enableAutoPipelining), scripts, transactions, pub/sub, streams.
-'use strict'
 const Redis = require('ioredis')
+const { run, times, version } = require('./driver')
 
-async function main () {
-  const db = new Redis(Number(process.argv[2]))
-  const auto = new Redis(Number(process.argv[2]), { enableAutoPipelining: true })
+run(async port => {
+  const db = new Redis(port)
+  const auto = new Redis(port, { enableAutoPipelining: true })
   await db.flushdb()
   await db.script('FLUSH')
   for (let id = 0; id < 20; id++) await db.set('key:' + id, 'é'.repeat(id))
-  const values = await Promise.all(Array.from({ length: 100 }, (_, id) => auto.get('key:' + id % 20)))
+  const values = await Promise.all(times(100, id => auto.get('key:' + id % 20)))
   if (values[19] !== 'é'.repeat(19)) throw new Error('a value')
   const pipeline = db.pipeline()
   for (let id = 0; id < 50; id++) pipeline.hset('hash', 'f' + id, id)
@@ -37,8 +37,6 @@ async function main () {
     FLUSHDB: 1, 'SCRIPT FLUSH': 1, SET: 21, GET: 100 + 1 + 1 + 1, HSET: 50, MULTI: 1, INCR: 1, EXEC: 1, EVALSHA: 2, EVAL: 1, LPUSH: 1, ZADD: 1, ZRANGE: 1,
     MGET: 1, SUBSCRIBE: 1, PSUBSCRIBE: 1, PUBLISH: 1, UNSUBSCRIBE: 1, PUNSUBSCRIBE: 1, HGETALL: 1
   }
-  const driver = `ioredis ${require('ioredis/package.json').version}`
-  console.log(JSON.stringify({ driver, asked, errors: { LPUSH: 1 } }))
-  process.stdin.resume().on('end', () => [db, auto, sub].forEach(connection => connection.disconnect()))
-}
-main().catch(error => { console.error(error); process.exit(1) })
+  const close = () => [db, auto, sub].forEach(connection => connection.disconnect())
+  return { driver: version('ioredis'), asked, errors: { LPUSH: 1 }, close }
+})

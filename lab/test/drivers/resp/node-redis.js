@@ -1,19 +1,19 @@
 // needs: redis@6.3.1
 // node-redis: everything asked in one turn of the event loop goes out at once; transactions, scripts, pub/sub, blocking.
-'use strict'
 const { createClient, defineScript } = require('redis')
+const { run, times, version } = require('./driver')
 
-async function main () {
+run(async port => {
   const twice = defineScript({
     SCRIPT: 'return redis.call("GET", KEYS[1])', NUMBER_OF_KEYS: 1, parseCommand (parser, key) { parser.pushKey(key) },
     transformReply: reply => reply
   })
-  const db = createClient({ url: 'redis://127.0.0.1:' + process.argv[2], scripts: { twice } })
+  const db = createClient({ url: 'redis://127.0.0.1:' + port, scripts: { twice } })
   db.on('error', error => { throw error })
   await db.connect()
   await db.flushDb()
   await db.scriptFlush()
-  await Promise.all(Array.from({ length: 100 }, (_, id) => db.set('key:' + id, 'v'.repeat(id), { expiration: { type: 'EX', value: 100 } })))
+  await Promise.all(times(100, id => db.set('key:' + id, 'v'.repeat(id), { expiration: { type: 'EX', value: 100 } })))
   for (let id = 0; id < 20; id++) await db.get('key:' + id)
   const [, n] = await db.multi().incr('n').incr('n').exec()
   if (n !== 2) throw new Error('the transaction')
@@ -42,9 +42,7 @@ async function main () {
     FLUSHDB: 1, 'SCRIPT FLUSH': 1, SET: 101, GET: 21, MULTI: 1, INCR: 2, EXEC: 1, EVALSHA: 3, EVAL: 1, HSET: 1, HGETALL: 1, LPUSH: 1, SADD: 1, SMEMBERS: 1,
     ZADD: 1, ZRANGE: 1, BLPOP: 1, RPUSH: 1, SUBSCRIBE: 1, PUBLISH: 1, PSUBSCRIBE: 1, UNSUBSCRIBE: 1, PUNSUBSCRIBE: 1, PING: 1
   }
-  const driver = `redis (Node.js) ${require('redis/package.json').version}`
   // The script calls GET three times within the server, which does not know one command that the driver tries.
-  console.log(JSON.stringify({ driver, asked, errors: { EVALSHA: 1, LPUSH: 1 }, server: { get: 3, 'client|maint_notifications': -2 } }))
-  process.stdin.resume().on('end', () => Promise.all([db.close(), other.close()]))
-}
-main().catch(error => { console.error(error); process.exit(1) })
+  const server = { get: 3, 'client|maint_notifications': -2 }
+  return { driver: version('redis'), asked, errors: { EVALSHA: 1, LPUSH: 1 }, server, close: () => Promise.all([db.close(), other.close()]) }
+})

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 	"strings"
 	"time"
@@ -29,9 +28,7 @@ func main() {
 	})
 	cached := func() rueidis.RedisResult { return db.DoCache(ctx, db.B().Get().Key("key:1:1").Cache(), time.Minute) }
 	check(cached().ToString()) // CLIENT CACHING, MULTI, PTTL, GET, EXEC
-	if !cached().IsCacheHit() {
-		log.Fatal("not from the cache")
-	}
+	want(cached().IsCacheHit(), "not from the cache")
 	do("SET", "key:1:1", "new") // the server pushes an invalidation
 	for cached().IsCacheHit() {
 		time.Sleep(time.Millisecond)
@@ -47,9 +44,7 @@ func main() {
 		return results[2].Error()
 	}))
 	do("SET", "large", strings.Repeat("x", 1_500_000))
-	if len(check(do("GET", "large").ToString())) != 1_500_000 || do("LPUSH", "n", "1").Error() == nil {
-		log.Fatal("not the answers that were due")
-	}
+	want(len(check(do("GET", "large").ToString())) == 1_500_000 && do("LPUSH", "n", "1").Error() != nil)
 	do("HSET", "hash", "field", "value")
 	do("HGETALL", "hash")
 	heard, stop := make(chan rueidis.PubSubMessage, 1), context.CancelFunc(nil)
