@@ -59,7 +59,7 @@ Examples:
   overhead bench redis --operation empty,read,insert --clients 1,2,4,…,64 --runs 5 -o bench.json
   overhead bench postgres --server postgres://me@db.example/things --mix read=80,insert=20 --rate 5000
   overhead bench redis --server db1:7001 --server db1:7002 --clients 16 --pipeline 1,10,25,50
-  sudo overhead capture -i lo --db scylla -- overhead bench scylla --no-setup --ops 1000    after --setup-only
+  sudo overhead capture -i lo --db scylla -- overhead bench scylla --ops 1000
 
 Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the record says why).";
 

@@ -76,6 +76,7 @@ impl BenchReport {
     pub fn finish(self) -> Result<u8> {
         self.write()?;
         match self.format {
+            _ if !self.measures => {}
             ResultFormat::Json => print(&to_json(&self.load)?)?,
             ResultFormat::Csv => print(&self.load.csv())?,
             ResultFormat::Table => {}
@@ -87,9 +88,9 @@ impl BenchReport {
         Ok(if is_partial { exit::PARTIAL } else { exit::COMPLETE })
     }
 
-    /// Writes the file atomically.
+    /// Writes the file atomically, unless nothing is measured: the file may have the results of an earlier step.
     fn write(&self) -> Result<()> {
-        let Some(path) = &self.output else { return Ok(()) };
+        let Some(path) = self.output.as_ref().filter(|_| self.measures) else { return Ok(()) };
         write_named(path, to_json(&self.load)?.as_bytes(), None, true)
             .with_context(|| format!("--output {}: cannot be written", path.display()))
     }

@@ -55,7 +55,9 @@ impl Repetition {
         let keep = self.keep;
         let conclude = move |_: &CapturePlan, captured| conclude(captured, keep);
         let (folder, output) = (Some(Arc::new(folder)), CommandOutput::Kept(printed));
-        CaptureSession::run(&Arc::new(plan), folder, signals, output, conclude).await
+        let plan = Arc::new(plan);
+        plan.with_rows(signals, async |signals| CaptureSession::run(&plan, folder, signals, output, conclude).await)
+            .await
     }
 
     /// Returns the command's standard output; empty if it was not kept.

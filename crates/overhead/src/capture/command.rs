@@ -1,16 +1,18 @@
 //! The command that runs under a capture, and its descendants.
 
+use super::CapturePlan;
 use super::descriptors::InheritedFiles;
 use super::family;
-use super::signals::{EndRequest, EndSignals};
+use super::signals::{CaptureSignals, EndRequest, EndSignals};
 use crate::caller::User;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use overhead_model::say;
 use rustix::process::{Signal, getpgrp};
 use rustix::termios::tcgetpgrp;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
@@ -19,6 +21,9 @@ use tokio::process::{Child, Command};
 const GRACE: Duration = Duration::from_secs(5);
 /// Interval between checks whether they have exited.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Options by which `overhead bench` makes its rows, measures with them, and removes them.
+const BENCH_STEPS: [&str; 3] = ["--setup-only", "--no-setup", "--cleanup-only"];
 
 /// Destination of the command's output.
 #[derive(Debug)]
@@ -30,6 +35,12 @@ pub enum CommandOutput {
 }
 
 impl CommandOutput {
+    /// Discards the output.
+    pub fn unseen() -> Result<Self> {
+        let null = File::options().write(true).open("/dev/null")?;
+        Ok(Self::Kept([null.try_clone()?, null]))
+    }
+
     fn of(self, command: &mut Command) -> std::io::Result<()> {
         match self {
             Self::Shown => command.stdout(Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?)),
@@ -39,8 +50,63 @@ impl CommandOutput {
     }
 }
 
-pub fn start(command: &[String], user: Option<User>, output: CommandOutput) -> Result<Option<Child>> {
-    let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+impl CapturePlan {
+    /// Does `work` while the rows of a benchmark exist, so that it measures neither their making nor their removal.
+    pub async fn with_rows<T>(
+        &self,
+        signals: &mut CaptureSignals,
+        work: impl AsyncFnOnce(&mut CaptureSignals) -> Result<T>,
+    ) -> Result<T> {
+        let [Some(make), _, Some(remove)] = BENCH_STEPS.map(|step| bench_step(&self.command, step)) else {
+            return work(signals).await;
+        };
+        self.say("the benchmark makes its rows before the capture begins, and removes them after its end");
+        if self.complete(&make, CommandOutput::Shown, &mut signals.end).await? != Some(0) {
+            self.complete(&remove, CommandOutput::unseen()?, &mut signals.end).await?;
+            bail!("the benchmark could not make its rows: nothing was captured");
+        }
+        let done = work(signals).await;
+        // If it fails, the benchmark itself says what is left.
+        let removed = self.complete(&remove, CommandOutput::Shown, &mut signals.end).await;
+        done.and_then(|done| removed.map(|_| done))
+    }
+
+    /// Runs a command to its end, which the user may ask for. Returns its status.
+    async fn complete(
+        &self,
+        command: &[String],
+        output: CommandOutput,
+        signals: &mut EndSignals,
+    ) -> Result<Option<i32>> {
+        let mut child = start(command, self.user.clone(), output)?;
+        tokio::select! {
+            biased;
+            asked = signals.recv() => end(&mut child, Some(asked), signals).await,
+            status = child.wait() => Ok(Some(code(status?))),
+        }
+    }
+
+    /// Starts the command to measure.
+    pub fn start_command(&self, output: CommandOutput) -> Result<Option<Child>> {
+        let step = bench_step(&self.command, BENCH_STEPS[1]);
+        let command = step.as_ref().unwrap_or(&self.command);
+        (!command.is_empty()).then(|| start(command, self.user.clone(), output)).transpose()
+    }
+}
+
+/// Returns the command for one step of a benchmark; `None` if it is no benchmark, or chooses its step itself.
+fn bench_step(command: &[String], step: &str) -> Option<Vec<String>> {
+    let is_program = |word: &str, name: &str| Path::new(word).file_name().is_some_and(|file| file == name);
+    let is_bench = |pair: &[String]| {
+        is_program(&pair[0], "overhead-bench") || is_program(&pair[0], "overhead") && pair[1] == "bench"
+    };
+    let others = ["--list-statements", "--help", "-h"];
+    let chooses = command.iter().any(|word| BENCH_STEPS.iter().chain(&others).any(|option| option == word));
+    (command.windows(2).any(is_bench) && !chooses).then(|| [command, &[step.to_owned()]].concat())
+}
+
+fn start(command: &[String], user: Option<User>, output: CommandOutput) -> Result<Child> {
+    let (program, arguments) = command.split_first().ok_or_else(|| anyhow!("there is no command"))?;
     // Makes the command's orphans our children, so that we can end them.
     family::adopt();
     let mut command = Command::new(program);
@@ -50,7 +116,7 @@ pub fn start(command: &[String], user: Option<User>, output: CommandOutput) -> R
     if let Some(user) = user {
         user.runs(&mut command);
     }
-    command.spawn().map(Some).map_err(|error| match error.kind() {
+    command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => anyhow!("{program}: no such command: check its name, or install it"),
         std::io::ErrorKind::PermissionDenied => {
             anyhow!(
@@ -105,4 +171,23 @@ fn shares_the_terminal() -> bool {
 /// Returns the status a shell would give: the exit code, or 128 + n for signal n.
 pub fn code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_benchmark_measures_apart_from_its_other_steps() {
+        let measures = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            bench_step(&words, "--no-setup").map(|words| words.join(" "))
+        };
+        for line in ["overhead bench redis --ops 9", "taskset -c 1 /opt/overhead-bench redis"] {
+            assert_eq!(measures(line), Some(format!("{line} --no-setup")));
+        }
+        let others =
+            ["overhead bench redis --no-setup", "overhead bench -h", "redis-benchmark -n 9", "overhead top bench"];
+        assert_eq!(others.map(measures), [const { None }; 4]);
+    }
 }

@@ -7,7 +7,6 @@ use overhead_kernel::{ProcessSelection, children_cpu_ns, family_cpu_ns, servers}
 use overhead_model::record::WatchingCost;
 use overhead_model::{Class, Measured, Run, Spread, exit};
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,11 +15,11 @@ const SAME_WORK: u64 = 100;
 
 /// Warms up with one run each way, then runs the command `rounds` times each way, in alternating order. Writes and
 /// prints the last captured run, with the measured cost.
-pub async fn measure(plan: CapturePlan, rounds: u32, signals: &mut CaptureSignals) -> Result<u8> {
+pub async fn measure(plan: &CapturePlan, rounds: u32, signals: &mut CaptureSignals) -> Result<u8> {
     let folder = plan.make_folder()?.map(Arc::new);
     let mut quiet = plan.clone();
     quiet.output.quiet = true;
-    let mut turns = CostTurns { plan: &plan, quiet: Arc::new(quiet), folder, signals, kept: None };
+    let mut turns = CostTurns { plan, quiet: Arc::new(quiet), folder, signals, kept: None };
     let taken = turns.take(rounds).await;
     let CostTurns { folder, kept, .. } = turns;
     let Some(mut captured) = kept else {
@@ -82,7 +81,7 @@ impl CostTurns<'_> {
             // After a request to end, no further command starts.
             let watched_first = round % 2 == 1;
             let before = if watched_first { self.watched().await? } else { None };
-            let unwatched = self.unwatched(unseen()?).await?;
+            let unwatched = self.unwatched(CommandOutput::unseen()?).await?;
             let watched = if watched_first { before } else { self.watched().await? };
             let (Some(unwatched), Some(watched)) = (unwatched, watched) else { break };
             let Some(FinishedCapture { run, .. }) = &self.kept else { break };
@@ -104,8 +103,7 @@ impl CostTurns<'_> {
         }
         let before = self.cpu_ns();
         let spawned = Instant::now();
-        let started = command::start(&self.plan.command, self.plan.user.clone(), output)?;
-        let Some(mut child) = started else { return Ok(None) };
+        let Some(mut child) = self.plan.start_command(output)? else { return Ok(None) };
         let asked = tokio::select! {
             biased;
             asked = self.signals.end.recv() => Some(asked),
@@ -137,7 +135,8 @@ impl CostTurns<'_> {
         let before = self.cpu_ns();
         let conclude = |_: &CapturePlan, captured| Ok(captured);
         let folder = self.folder.clone();
-        let captured = CaptureSession::run(&self.quiet, folder, self.signals, unseen()?, conclude).await?;
+        let captured =
+            CaptureSession::run(&self.quiet, folder, self.signals, CommandOutput::unseen()?, conclude).await?;
         let cpu_ns = difference(before, self.cpu_ns());
         match self.kept.insert(captured).end {
             CaptureEnd::Command { code: 0, ran } => Ok(Some(CommandWork { elapsed: ran, cpu_ns })),
@@ -166,12 +165,6 @@ impl CostTurns<'_> {
 
 fn difference(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     after?.checked_sub(before?)
-}
-
-/// Discards the command's output.
-fn unseen() -> Result<CommandOutput> {
-    let null = || File::options().write(true).open("/dev/null");
-    Ok(CommandOutput::Kept([null()?, null()?]))
 }
 
 /// Returns the workload operations of a run.

@@ -78,12 +78,16 @@ impl CaptureArgs {
         let plan = self.plan()?;
         runtime()?.block_on(async {
             let mut signals = CaptureSignals::new()?;
-            if let Some(rounds) = rounds {
-                return cost::measure(plan, rounds, &mut signals).await;
-            }
-            let folder = plan.make_folder()?.map(Arc::new);
-            let publish = |plan: &CapturePlan, captured| plan.publish(captured);
-            CaptureSession::run(&Arc::new(plan), folder, &mut signals, CommandOutput::Shown, publish).await
+            let plan = Arc::new(plan);
+            let captured = async |signals: &mut CaptureSignals| {
+                if let Some(rounds) = rounds {
+                    return cost::measure(&plan, rounds, signals).await;
+                }
+                let folder = plan.make_folder()?.map(Arc::new);
+                let publish = |plan: &CapturePlan, captured| plan.publish(captured);
+                CaptureSession::run(&plan, folder, signals, CommandOutput::Shown, publish).await
+            };
+            plan.with_rows(&mut signals, captured).await
         })
     }
 }

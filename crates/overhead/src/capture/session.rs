@@ -156,7 +156,7 @@ impl CaptureSession {
         session.warmup.iter().filter(|_| plan.counters.bpf_only).for_each(|warmup| warmup.begin());
         session.counting.begin();
         session.spawned = Instant::now();
-        session.child = command::start(&plan.command, plan.user.clone(), output)?;
+        session.child = plan.start_command(output)?;
         if !plan.output.quiet {
             let mut so_far = session.counting.read();
             name_containers(&mut so_far, &[&session.containers], &session.counting.network_namespaces());
