@@ -283,6 +283,15 @@ impl Schedule {
         [self.windows.cycle.window_ns, self.windows.cycle.period_ns]
     }
 
+    /// Returns the times before the first window and after the last, in nanoseconds.
+    fn unseen_ns(&self) -> [u64; 2] {
+        let Self { windows, end_ns } = *self;
+        let last = windows.period_of(end_ns);
+        let last = if windows.length_before(last, end_ns) == 0 { last.saturating_sub(1) } else { last };
+        let before_ns = windows.window(0).start.min(end_ns).saturating_sub(windows.start_ns);
+        [before_ns, end_ns.saturating_sub(windows.window(last).end)]
+    }
+
     /// Returns the time from the start of the first period to the end of the run, in nanoseconds.
     pub fn span_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.windows.start_ns)
@@ -310,7 +319,7 @@ impl Sampled {
             frames: absent(),
             wire_bytes: absent(),
         };
-        self.clusters.report(run, sample);
+        self.clusters.report(run, sample, self.schedule.unseen_ns());
         if self.met_midway > 0 {
             run.warnings.insert(
                 0,

@@ -99,6 +99,29 @@ fn what_is_true_lies_within_the_interval_as_often_as_that_says() {
     assert!(held.iter().all(|held| *held >= AT_LEAST), "{held:?} of {TRIALS} hold {truths:?}");
 }
 
+/// 8 s with a frame each 2 ms, after 700 ms and before 300 ms of nothing: windows of 100 ms meet no end of it, or one.
+#[test]
+fn a_load_that_began_late_and_ended_early_lies_within_the_interval() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/redis-get-set/capture.pcap");
+    let frame = OwnedFrame::of(&FileSource::open(fixture).unwrap().next_frame().unwrap().frame().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("steady.pcapng");
+    let options = WriterOptions::new(LinkType::ETHERNET);
+    let mut writer = PcapngWriter::new("capture", File::create(&path).unwrap(), &options).unwrap();
+    let times: Vec<u64> = std::iter::once(0).chain((700..8_700).step_by(2)).chain([9_000]).collect();
+    for time_ms in &times {
+        writer.write(&Frame { time_ns: SECOND + time_ms * 1_000_000, ..frame.frame() }).unwrap();
+    }
+    writer.finish(None).unwrap();
+    let holds = |seed: &u64| {
+        let sampled = record(&path, &["--sample", "100ms/1s", "--sample-seed", &seed.to_string()]);
+        let [low, high] = ["low", "high"].map(|end| sampled["sample"]["frames"][end].as_f64().unwrap());
+        low <= times.len() as f64 && times.len() as f64 <= high
+    };
+    let held = (0..TRIALS).filter(holds).count();
+    assert!(held >= AT_LEAST, "{held} of {TRIALS}");
+}
+
 #[test]
 fn windows_are_part_of_the_capture_and_their_share_of_the_time_is_said() {
     let dir = tempfile::tempdir().unwrap();

@@ -10,6 +10,9 @@
 //!
 //! Operations in one window resemble one another, so the number of windows, not operations, determines the error. A few
 //! windows can be alike by chance, so totals have at least the error of random arrivals: the variance of a count is the count.
+//! No window shows whether the load lasted from the beginning to the end of the run. If it began at any time before the first
+//! window, with equal chance, and ended so after the last, its total has a further variance of `R² · Σ u² / 3`, where `u` are
+//! the times before the first window and after the last.
 //! The code keeps only sums over windows, so a capture of months takes no more memory than one of minutes.
 
 use overhead_model::record::{AccountEstimate, Estimate, Measured, OperationRow, RowEstimates, Sample};
@@ -50,8 +53,8 @@ impl Ratio {
     }
 
     /// Returns the estimate over `windows`, `with` of them non-empty, covering a share `f` of the whole. The variance of `x`
-    /// is at least `least`.
-    fn estimate(&self, windows: u64, with: u64, f: f64, least: f64) -> Measured<Estimate> {
+    /// is at least `least`; `ends` is the relative variance for the ends of the whole that no window shows.
+    fn estimate(&self, windows: u64, with: u64, f: f64, [least, ends]: [f64; 2]) -> Measured<Estimate> {
         if self.n <= 0.0 {
             return Measured::unavailable("nothing of it lies whole within a window");
         }
@@ -62,7 +65,8 @@ impl Ratio {
         // Rounding can make a difference of large sums negative.
         let squares = (self.xx - 2.0 * value * self.nx + value * value * self.nn).max(0.0);
         let k = windows as f64;
-        let standard_error = ((1.0 - f).max(0.0) * (k / (k - 1.0) * squares).max(least)).sqrt() / self.n;
+        let variance = (1.0 - f).max(0.0) * (k / (k - 1.0) * squares).max(least);
+        let standard_error = (variance + ends * self.x * self.x).sqrt() / self.n;
         let quantile = StudentsT::new(0.0, 1.0, (with - 1) as f64)
             .map_or(f64::INFINITY, |student| student.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)));
         let margin = if standard_error > 0.0 { quantile * standard_error } else { 0.0 };
@@ -156,12 +160,13 @@ impl Clusters {
     }
 
     /// Stores the estimates in the record. `sample` describes the windows' placement; this function sets its figures over
-    /// windows.
-    pub fn report(&self, run: &mut Run, mut sample: Sample) {
+    /// windows. `unseen_ns` are the times before the first window and after the last.
+    pub fn report(&self, run: &mut Run, mut sample: Sample, unseen_ns: [u64; 2]) {
         let f = if sample.span_ns == 0 { 1.0 } else { (self.covered_ns as f64 / sample.span_ns as f64).min(1.0) };
         (sample.windows, sample.covered_ns, sample.covered_share) = (self.windows, self.covered_ns, f);
         sample.cut_operations = self.cut;
-        let rate = |ratio: &Ratio, least: f64| ratio.estimate(self.windows, self.windows, f, least);
+        let squares: f64 = unseen_ns.iter().map(|ns| (*ns as f64 / sample.span_ns.max(1) as f64).powi(2)).sum();
+        let rate = |ratio: &Ratio, least: f64| ratio.estimate(self.windows, self.windows, f, [least, squares / 3.0]);
         let seconds = sample.span_ns as f64 / 1e9;
         let total = |rate: &Measured<Estimate>| match rate {
             Measured::Value(rate) => Measured::Value(rate.scaled(seconds)),
@@ -177,7 +182,7 @@ impl Clusters {
             let found = self.rows.get(&key(row)).copied().unwrap_or_default();
             // Windows without frames still contribute their time.
             let per_second = rate(&Ratio { n: self.frames.n, nn: self.frames.nn, ..found.rate }, found.rate.x);
-            let of = |ratio: Ratio| ratio.estimate(self.windows, found.windows, f, 0.0);
+            let of = |ratio: Ratio| ratio.estimate(self.windows, found.windows, f, [0.0; 2]);
             row.sampled = Some(RowEstimates {
                 windows: found.windows,
                 count: total(&per_second),
@@ -210,7 +215,7 @@ mod tests {
         for (x, n) in [(8.0, 1.0), (20.0, 2.0), (32.0, 3.0)] {
             ratio.add(x, n);
         }
-        let found = ratio.estimate(3, 3, 0.0, 0.0);
+        let found = ratio.estimate(3, 3, 0.0, [0.0; 2]);
         let found = found.value().unwrap();
         assert!((found.value - 10.0).abs() < 1e-12);
         assert!((found.standard_error - (1.0_f64 / 3.0).sqrt()).abs() < 1e-9, "{found:?}");
@@ -222,10 +227,20 @@ mod tests {
     fn equal_windows_have_the_error_of_random_arrivals() {
         let mut ratio = Ratio::default();
         (0..4).for_each(|_| ratio.add(400.0, 1.0));
-        let found = *ratio.estimate(4, 4, 0.0, ratio.x).value().unwrap();
+        let found = *ratio.estimate(4, 4, 0.0, [ratio.x, 0.0]).value().unwrap();
         assert!((found.standard_error - 10.0).abs() < 1e-9, "{found:?}");
         assert!((found.low - 368.175_54).abs() < 1e-4, "{found:?}");
         assert!((found.scaled(12.0).high - 12.0 * 431.824_46).abs() < 1e-3, "{found:?}");
+    }
+
+    /// 2 s before the first window and 1 s after the last, of 10 s: sqrt(5 / 3) / 10 of the estimate, beside the 10 of above.
+    #[test]
+    fn ends_that_no_window_shows_add_to_the_error() {
+        let mut ratio = Ratio::default();
+        (0..4).for_each(|_| ratio.add(400.0, 1.0));
+        let found = *ratio.estimate(4, 4, 0.0, [ratio.x, 0.05 / 3.0]).value().unwrap();
+        let wanted = (100.0_f64 + 400.0_f64.powi(2) * 0.05 / 3.0).sqrt();
+        assert!((found.standard_error - wanted).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
@@ -234,7 +249,7 @@ mod tests {
         for (x, n) in [(8.0, 1.0), (20.0, 2.0)] {
             ratio.add(x, n);
         }
-        let found = ratio.estimate(2, 2, 1.0, 28.0);
+        let found = ratio.estimate(2, 2, 1.0, [28.0, 0.0]);
         assert!(found.value().unwrap().standard_error <= 0.0);
     }
 
@@ -242,7 +257,7 @@ mod tests {
     fn one_window_has_no_spread_and_says_so() {
         let mut ratio = Ratio::default();
         ratio.add(8.0, 1.0);
-        assert!(ratio.estimate(1, 1, 0.1, 8.0).reason().unwrap().contains("one window"));
-        assert!(Ratio::default().estimate(3, 0, 0.1, 0.0).reason().is_some());
+        assert!(ratio.estimate(1, 1, 0.1, [8.0, 0.0]).reason().unwrap().contains("one window"));
+        assert!(Ratio::default().estimate(3, 0, 0.1, [0.0; 2]).reason().is_some());
     }
 }
