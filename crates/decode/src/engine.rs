@@ -388,9 +388,9 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
                     return (0, false);
                 }
                 MessageBoundary::More | MessageBoundary::No => {
-                    if stream.stretch.is_none() {
-                        out.note(Note::LostBoundary);
-                    }
+                    // Nothing of a message that began before is lost, but a turn after it is.
+                    let is_first = stream.stretch.is_none();
+                    out.note(if is_first { Note::MidMessage } else { Note::LostBoundary });
                     self.decoder.lost(side, out);
                     out.release();
                 }

@@ -28,6 +28,8 @@ pub enum Note {
     /// The rest of one direction is not of this protocol, for this reason.
     Malformed(&'static str),
     LostBoundary,
+    /// The first bytes of a direction, or those behind a gap, are the middle of a message, so they were passed over.
+    MidMessage,
     /// A retransmission had different bytes. The first ones count.
     Conflict,
     LongMessage,

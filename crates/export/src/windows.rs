@@ -4,7 +4,7 @@ use crate::stop::ExportStop;
 use crate::table::runs::SampleRow;
 use crate::tally::ExportTally;
 use anyhow::{Result, anyhow};
-use overhead::reading::{DissectWindows, EndedWindows, Schedule};
+use overhead::reading::{DissectWindows, Schedule, add_window};
 use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
 use overhead_model::Frame;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct ExportWindows {
     /// For the current or the next window.
     dissector: Option<Dissector<ExportTally>>,
     period: Option<u64>,
-    ended: EndedWindows,
+    ended: Totals,
     windows: u64,
     covered_ns: u64,
 }
@@ -29,7 +29,7 @@ impl ExportWindows {
             stop,
             dissector: None,
             period: None,
-            ended: EndedWindows::default(),
+            ended: Totals::default(),
             windows: 0,
             covered_ns: 0,
         };
@@ -45,13 +45,13 @@ impl ExportWindows {
         let last =
             self.dissector.take().ok_or_else(|| anyhow!("a window was not ended: this is a bug, please report it"))?;
         let (tally, rest) = last.finish();
-        self.ended.totals.append(&rest);
+        self.ended.append(&rest);
         let sample = schedule.map(|schedule| {
             let [window_ns, period_ns] = schedule.cycle_ns();
             let (windows, covered_ns, span_ns) = (self.windows, self.covered_ns, schedule.span_ns());
             SampleRow { window_ns, period_ns, windows, span_ns, covered_ns }
         });
-        Ok((tally, self.ended.totals, sample))
+        Ok((tally, self.ended, sample))
     }
 }
 
@@ -74,7 +74,7 @@ impl DissectWindows for ExportWindows {
         dissector.tally_mut().cut_window();
         let (mut tally, totals) = dissector.finish();
         tally.end_window();
-        self.ended.append(totals);
+        add_window(&mut self.ended, totals);
         self.start_dissector(tally);
     }
 

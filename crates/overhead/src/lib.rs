@@ -61,7 +61,7 @@ pub mod reading {
     pub use crate::generate::generate;
     pub use crate::inputs::{Dissect, InputPlan};
     pub use crate::runs::KeptRun;
-    pub use crate::sample::{Chosen, DissectWindows, EndedWindows, SampleArgs, Sampler, Schedule, windows_of};
+    pub use crate::sample::{Chosen, DissectWindows, SampleArgs, Sampler, Schedule, add_window, windows_of};
     pub use crate::time::TimeWindow;
     pub use crate::warnings::Warnings;
 }

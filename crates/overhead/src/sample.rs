@@ -17,7 +17,6 @@ use overhead_decode::Note;
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::record::{Measured, Sample};
 use overhead_model::{Frame, Run};
-use overhead_report::text::counted;
 use overhead_report::{Aggregate, Clusters, WindowTotals};
 use std::path::{Path, PathBuf};
 use windows::duty_cycle;
@@ -126,33 +125,24 @@ pub struct AggregateWindows {
     make: Make,
     /// Dissector for the current or next window.
     dissector: Dissector<Aggregate>,
-    ended: EndedWindows,
+    /// Frames and connections of the windows that have ended.
+    ended: Totals,
     clusters: Clusters,
 }
 
-/// Totals of the windows that have ended.
-#[derive(Debug, Default)]
-pub struct EndedWindows {
-    /// Their frames and connections.
-    pub totals: Totals,
-    /// Connections that a window first met in the middle of a message.
-    pub met_midway: u64,
-}
-
-impl EndedWindows {
-    /// Adds the totals of a window. Message boundaries are unknown at its start, so a lost boundary there is no lost message.
-    pub fn append(&mut self, mut totals: Totals) {
-        self.met_midway += totals.notes.remove(&Note::LostBoundary).unwrap_or_default();
-        totals.notes.remove(&Note::OneWay);
-        self.totals.append(&totals);
+/// Adds the totals of a window. Message boundaries are unknown at its start, so a lost boundary there is no lost message.
+pub fn add_window(sum: &mut Totals, mut totals: Totals) {
+    if let Some(lost) = totals.notes.remove(&Note::LostBoundary) {
+        *totals.notes.entry(Note::MidMessage).or_default() += lost;
     }
+    totals.notes.remove(&Note::OneWay);
+    sum.append(&totals);
 }
 
 /// Results for the windows of a run.
 pub struct Sampled {
     clusters: Clusters,
     schedule: Schedule,
-    met_midway: u64,
 }
 
 /// Placement of a run's windows in time.
@@ -239,9 +229,8 @@ impl Sampler {
     pub fn finish(self, end_ns: Option<u64>) -> (Aggregate, Totals, Option<Sampled>) {
         let (AggregateWindows { dissector, mut ended, clusters, .. }, schedule) = self.end(end_ns);
         let (tally, rest) = dissector.finish();
-        ended.totals.append(&rest);
-        let EndedWindows { totals, met_midway } = ended;
-        (tally, totals, schedule.map(|schedule| Sampled { clusters, schedule, met_midway }))
+        ended.append(&rest);
+        (tally, ended, schedule.map(|schedule| Sampled { clusters, schedule }))
     }
 }
 
@@ -249,7 +238,7 @@ impl AggregateWindows {
     /// Returns a dissection that adds windows to a tally; `make` builds a dissector for each window.
     pub fn new(tally: Aggregate, make: Make) -> Self {
         let dissector = make(tally);
-        Self { make, dissector, ended: EndedWindows::default(), clusters: Clusters::default() }
+        Self { make, dissector, ended: Totals::default(), clusters: Clusters::default() }
     }
 }
 
@@ -268,7 +257,7 @@ impl DissectWindows for AggregateWindows {
         let ended = std::mem::replace(&mut self.dissector, (self.make)(Aggregate::new()));
         let (tally, totals) = ended.finish();
         self.clusters.add(WindowTotals { covered_ns, frames, wire_bytes }, &whole, tally.operations());
-        self.ended.append(totals);
+        add_window(&mut self.ended, totals);
         self.dissector = (self.make)(tally);
     }
 
@@ -320,15 +309,6 @@ impl Sampled {
             wire_bytes: absent(),
         };
         self.clusters.report(run, sample, self.schedule.unseen_ns());
-        if self.met_midway > 0 {
-            run.warnings.insert(
-                0,
-                format!(
-                    "windows met {} in the middle of a message: what lies before the next one is in `unknown`",
-                    counted(self.met_midway, "connection")
-                ),
-            );
-        }
     }
 }
 

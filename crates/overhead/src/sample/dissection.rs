@@ -86,7 +86,7 @@ impl Dissection {
             Self::Whole(dissector) => (dissector.totals().frames, dissector.totals().wire_bytes),
             Self::Windows(sampler) => {
                 let AggregateWindows { ended, dissector, .. } = &sampler.dissection;
-                let (before, current) = (&ended.totals, dissector.totals());
+                let (before, current) = (ended, dissector.totals());
                 (before.frames + current.frames, before.wire_bytes + current.wire_bytes)
             }
         }

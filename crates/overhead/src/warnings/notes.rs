@@ -113,6 +113,10 @@ impl Warnings {
                 "{}: what follows is not of the expected protocol ({why}) and is in `unknown`",
                 counted(count, "direction of a connection")
             )),
+            Note::MidMessage => self.remark(format!(
+                "the capture, a window or the rest after a gap begins in the middle of a message {}: what lies before the next is in `unknown`",
+                times(count)
+            )),
             // Even if nothing was lost: decoding may have resumed at a false boundary.
             Note::LostBoundary => {
                 self.partial(format!(
