@@ -42,7 +42,7 @@ use decode::{CqlBuffers, CqlFraming, CqlRemainder};
 use overhead_model::{Outcome, Side};
 use pair::Session;
 use probe::message_begins;
-use segment::SegmentFormat;
+use segment::{CqlSegment, SegmentFormat};
 use segmented::SegmentAssembly;
 use std::hash::Hasher;
 
@@ -81,7 +81,24 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 };
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    Sniff::of_sides(message_begins(bytes, Side::Request), message_begins(bytes, Side::Response))
+    match Sniff::of_sides(message_begins(bytes, Side::Request), message_begins(bytes, Side::Response)) {
+        Sniff::No => sniff_segment(bytes),
+        sniffed => sniffed,
+    }
+}
+
+/// Recognises a segment of version 5, as on a connection joined midway, by its checksum and the first byte of a message.
+fn sniff_segment(bytes: &[u8]) -> Sniff {
+    let mut formats = [SegmentFormat::Plain, SegmentFormat::Compressed].into_iter();
+    let Some(segment) = formats.find_map(|format| CqlSegment::read(bytes, format)) else { return Sniff::No };
+    let payload = bytes.get(segment.header() as usize..).unwrap_or_default();
+    // LZ4 begins with a token; its high bits are the number of bytes that follow as they are, or 15 and a further byte.
+    let token = payload.first().filter(|_| segment.packed);
+    match payload.get(token.map_or(0, |token| 1 + usize::from(token >> 4 == 15))) {
+        Some(0x05) => Sniff::Request,
+        Some(0x85) => Sniff::Response,
+        _ => Sniff::No,
+    }
 }
 
 impl Decoder for Cql {

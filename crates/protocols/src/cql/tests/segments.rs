@@ -1,9 +1,11 @@
 //! Version 5: messages within segments.
 
 use super::super::segment::{CqlSegment, SegmentFormat};
+use super::super::sniff;
 use super::super::wire::opcode;
 use super::build::*;
 use super::*;
+use crate::Sniff;
 use overhead_decode::{DecoderEngine, Note};
 
 fn v5(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -179,6 +181,20 @@ fn a_damaged_header_ends_the_direction() {
     let responses = [segment(true, &v5(void(2))), damaged].concat();
     let transcript = converse(&PLAIN, &[(Request, requests), (Response, responses)]);
     assert_eq!(transcript.notes, [Note::Malformed("a segment header with a wrong checksum")]);
+}
+
+#[test]
+fn a_segment_is_recognised_by_its_checksum_and_its_first_message() {
+    let packs: [fn(&[u8]) -> Vec<u8>; 3] = [
+        |message| segment(true, message),
+        |message| packed_segment(true, 0, message),
+        |message| packed_segment(true, message.len(), &lz4_flex::block::compress(message)),
+    ];
+    for pack in packs {
+        let sniffed = [select(1), v5(void(1))].map(|message| sniff(&pack(&message)));
+        assert_eq!(sniffed, [Sniff::Request, Sniff::Response]);
+    }
+    assert_eq!(sniff(&segment(false, b"the rest of a message")), Sniff::No);
 }
 
 #[test]
