@@ -2,7 +2,7 @@
 
 use super::Warnings;
 use overhead_dissect::PREPARED_BEFORE;
-use overhead_model::record::{Connection, Counters, OperationRow};
+use overhead_model::record::{Connection, Counters, OperationRow, Role};
 use overhead_model::{Account, Class, Measured};
 use overhead_report::text::{counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,13 @@ const SATURATED: f64 = 0.95;
 const UNSATURATED: f64 = 0.8;
 /// A shorter window is mostly start and end.
 const SHORTEST_NS: u64 = 2_000_000_000;
+/// Calls that wait for work.
+const WAITS: [&str; 8] =
+    ["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6", "io_uring_enter"];
+/// Share of these calls that sleep up to which a process is taken to have work all the time, and from which it has not. This holds
+/// on a busy machine too, where others keep the process from its core.
+const ALWAYS_BUSY: f64 = 0.1;
+const OFTEN_IDLE: f64 = 0.5;
 /// System calls for each call that moves bytes; beyond, a client mostly asks whether there are any.
 const MOST_CALLS: u64 = 8;
 /// Share of the captured payload from which the clients are those of the server.
@@ -75,7 +82,7 @@ impl Warnings {
         }
     }
 
-    /// Says that the clients were the limit: all their threads worked all the time, and no thread of the server did.
+    /// Says that the clients were the limit: they always had work, and no thread of the server had.
     pub fn of_generator(&mut self, counters: &Measured<Counters>) {
         let Measured::Value(Counters { window_ns, server, client, .. }) = counters else { return };
         let (Some(server), Some(client)) = (server.value(), client.value()) else { return };
@@ -89,24 +96,29 @@ impl Warnings {
         // A client that polls without pause is always busy.
         let moving = client.socket.value().map_or(0, |socket| socket.send_calls + socket.recv_calls);
         let polls = client.syscalls.values().map(|call| call.count).sum::<u64>() > MOST_CALLS * moving;
-        if *window_ns < SHORTEST_NS
-            || !is_all
-            || polls
-            || !used.is_finite()
-            || used < SATURATED
-            || servers > UNSATURATED
-        {
+        if !is_all || polls || servers > UNSATURATED {
             return;
         }
-        let cores = if client.threads == 1 { "one core".to_owned() } else { counted(client.threads, "core") };
         let percent = |share: f64| format!("{:.0}%", share.min(1.0) * 100.0);
-        self.remark(format!(
-            "{} used {} of {cores} for the whole window, and no thread of {} more than {}: the rates are the client's limit; use more threads or hosts",
-            client.comms.join(", "),
-            percent(used),
-            server.comms.join(", "),
-            percent(servers)
-        ));
+        let (clients, at_most) = (client.comms.join(", "), percent(servers));
+        let servers = server.comms.join(", ");
+        let facts = if *window_ns >= SHORTEST_NS && used.is_finite() && used >= SATURATED {
+            let cores = if client.threads == 1 { "one core".to_owned() } else { counted(client.threads, "core") };
+            let used = percent(used);
+            format!(
+                "{clients} used {used} of {cores} for the whole window, and no thread of {servers} more than {at_most}"
+            )
+        } else {
+            let (Some(slept), Some(servers_slept)) = (slept(client), slept(server)) else { return };
+            if slept > ALWAYS_BUSY || servers_slept < OFTEN_IDLE {
+                return;
+            }
+            let busy = percent(1.0 - slept);
+            format!(
+                "{clients} had work {busy} of the times that it asked for some, and no thread of {servers} used more than {at_most} of a core"
+            )
+        };
+        self.remark(format!("{facts}: the rates are the client's limit; use more threads or hosts"));
     }
 
     /// Says that totals include both sides of an address translation, if nearly all connections have a twin between other addresses. At
@@ -159,10 +171,17 @@ impl Warnings {
     }
 }
 
+/// Returns the share of a role's calls that wait for work in which it slept, or `None` if there were few.
+fn slept(role: &Role) -> Option<f64> {
+    let waits = role.syscalls.iter().filter(|(name, _)| WAITS.contains(&name.as_str()));
+    let waits: u64 = waits.map(|(_, call)| call.count).sum();
+    let switches = role.context_switches.value()?;
+    (waits >= LOAD).then(|| switches.voluntary as f64 / waits as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overhead_model::record::Role;
 
     fn said(operations: &[OperationRow]) -> Vec<String> {
         let mut warnings = Warnings::default();
@@ -231,6 +250,33 @@ mod tests {
         ];
         for change in changes {
             assert_eq!(said_of_generator(change), Vec::<String>::new());
+        }
+    }
+
+    /// Says what is said if client and server shared a busy core, and of 1,000 waits of each so many slept.
+    fn said_of_waits(clients: u64, servers: u64) -> Vec<String> {
+        said_of_generator(|client, server| {
+            client.threads = 2;
+            for (role, slept) in [(client, clients), (server, servers)] {
+                let calls = role.syscalls.remove("read").unwrap();
+                role.syscalls.insert("epoll_wait".to_owned(), calls);
+                let switches = serde_json::json!({"voluntary": slept, "involuntary": 9_000});
+                role.context_switches = serde_json::from_value(switches).unwrap();
+            }
+        })
+    }
+
+    #[test]
+    fn a_generator_that_never_sleeps_is_the_limit_if_the_server_does() {
+        assert_eq!(
+            said_of_waits(35, 787),
+            [
+                "redis-benchmark had work 96% of the times that it asked for some, and no thread of redis-server used more than 61% of \
+                a core: the rates are the client's limit; use more threads or hosts"
+            ]
+        );
+        for [clients, servers] in [[234, 765], [35, 90], [970, 990]] {
+            assert_eq!(said_of_waits(clients, servers), Vec::<String>::new());
         }
     }
 }
