@@ -176,6 +176,12 @@ impl<O: Openers> CommandFilter<O> {
             Ok((opened, lost)) => {
                 self.sums.undetermined += lost;
                 let missing = opened.saturating_sub(self.taken);
+                if opened == 0 && self.foreign > 0 {
+                    warnings.remark(format!(
+                        "the command opened no connection to these ports, and no process of this host opened {}: they come from other hosts, or an address translation changed their port, so name with --port also the one that the command connects to",
+                        counted(self.foreign, "connection")
+                    ));
+                }
                 if is_whole && missing > 0 {
                     self.report_missing(missing.saturating_sub(self.openers.opened_after(self.last_ns)), warnings);
                 }
@@ -308,6 +314,15 @@ mod tests {
         assert_eq!((sums, status), (OnlyCommand { left_out: 1, undetermined: 1 }, overhead_model::exit::PARTIAL));
         assert!(said[0].starts_with("2 connections of the command to these ports were not captured"), "{said:?}");
         assert!(said[2].starts_with("the owner of 1 connection could not be determined"), "{said:?}");
+    }
+
+    #[test]
+    fn connections_of_nobody_may_come_from_another_port_if_the_command_opened_none() {
+        let mut filter = CommandFilter::new(Known { opened: 0 });
+        assert!(!is_taken(&mut filter, [7, 80], SYN, 10));
+        let (sums, said, status) = finished(filter);
+        assert_eq!((sums.left_out, status), (1, overhead_model::exit::COMPLETE));
+        assert!(said[0].contains("an address translation changed their port"), "{said:?}");
     }
 
     #[test]
