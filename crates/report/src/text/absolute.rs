@@ -27,9 +27,13 @@ pub(crate) fn sections(run: &Run) -> Vec<Section> {
 
 fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
     let headers = ["system\ncalls", "/s", "on-CPU\nms", "of it\nuser", "\nkernel", "switches", "B sent", "B received"];
+    // Beside operations, the table leaves out rates, to fit a narrow terminal.
+    let has_rate = |header: &&str| counters_only(run) || *header != "/s";
+    let headers: Vec<&str> = headers.into_iter().filter(has_rate).collect();
     let row = |(name, role): &(&str, &Role)| {
         let calls: u64 = role.syscalls.values().map(|call| call.count).sum();
-        let mut cells = vec![(*name).to_owned(), grouped(calls), rate(calls, run)];
+        let mut cells = vec![(*name).to_owned(), grouped(calls)];
+        cells.extend(counters_only(run).then(|| rate(calls, run)));
         cells.extend(match CpuUnit::OnCpuNs.of(role) {
             Ok([user, kernel]) => [user + kernel, user, kernel].map(|ns| decimal(ns as f64 / 1e6)),
             Err(_) => [DASH; 3].map(str::to_owned),

@@ -29,6 +29,8 @@ pub(crate) fn measuring(run: &Run) -> Vec<Fact> {
         let text = match of.role {
             Ok(_) if counters_only(run) => return None,
             Ok(role) => work_in_words(role, of.operations),
+            // A warning above the figures says it already.
+            Err(reason) if run.warnings.iter().any(|warning| warning.contains(reason)) => return None,
             Err(reason) => format!("{}: {reason}", of.absence),
         };
         Some(Fact::new(&of.label, text))

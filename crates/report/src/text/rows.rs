@@ -1,7 +1,7 @@
 //! Rows of the operations table, with the run data that their cells need.
 
 use super::number::counted;
-use super::shortened;
+use super::{clean, middle_cut};
 use crate::bounds::LowerBounds;
 use crate::view::ranked_rows;
 use overhead_model::record::{BillingPeriod, By, OperationRow, Price, ViewRow};
@@ -9,7 +9,7 @@ use overhead_model::{Account, Protocol, Run};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// Characters of a statement below the table.
+/// Characters of a statement below the table, if lines have no limit.
 const LONGEST_TEXT: usize = 240;
 
 pub(crate) struct TableRows<'run> {
@@ -86,13 +86,13 @@ impl<'run> TableRows<'run> {
         }
     }
 
-    /// Returns the texts of statements that have the same short name.
-    pub fn texts(&self) -> Vec<String> {
+    /// Returns the texts of statements that have the same short name, each in a line of at most `width` characters.
+    pub fn texts(&self, width: Option<usize>) -> Vec<String> {
         let numbered = || self.rows.iter().filter_map(|row| Some((row.number?, self.name_cell(row), row)));
         let is_shared = |name: &str| numbered().filter(|(_, other, _)| other == name).count() > 1;
         let text = |(number, name, row): (u64, String, &ViewRow)| {
             let text = row.statement.as_ref().filter(|_| self.has_short_names && is_shared(&name))?;
-            Some(format!("#{number}: {}", shortened(text, LONGEST_TEXT)))
+            Some(middle_cut(&format!("#{number}: {}", clean(text)), width.unwrap_or(LONGEST_TEXT)))
         };
         numbered().filter_map(text).collect()
     }

@@ -60,7 +60,8 @@ fn sections(run: &Run, columns: &Columns, width: Option<usize>, has_legend: bool
     let table = TableRows { has_short_names: *columns == Columns::Fitting, ..TableRows::of(run) };
     let mut operations = operations_section(&table, columns, width);
     operations.notes.retain(|_| has_legend);
-    operations.notes.extend(table.texts());
+    // The legend gives the texts more room.
+    operations.notes.extend(table.texts(width.filter(|_| !has_legend)));
     if table.is_compact() && !is_whole {
         operations.title.clear();
     }
