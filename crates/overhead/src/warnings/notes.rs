@@ -12,6 +12,10 @@ impl Warnings {
         match note {
             // The warnings about directions cover this note, but it also makes the result partial.
             Note::OneWay => self.partial = true,
+            Note::MidMessage => self.remark(format!(
+                "the capture, a window or the rest after a gap begins in the middle of a message {}: what lies before the next is in `unknown`",
+                times(count)
+            )),
             Note::Abandoned => self.partial(format!(
                 "on {} no frame of the server was captured: requests beyond the first {} were closed as unanswered at once",
                 counted(count, "connection"),
@@ -96,6 +100,7 @@ impl Warnings {
             )),
             Note::OneWay
             | Note::Datagrams { .. }
+            | Note::MidMessage
             | Note::Abandoned
             | Note::Expansion
             | Note::Ambiguous
@@ -112,10 +117,6 @@ impl Warnings {
             Note::Malformed(why) => self.partial(format!(
                 "{}: what follows is not of the expected protocol ({why}) and is in `unknown`",
                 counted(count, "direction of a connection")
-            )),
-            Note::MidMessage => self.remark(format!(
-                "the capture, a window or the rest after a gap begins in the middle of a message {}: what lies before the next is in `unknown`",
-                times(count)
             )),
             // Even if nothing was lost: decoding may have resumed at a false boundary.
             Note::LostBoundary => {
