@@ -13,7 +13,7 @@ pub struct Example {
 }
 
 /// The operations a finding is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FindingSubject {
     pub protocol: &'static str,
     pub class: &'static str,
@@ -65,7 +65,7 @@ macro_rules! remedies {
 pub(crate) use remedies;
 
 /// How reliable a saving is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// The same session would have exactly these bytes fewer. `--what-if` recomputes the ledger.
@@ -73,7 +73,13 @@ pub enum Certainty {
     /// Based on a model that the finding states. `--what-if` uses the same model.
     Modelled,
     /// An upper bound: some of it may be needed.
+    #[default]
     AtMost,
+}
+
+/// Adds the bytes of both sides.
+pub fn add_sides(sum: &mut [Amounts; 2], more: &[Amounts; 2]) {
+    sum.iter_mut().zip(more).for_each(|(sum, side)| *sum += *side);
 }
 
 /// A change to one amount of a row.
@@ -104,10 +110,6 @@ impl FoundOperations {
         self.ns += ns;
         self.example.get_or_insert(example);
     }
-
-    pub fn add_amounts(&mut self, amounts: &[Amounts; 2]) {
-        self.amounts.iter_mut().zip(amounts).for_each(|(sum, side)| *sum += *side);
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -129,7 +131,7 @@ pub struct Saving {
     pub cost: Option<f64>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct AdviceFinding {
     /// As in `--what-if`.
     pub rule: &'static str,
@@ -156,22 +158,13 @@ pub struct AdviceFinding {
 
 impl AdviceFinding {
     /// The observer adds the name of the rule.
-    pub fn new(title: impl Into<String>, subject: FindingSubject) -> Self {
-        Self {
-            rule: "",
-            title: title.into(),
-            subject,
-            operations: 0,
-            example: None,
-            evidence: Vec::new(),
-            remedies: Vec::new(),
-            saving: Saving::default(),
-            certainty: Certainty::AtMost,
-            computed: String::new(),
-            unknown: "",
-            is_extra_time: false,
-            changes: Vec::new(),
-        }
+    pub fn new(
+        title: impl Into<String>,
+        subject: FindingSubject,
+        operations: u64,
+        example: impl Into<Option<Example>>,
+    ) -> Self {
+        Self { title: title.into(), subject, operations, example: example.into(), ..Self::default() }
     }
 
     /// Subtracts these bytes from a row.

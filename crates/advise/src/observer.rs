@@ -1,7 +1,7 @@
 //! Reads a capture once for all rules.
 
 use crate::advice::Advice;
-use crate::finding::{AdviceFinding, Example};
+use crate::finding::{AdviceFinding, Example, add_sides};
 use crate::limits;
 use crate::observed::{FrameNote, ObservedConnection, ObservedOperation};
 use crate::rule::NamedRule;
@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
 
 /// Collects what the rules need and feeds them.
+#[derive(Default)]
 pub struct AdviceObserver {
     rules: Vec<NamedRule>,
     seen: SeenTraffic,
@@ -42,20 +43,7 @@ impl AdviceObserver {
         for protocol in Protocol::ALL {
             messages[protocol as usize] = rules.iter().any(|(_, rule)| rule.wants_messages(protocol));
         }
-        Self {
-            rules,
-            seen: SeenTraffic::default(),
-            numbers: HashMap::new(),
-            paths: HashMap::new(),
-            wanted: Vec::new(),
-            messages,
-            numbering: Numbering::default(),
-            turns: ConnectionStates::default(),
-            labelled: None,
-            closed: None,
-            open: 0,
-            is_unlisted: false,
-        }
+        Self { rules, messages, ..Self::default() }
     }
 
     /// Returns the findings, and the traffic for [`crate::WhatIf`].
@@ -262,9 +250,7 @@ impl AdviceObserver {
     fn add_to_row(&mut self, row_number: usize, operation: &Operation, open: &ObservedOperation, example: Example) {
         let Some(row) = self.seen.rows.get_mut(row_number) else { return };
         row.count += 1;
-        for side in Side::BOTH {
-            row.amounts[side as usize] += operation.sides[side as usize].amounts;
-        }
+        add_sides(&mut row.amounts, &operation.amounts());
         if let Some(ns) = operation.latency_ns {
             row.latency_ns.0 += ns;
             row.latency_ns.1 += 1;
@@ -281,9 +267,7 @@ impl AdviceObserver {
         let connection = self.turns.kept();
         let on = connection.rows.entry(row_number).or_default();
         (on.is_workload, on.count) = (is_workload, on.count + 1);
-        for side in Side::BOTH {
-            on.amounts[side as usize] += operation.sides[side as usize].amounts;
-        }
+        add_sides(&mut on.amounts, &operation.amounts());
         connection.example.get_or_insert(example);
         connection.closed = Some((row_number, example));
         let begun_ns = open.directions[0].pieces.first().map(|piece| piece.time_ns);

@@ -1,7 +1,7 @@
 use crate::finding::AdviceFinding;
 use crate::rules;
 use crate::seen::{ClosedConnection, SeenCharge, SeenField, SeenFrame, SeenOperation, SeenRow, SeenTraffic};
-use overhead_model::{Protocol, Side};
+use overhead_model::{Protocol, Side, enum_with};
 
 /// Detects one kind of waste. Receives events while the capture is read and returns findings at the end.
 ///
@@ -57,20 +57,13 @@ pub struct WhatIfOptions {
     pub compressor: Option<Compressor>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compressor {
-    /// One block.
-    Lz4,
-    /// Level 3.
-    Zstd,
-}
-
-impl Compressor {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Compressor, name: &'static str {
+        /// One block.
+        Lz4 = "lz4",
+        /// Level 3.
+        Zstd = "zstd",
     }
 }
 

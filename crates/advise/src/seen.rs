@@ -57,23 +57,24 @@ impl SeenRow {
 
     /// Returns whether its operations only read.
     pub fn is_read(&self) -> bool {
-        const READS: [&str; 14] = [
-            "SELECT",
-            "GET",
-            "MGET",
-            "HGET",
-            "HGETALL",
-            "HMGET",
-            "EXISTS",
-            "find",
-            "aggregate",
-            "get",
-            "gets",
-            "mg",
-            "bin get",
-            "count",
-        ];
-        READS.contains(&self.name.as_str()) || self.name.starts_with("GET /")
+        let is_command = matches!(
+            &*self.name,
+            "SELECT"
+                | "GET"
+                | "MGET"
+                | "HGET"
+                | "HGETALL"
+                | "HMGET"
+                | "EXISTS"
+                | "find"
+                | "aggregate"
+                | "get"
+                | "gets"
+                | "mg"
+                | "bin get"
+                | "count"
+        );
+        is_command || self.name.starts_with("GET /")
     }
 
     /// Returns whether the application sent it.

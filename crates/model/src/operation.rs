@@ -113,6 +113,13 @@ pub struct Operation {
     pub latency_ns: Option<u64>,
 }
 
+impl Operation {
+    /// Returns the bytes by side.
+    pub fn amounts(&self) -> [Amounts; 2] {
+        self.sides.map(|side| side.amounts)
+    }
+}
+
 crate::enum_with! {
     /// How it was decided which end of a connection is the server.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -187,8 +194,7 @@ impl ConnectionSummary {
 /// share a row and nothing is kept, for a tally that only listens.
 pub trait Tally {
     /// Returns the number of the row and statement with this key. Creates it if needed.
-    fn row(&mut self, key: RowKey<'_>) -> RowId {
-        let _ = key;
+    fn row(&mut self, _key: RowKey<'_>) -> RowId {
         RowId(0)
     }
 
@@ -206,9 +212,7 @@ pub trait Tally {
 
     /// Keeps the `keep` largest statements by bytes and merges the others into [`OTHER`] of their rows. The choice depends
     /// on all operations so far.
-    fn shed_statements(&mut self, keep: usize) {
-        let _ = keep;
-    }
+    fn shed_statements(&mut self, _keep: usize) {}
 
     /// Returns the current number of a row or statement, after statements were shed.
     fn renumbered(&self, row: RowId) -> RowId {
@@ -216,9 +220,7 @@ pub trait Tally {
     }
 
     /// Adds a closed operation of `row` to counts, totals and distributions.
-    fn operation(&mut self, row: RowId, operation: &Operation) {
-        let _ = (row, operation);
-    }
+    fn operation(&mut self, _row: RowId, _operation: &Operation) {}
 
     /// Adds `times` equal operations. Their latencies follow separately, by [`Tally::latency`].
     fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
@@ -226,9 +228,7 @@ pub trait Tally {
     }
 
     /// Adds a latency in nanoseconds for `times` operations of `row`.
-    fn latency(&mut self, row: RowId, latency_ns: u64, times: u64) {
-        let _ = (row, latency_ns, times);
-    }
+    fn latency(&mut self, _row: RowId, _latency_ns: u64, _times: u64) {}
 
     /// Returns whether [`Tally::each`] is wanted.
     #[inline]
@@ -241,19 +241,13 @@ pub trait Tally {
     /// capture time, in Unix nanoseconds, of the frame with the request's first byte or, if unseen, the response's last
     /// byte; `None` if neither was seen.
     #[inline]
-    fn each(&mut self, row: RowId, operation: &Operation, start_ns: Option<u64>) {
-        let _ = (row, operation, start_ns);
-    }
+    fn each(&mut self, _row: RowId, _operation: &Operation, _start_ns: Option<u64>) {}
 
     /// Adds bytes that came after their operation closed: to totals, not to distributions.
-    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
-        let _ = (row, side, totals);
-    }
+    fn late(&mut self, _row: RowId, _side: Side, _totals: &SideTotals) {}
 
     /// Reports the end of a selected connection.
-    fn connection(&mut self, summary: ConnectionSummary) {
-        let _ = summary;
-    }
+    fn connection(&mut self, _summary: ConnectionSummary) {}
 
     /// Returns whether connections are kept separate. If so, [`Tally::turn_to`] precedes the calls for each.
     #[inline]
@@ -262,14 +256,10 @@ pub trait Tally {
     }
 
     /// The calls that follow are for this connection.
-    fn turn_to(&mut self, ends: &Ends) {
-        let _ = ends;
-    }
+    fn turn_to(&mut self, _ends: &Ends) {}
 
     /// Names the ends of that connection, client first, whose addresses are only placeholders.
-    fn name_ends(&mut self, names: &[String; 2]) {
-        let _ = names;
-    }
+    fn name_ends(&mut self, _names: &[String; 2]) {}
 
     /// Swaps client and server of that connection, before anything is reported.
     fn swap_ends(&mut self) {}
@@ -282,9 +272,7 @@ pub trait Tally {
     }
 
     /// Turns the listener on or off, for a tally that has one only at times.
-    fn listen(&mut self, is_listening: bool) {
-        let _ = is_listening;
-    }
+    fn listen(&mut self, _is_listening: bool) {}
 
     /// Returns whether the listener is only on at times. The memo is used while it is off.
     #[inline]

@@ -53,13 +53,11 @@ impl Rule for AbandonedAnswers {
         let title =
             format!("{times} answers of {mean} B on average were cut off: the connection was closed before their end");
         Some(AdviceFinding {
-            operations: times,
-            example,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "what was on the wire of answers of 16 KiB and more that were not complete when their connection was closed or reset".to_owned(),
             unknown: "how much of it the client read; which side gave up first, if both closed",
-            ..AdviceFinding::new(title, row.subject()).saving(row.number, &[Amounts::ZERO, answers], "answers cut off")
+            ..AdviceFinding::new(title, row.subject(), times, example).saving(row.number, &[Amounts::ZERO, answers], "answers cut off")
         })
     }
 }

@@ -41,13 +41,11 @@ impl Rule for BackgroundTraffic {
             _ => OTHERS.to_vec(),
         };
         Some(AdviceFinding {
-            operations: row.count,
-            example: row.example,
             remedies,
             certainty: Certainty::AtMost,
             computed: "all of these operations; at half the rate it would be half".to_owned(),
             unknown: "what of it the driver or the people watching need; a short capture has more of it, since drivers ask most at their start",
-            ..AdviceFinding::new(title, row.subject()).saving(row.number, &row.amounts, "all")
+            ..AdviceFinding::new(title, row.subject(), row.count, row.example).saving(row.number, &row.amounts, "all")
         })
     }
 }

@@ -30,13 +30,11 @@ impl Rule for BareAcks {
         }
         let title = format!("{share:.0}% of the bytes are frames that only acknowledge");
         Some(AdviceFinding {
-            operations: row.count,
-            example: row.example,
             remedies: REMEDIES.to_vec(),
             computed: "all frames without payload that belong to these operations; handshakes and teardowns are not among them".to_owned(),
             unknown: "how many of them remain: TCP acknowledges every second full segment in any case",
             certainty: Certainty::AtMost,
-            ..AdviceFinding::new(title, row.subject()).saving(row.number, &control, "frames without payload")
+            ..AdviceFinding::new(title, row.subject(), row.count, row.example).saving(row.number, &control, "frames without payload")
         })
     }
 }

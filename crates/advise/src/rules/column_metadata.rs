@@ -48,8 +48,6 @@ impl Rule for ColumnMetadata {
         );
         let is_cql = row.protocol == Protocol::Cql;
         Some(AdviceFinding {
-            operations: group.operations,
-            example: group.example,
             remedies: if is_cql { CQL.to_vec() } else { MYSQL.to_vec() },
             certainty: if is_cql { Certainty::Exact } else { Certainty::Modelled },
             computed: if is_cql {
@@ -60,7 +58,8 @@ impl Rule for ColumnMetadata {
             },
             unknown: "an answer that becomes short enough for fewer frames would save their headers too",
             evidence: group.evidence.clone(),
-            ..AdviceFinding::new(title, row.subject()).without(row.number, &group.amounts)
+            ..AdviceFinding::new(title, row.subject(), group.operations, group.example)
+                .without(row.number, &group.amounts)
         })
     }
 }

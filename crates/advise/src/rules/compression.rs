@@ -91,8 +91,6 @@ impl MessageCompression {
         let title =
             format!("{} {}s shrink from {} B to {after} B with {compressor}", sizes.messages, side.name(), sizes.bytes);
         let mut finding = AdviceFinding {
-            operations: sizes.messages,
-            example: sizes.example,
             evidence: vec![ByteEvidence {
                 side,
                 account: Account::Data,
@@ -106,7 +104,7 @@ impl MessageCompression {
                 if sizes.tried < sizes.bytes { "; beyond 256 MiB, at the ratio of those before" } else { "" }
             ),
             unknown: "the CPU time that it costs on both sides; frames that a shorter message does without; another implementation may differ by a few bytes",
-            ..AdviceFinding::new(title, row.subject())
+            ..AdviceFinding::new(title, row.subject(), sizes.messages, sizes.example)
         };
         pro_rata(&mut finding, row, side, -saved);
         Some(finding)
@@ -122,14 +120,12 @@ impl MessageCompression {
         }
         let title = format!("compression makes {on_wire} B of {before} B in {messages} {}s", side.name());
         let mut finding = AdviceFinding {
-            operations: messages,
-            example: sizes.example,
             evidence: vec![ByteEvidence { side, account: Account::Framing, field: "compressed".to_owned(), bytes: on_wire }],
             remedies: remedies(row.protocol),
             certainty: Certainty::Exact,
             computed: "bytes of compressed messages with the length that precedes them, less their length before; accounts in proportion to their payload".to_owned(),
             unknown: "the CPU time that both sides spend on it",
-            ..AdviceFinding::new(title, row.subject())
+            ..AdviceFinding::new(title, row.subject(), messages, sizes.example)
         };
         pro_rata(&mut finding, row, side, -lost);
         Some(finding)

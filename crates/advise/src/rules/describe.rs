@@ -35,14 +35,12 @@ impl Rule for RepeatedDescribe {
         let title =
             format!("{:.0}% of the executions ask for their columns again", percent(asked.operations, row.count));
         Some(AdviceFinding {
-            operations: asked.operations,
-            example: asked.example,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
             computed: "Describe messages of these operations, and the RowDescription, ParameterDescription and NoData that answer them".to_owned(),
             unknown: "each statement must be described once, unless a separate PREPARE does so",
             evidence: group.evidence.clone(),
-            ..AdviceFinding::new(title, row.subject()).without(row.number, &group.amounts)
+            ..AdviceFinding::new(title, row.subject(), asked.operations, asked.example).without(row.number, &group.amounts)
         })
     }
 }

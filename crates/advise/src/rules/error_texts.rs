@@ -48,13 +48,11 @@ impl Rule for ErrorTexts {
             saved[account] = answers[account];
         }
         Some(AdviceFinding {
-            operations: errors,
-            example,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "payload of all answers with an error".to_owned(),
             unknown: "which of the errors the application expects; what would be answered instead",
-            ..AdviceFinding::new(title, row.subject()).saving(
+            ..AdviceFinding::new(title, row.subject(), errors, example).saving(
                 row.number,
                 &[Amounts::ZERO, saved],
                 "answers with an error",

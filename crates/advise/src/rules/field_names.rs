@@ -37,14 +37,12 @@ impl Rule for FieldNames {
             group.bytes() as f64 / group.times as f64
         );
         let mut finding = AdviceFinding {
-            operations: group.operations,
-            example: group.example,
             evidence: group.evidence,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Modelled,
             computed: format!("all names, less {LETTERS} letters each"),
             unknown: "whether the names can be changed; what they are worth to people",
-            ..AdviceFinding::new(title, row.subject())
+            ..AdviceFinding::new(title, row.subject(), group.operations, group.example)
         };
         for side in Side::BOTH {
             let of = seen.group(row, |at, path| at == side && path.ends_with("field name"));

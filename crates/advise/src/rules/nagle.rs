@@ -48,13 +48,11 @@ impl Rule for NagleDelays {
             "{times} times the {who} held the rest of a message back until it was acknowledged, {mean:.0} ms later on average"
         );
         Some(AdviceFinding {
-            operations: times,
-            example,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
             computed: "time between two segments of a message, 35 to 250 ms, if the second follows an acknowledgment without payload within 5 ms".to_owned(),
             unknown: "whether the rest of the message was ready throughout",
-            ..AdviceFinding::new(title, row.subject()).waiting(ns)
+            ..AdviceFinding::new(title, row.subject(), times, example).waiting(ns)
         })
     }
 }

@@ -119,8 +119,6 @@ impl Rule for RequestPipelining {
             _ => MEMCACHE.to_vec(),
         };
         let mut finding = AdviceFinding {
-            operations: times,
-            example,
             evidence: ByteEvidence::of(&frames, "frames").collect(),
             remedies,
             certainty: Certainty::Modelled,
@@ -131,7 +129,7 @@ impl Rule for RequestPipelining {
                 self.depth
             ),
             unknown: "whether a request needs the answer to the one before; separate acknowledgments are left as they are",
-            ..AdviceFinding::new(title, row.subject()).waiting(ns - ns / self.depth)
+            ..AdviceFinding::new(title, row.subject(), times, example).waiting(ns - ns / self.depth)
         };
         self.divide(seen, row, times, &mut finding);
         Some(finding)

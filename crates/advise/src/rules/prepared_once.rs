@@ -1,7 +1,7 @@
 //! Prepared statements that are executed at most once.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, Example, FindingSubject, Remedy, remedies};
+use crate::finding::{AdviceFinding, Certainty, Example, FindingSubject, Remedy, add_sides, remedies};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
@@ -72,7 +72,7 @@ impl Rule for PreparedOnce {
             match self.statements.get_mut(&(space, id.clone())) {
                 // Prepared again under the same id: add the cost, keep the uses.
                 Some(known) if closed.row.protocol == Protocol::Cql => {
-                    add(&mut known.amounts, &statement.amounts);
+                    add_sides(&mut known.amounts, &statement.amounts);
                     known.latency_ns += statement.latency_ns;
                 }
                 _ => self.replaced.extend(self.statements.insert((space, id), statement)),
@@ -100,14 +100,10 @@ fn prepared(closed: &SeenOperation<'_>) -> PreparedCost {
     let amounts = if closed.row.is_workload() {
         closed.group(|_, path| path.starts_with("parse.") || path.starts_with("parse complete.")).0
     } else {
-        closed.operation.sides.map(|side| side.amounts)
+        closed.operation.amounts()
     };
     let latency_ns = if closed.row.is_workload() { 0 } else { closed.operation.latency_ns.unwrap_or(0) };
     PreparedCost { row: closed.row.number, example: closed.example, amounts, latency_ns, uses: 0 }
-}
-
-fn add(sum: &mut [Amounts; 2], other: &[Amounts; 2]) {
-    sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += *other);
 }
 
 /// Returns the finding about the prepared statements of one name, one of which is in `row`.
@@ -122,15 +118,19 @@ fn of_statements(row: &SeenRow, prepared: &[&PreparedCost]) -> Option<AdviceFind
     let waited_ns = once().map(|statement| statement.latency_ns).sum();
     let subject = FindingSubject { statement: String::new(), ..row.subject() };
     let finding = AdviceFinding {
-        operations: count,
-        example: once().map(|statement| statement.example).min_by_key(|example| example.operation),
         remedies: REMEDIES.to_vec(),
         certainty: Certainty::AtMost,
         is_extra_time: true,
         computed: "the operations that prepared them, without the text, which an unprepared execution sends too"
             .to_owned(),
         unknown: "whether they are executed after the capture; what the parameters take in another form",
-        ..AdviceFinding::new(title, subject).waiting(waited_ns)
+        ..AdviceFinding::new(
+            title,
+            subject,
+            count,
+            once().map(|statement| statement.example).min_by_key(|example| example.operation),
+        )
+        .waiting(waited_ns)
     };
     Some(once().fold(finding, |finding, statement| {
         let mut amounts = statement.amounts;

@@ -1,11 +1,11 @@
 //! Identical reads.
 
 use super::percent;
-use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy, add_sides, remedies};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenRow, SeenTraffic};
-use overhead_model::Protocol;
+use overhead_model::{Amounts, Protocol};
 use std::collections::{BTreeMap, HashMap};
 
 /// Minimum occurrences of a request before its repetitions count.
@@ -25,25 +25,16 @@ pub struct RepeatedReads {
     full: bool,
 }
 
-/// Returns places for a cache.
-fn remedies(protocol: Protocol) -> Vec<Remedy> {
-    let of_protocol = match protocol {
-        Protocol::Resp => Some(Remedy {
-            at: "Redis, Valkey clients",
-            setting: "client-side caching: CLIENT TRACKING ON (redis-py cache_config, Jedis CacheConfig, rueidis DoCache, Lettuce CacheFrontend)",
-        }),
-        Protocol::Http => Some(Remedy {
-            at: "HTTP clients",
-            setting: "Cache-Control: max-age or ETag at the server, and a client that keeps answers",
-        }),
-        _ => None,
-    };
-    let application = Remedy {
-        at: "application",
-        setting: "a cache in the process (Caffeine, functools.lru_cache), for as long as the answer may be old",
-    };
-    of_protocol.into_iter().chain([application]).collect()
-}
+/// Places for a cache.
+const RESP: &[Remedy] = remedies! {
+    "Redis, Valkey clients": "client-side caching: CLIENT TRACKING ON (redis-py cache_config, Jedis CacheConfig, rueidis DoCache, Lettuce CacheFrontend)",
+};
+const HTTP: &[Remedy] = remedies! {
+    "HTTP clients": "Cache-Control: max-age or ETag at the server, and a client that keeps answers",
+};
+const APPLICATION: &[Remedy] = remedies! {
+    "application": "a cache in the process (Caffeine, functools.lru_cache), for as long as the answer may be old",
+};
 
 impl Rule for RepeatedReads {
     fn operation(&mut self, closed: &SeenOperation<'_>) {
@@ -57,7 +48,7 @@ impl Rule for RepeatedReads {
         let key = (closed.row.number, digest);
         if let Some(request) = self.requests.get_mut(&key) {
             request.add(1, closed.operation.latency_ns.unwrap_or(0), closed.example);
-            request.add_amounts(&closed.operation.sides.map(|side| side.amounts));
+            add_sides(&mut request.amounts, &closed.operation.amounts());
         } else if self.requests.len() < limits::REMEMBERED {
             let first = FoundOperations { times: 1, example: Some(closed.example), ..FoundOperations::default() };
             self.requests.insert(key, first);
@@ -84,35 +75,40 @@ impl RepeatedReads {
         if percent(repeated, row.count) < SHARE || 2 * generated > row.count {
             return None;
         }
-        let mut all = FoundOperations::default();
-        for request in requests {
-            all.add_amounts(&request.amounts);
-        }
+        let mut amounts = [Amounts::ZERO; 2];
+        requests.iter().for_each(|request| add_sides(&mut amounts, &request.amounts));
         let waited_ns = requests.iter().map(|request| request.ns).sum();
         let most = requests.iter().map(|request| request.times).max().unwrap_or(0);
         let title = format!(
             "{repeated} of {} reads ask for exactly what was asked before ({}{} {most} times)",
             row.count,
-            match requests.len() {
-                1 => "one request".to_owned(),
-                several => format!("{several} requests"),
-            },
+            if requests.len() == 1 { "one request".to_owned() } else { format!("{} requests", requests.len()) },
             if requests.len() == 1 { "," } else { ", one of them" },
         );
+        let of_protocol = match row.protocol {
+            Protocol::Resp => RESP,
+            Protocol::Http => HTTP,
+            _ => &[],
+        };
         Some(AdviceFinding {
-            operations: repeated,
-            example: requests.iter().filter_map(|request| request.example).min_by_key(|example| example.operation),
             evidence: seen
                 .group(row, |_, path| path.contains("key") || path.contains("statement") || path.contains("value"))
                 .evidence,
-            remedies: remedies(row.protocol),
+            remedies: [of_protocol, APPLICATION].concat(),
             certainty: Certainty::AtMost,
             computed: format!(
                 "all but the first of requests that recur {TIMES} times or more, with all their bytes; requests are compared by a digest of text, names, keys and values{}",
                 if self.full { "; only the first 262,144 different requests are counted" } else { "" }
             ),
             unknown: "how old an answer may be; whether the data changed in between",
-            ..AdviceFinding::new(title, row.subject()).without(row.number, &all.amounts).waiting(waited_ns)
+            ..AdviceFinding::new(
+                title,
+                row.subject(),
+                repeated,
+                requests.iter().filter_map(|request| request.example).min_by_key(|example| example.operation),
+            )
+            .without(row.number, &amounts)
+            .waiting(waited_ns)
         })
     }
 }

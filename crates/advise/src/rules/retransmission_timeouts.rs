@@ -1,6 +1,6 @@
 //! Losses that were only repaired by a timeout.
 
-use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy, remedies};
+use crate::finding::{AdviceFinding, Certainty, FoundOperations, Remedy, add_sides, remedies};
 use crate::rule::Rule;
 use crate::seen::{SeenCharge, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::Account;
@@ -45,7 +45,7 @@ impl Rule for RetransmissionTimeouts {
         let Some(lost) = self.operations.remove(&closed.example.operation) else { return };
         let row = self.rows.entry(closed.row.number).or_default();
         row.add(lost.times, lost.ns, lost.example.unwrap_or(closed.example));
-        row.add_amounts(&lost.amounts);
+        add_sides(&mut row.amounts, &lost.amounts);
     }
 
     fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
@@ -56,14 +56,12 @@ impl Rule for RetransmissionTimeouts {
         let mean = *ns as f64 / *times as f64 / 1e6;
         let title = format!("{times} losses were mended by time-outs, {mean:.0} ms each on average");
         Some(AdviceFinding {
-            operations: *times,
-            example: *example,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
             is_extra_time: true,
             computed: "retransmissions that come 190 ms or more after the last payload of their connection; the time is this pause".to_owned(),
             unknown: "where the segment was lost; whether the peer was merely slow",
-            ..AdviceFinding::new(title, row.subject())
+            ..AdviceFinding::new(title, row.subject(), *times, *example)
                 .saving(row.number, amounts, "repeated payload and its headers")
                 .waiting(*ns)
         })

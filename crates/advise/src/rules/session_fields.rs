@@ -93,14 +93,13 @@ impl Rule for SessionFields {
             bytes: element.framing + element.metadata,
         });
         Some(AdviceFinding {
-            operations,
-            example: Some(example),
             evidence: evidence.collect(),
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "these elements of the command document: type, name, value".to_owned(),
             unknown: "which of them the application relies on (causal reads, retryable writes, transactions need theirs)",
-            ..AdviceFinding::new(title, row.subject()).without(row.number, &[request, Amounts::ZERO])
+            ..AdviceFinding::new(title, row.subject(), operations, example)
+                .without(row.number, &[request, Amounts::ZERO])
         })
     }
 }

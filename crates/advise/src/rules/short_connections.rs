@@ -84,22 +84,19 @@ impl ShortConnections {
             protocol: protocol.name(),
             class: Class::Setup.name(),
             name: "connections of at most two operations".to_owned(),
-            via: String::new(),
-            statement: String::new(),
+            ..FindingSubject::default()
         };
         let name = |row: &usize| seen.rows.get(*row).map_or("", |row| &row.name);
         let evidence =
             peers.rows.iter().flat_map(|(row, amounts)| ByteEvidence::of(amounts, name(row)).collect::<Vec<_>>());
         let mut finding = AdviceFinding {
-            operations: peers.connections - 1,
-            example: peers.example,
             evidence: evidence.collect(),
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Modelled,
             is_extra_time: true,
             computed: "handshake, teardown, setup and background of all these connections but the first, which one that is kept has once, and frames that only acknowledge, which the next request makes needless; the time is theirs up to their first request".to_owned(),
             unknown: "whether the operations came from processes that cannot share a connection, or at the same time",
-            ..AdviceFinding::new(title, subject).waiting(peers.waited_ns)
+            ..AdviceFinding::new(title, subject, peers.connections - 1, peers.example).waiting(peers.waited_ns)
         };
         for (&row, amounts) in &peers.rows {
             finding = finding.without(row, amounts);

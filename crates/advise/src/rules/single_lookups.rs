@@ -88,13 +88,11 @@ impl Rule for SingleLookups {
             "{times} lookups in {runs} groups: the same statement with another key each time, right after another read"
         );
         let mut finding = AdviceFinding {
-            operations: times,
-            example,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "headers and acknowledgments of all but one lookup of each run, at the row's mean, and a round trip for each, at most the connection's shortest latency".to_owned(),
             unknown: "whether a key was known before the answer to the one before; one question for all needs a little more payload or a little less",
-            ..AdviceFinding::new(title, row.subject()).waiting(saved_ns)
+            ..AdviceFinding::new(title, row.subject(), times, example).waiting(saved_ns)
         };
         for side in Side::BOTH {
             for account in [Account::Link, Account::Ip, Account::Tcp, Account::Control] {

@@ -68,14 +68,12 @@ impl Rule for SyncPerStatement {
             (Amounts::of(Account::Framing, 5 * times), Amounts::of(Account::Framing, 5 * times));
         response[Account::Status] = times;
         Some(AdviceFinding {
-            operations: times,
-            example,
             evidence: seen.group(row, |_, path| path.starts_with("sync.") || path.starts_with("ready for query.")).evidence,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "Sync (5 B) and ReadyForQuery (6 B) of each but the first in a row; the time is a round trip for each of them, at most the connection's shortest latency".to_owned(),
             unknown: "whether a statement needs the answer to the one before; the frames that fall away with a batch are left to the rule `pipelining`",
-            ..AdviceFinding::new(title, row.subject()).without(row.number, &[request, response]).waiting(ns)
+            ..AdviceFinding::new(title, row.subject(), times, example).without(row.number, &[request, response]).waiting(ns)
         })
     }
 }

@@ -122,14 +122,12 @@ impl Rule for TextFormat {
                 bytes: saved.unsigned_abs(),
             });
         let mut finding = AdviceFinding {
-            operations: values.operations,
-            example: values.example,
             evidence: evidence.collect(),
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
             computed: "lengths in text less lengths in binary of all values of bool, integers, floats, dates, times, uuid and bytea in answers that describe their columns; small integers, which binary makes longer, are deducted".to_owned(),
             unknown: "parameters, numeric, arrays, and answers whose columns were described elsewhere; simple queries (`via` simple) only support text",
-            ..AdviceFinding::new(title, row.subject())
+            ..AdviceFinding::new(title, row.subject(), values.operations, values.example)
         };
         finding.change(row.number, Side::Response, Account::Data, -values.saved);
         Some(finding)
@@ -151,33 +149,29 @@ impl DescribedAnswer {
     }
 }
 
-/// Returns the binary length if the text length determines it: types of fixed size, and `bytea` in hex.
+/// Types whose text length determines the binary length: number, name and fixed size.
+const TYPES: [(u32, &str, i64); 12] = [
+    (16, "bool", 1),
+    (21, "int2", 2),
+    (23, "int4", 4),
+    (26, "oid", 4),
+    (700, "float4", 4),
+    (1082, "date", 4),
+    (20, "int8", 8),
+    (701, "float8", 8),
+    (1114, "timestamp", 8),
+    (1184, "timestamptz", 8),
+    (1083, "time", 8),
+    (2950, "uuid", 16),
+];
+/// Its text is in hex, after two characters.
+const BYTEA: u32 = 17;
+
 fn binary_len(oid: u32, text: i64) -> Option<i64> {
-    Some(match oid {
-        16 => 1,
-        21 => 2,
-        23 | 26 | 700 | 1082 => 4,
-        20 | 701 | 1114 | 1184 | 1083 => 8,
-        2950 => 16,
-        17 => (text - 2) / 2,
-        _ => return None,
-    })
+    let fixed = TYPES.iter().find(|(known, ..)| *known == oid).map(|(_, _, len)| *len);
+    fixed.or_else(|| (oid == BYTEA).then_some((text - 2) / 2))
 }
 
 fn type_name(oid: u32) -> &'static str {
-    match oid {
-        16 => "bool",
-        21 => "int2",
-        23 => "int4",
-        26 => "oid",
-        700 => "float4",
-        1082 => "date",
-        20 => "int8",
-        701 => "float8",
-        1114 => "timestamp",
-        1184 => "timestamptz",
-        1083 => "time",
-        2950 => "uuid",
-        _ => "bytea",
-    }
+    TYPES.iter().find(|(known, ..)| *known == oid).map_or("bytea", |(_, name, _)| name)
 }

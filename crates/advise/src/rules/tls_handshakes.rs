@@ -48,8 +48,7 @@ const REMEDIES: &[Remedy] = remedies! {
 impl Rule for TlsHandshakes {
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         if closed.row.name == "TLS" && self.connections.len() < limits::REMEMBERED {
-            let amounts = closed.operation.sides.map(|side| side.amounts);
-            let seen = (closed.row.number, amounts, closed.example);
+            let seen = (closed.row.number, closed.operation.amounts(), closed.example);
             self.connections.entry(closed.connection).or_default().push(seen);
         }
     }
@@ -107,8 +106,6 @@ impl TlsHandshakes {
         let title =
             format!("{full} of {all} handshakes of one client are full ones, for {operations} operations of any kind");
         let mut finding = AdviceFinding {
-            operations: without_first,
-            example: client.example,
             evidence: seen.group(row, |_, _| true).evidence,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
@@ -118,7 +115,7 @@ impl TlsHandshakes {
                 if resumed > 0 { ", less what resumed ones in the capture take" } else { "" }
             ),
             unknown: "what a resumed handshake takes, if the capture has none (some 500 B); whether the client's processes could share connections",
-            ..AdviceFinding::new(title, row.subject()).waiting(client.waited_ns)
+            ..AdviceFinding::new(title, row.subject(), without_first, client.example).waiting(client.waited_ns)
         };
         for (row, amounts) in &saved {
             finding = finding.without(*row, amounts);

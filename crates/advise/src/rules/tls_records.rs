@@ -54,14 +54,12 @@ impl Rule for TlsRecords {
         }
         let title = format!("{times} {}s take {all} TLS records, {extra} more than they need", side.name());
         Some(AdviceFinding {
-            operations: *times,
-            example: *example,
             evidence: seen.group(row, |of, path| of == side && is_of_records(path)).evidence,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
             computed: "for each record beyond one per 16,384 B of a message: what a record of that message adds (header, nonce, tag, type)".to_owned(),
             unknown: "whether small records were meant to bring the first bytes sooner",
-            ..AdviceFinding::new(title, row.subject()).without(row.number, amounts)
+            ..AdviceFinding::new(title, row.subject(), *times, *example).without(row.number, amounts)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Statements whose text is sent repeatedly.
 
 use super::percent;
-use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy, remedies};
+use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy, add_sides, remedies};
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{SeenOperation, SeenRow, SeenTraffic};
@@ -80,7 +80,7 @@ impl Rule for UnpreparedStatements {
         let (parse, parses) = closed.group(|_, path| path.starts_with("parse.") || path.starts_with("parse complete."));
         if parses > 0 {
             row.parses = true;
-            row.saved.iter_mut().zip(parse).for_each(|(sum, one)| *sum += one);
+            add_sides(&mut row.saved, &parse);
         } else {
             row.saved[0][Account::Query] += text;
             row.ids += if closed.row.protocol == Protocol::Cql { CQL_ID } else { 0 };
@@ -106,16 +106,11 @@ impl Rule for UnpreparedStatements {
             Protocol::Mysql => MYSQL.to_vec(),
             _ => CQL.to_vec(),
         };
-        let evidence = Account::ALL
-            .into_iter()
-            .flat_map(|account| Side::BOTH.map(|side| (side, account, repeated.saved[side as usize][account])));
-        let evidence = evidence.filter(|(_, _, bytes)| *bytes > 0).map(|(side, account, bytes)| {
-            let field = if account == Account::Query { "text of the statement" } else { "parse" };
-            ByteEvidence { side, account, field: field.to_owned(), bytes }
+        let evidence = ByteEvidence::of(&repeated.saved, "parse").map(|evidence| match evidence.account {
+            Account::Query => ByteEvidence { field: "text of the statement".to_owned(), ..evidence },
+            _ => evidence,
         });
         let mut finding = AdviceFinding {
-            operations: repeated.times,
-            example: repeated.example,
             evidence: evidence.collect(),
             remedies,
             certainty: if repeated.parses { Certainty::Modelled } else { Certainty::AtMost },
@@ -127,7 +122,8 @@ impl Rule for UnpreparedStatements {
                 "the text of all but the first on each connection; parameters, which take its literals' place, are not deducted".to_owned()
             },
             unknown: "PREPARE itself costs one round trip per statement and connection",
-            ..AdviceFinding::new(title, row.subject()).without(row.number, &repeated.saved)
+            ..AdviceFinding::new(title, row.subject(), repeated.times, repeated.example)
+                .without(row.number, &repeated.saved)
         };
         finding.change(row.number, Side::Request, Account::Metadata, added.cast_signed());
         Some(finding)

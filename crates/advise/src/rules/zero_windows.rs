@@ -73,13 +73,11 @@ impl Rule for ZeroWindows {
         }
         let title = format!("{times} times a receiver had no room, for {:.0} ms in all", ns as f64 / 1e6);
         Some(AdviceFinding {
-            operations: times,
-            example,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "from the first frame that says window 0 to the next of the same sender that says more, charged to the operation that had begun last".to_owned(),
             unknown: "whether the sender had more to send throughout",
-            ..AdviceFinding::new(title, row.subject()).waiting(ns)
+            ..AdviceFinding::new(title, row.subject(), times, example).waiting(ns)
         })
     }
 }

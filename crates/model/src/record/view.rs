@@ -69,25 +69,20 @@ impl Price {
 
 const DAY_NS: f64 = 86_400e9;
 
-/// The time that a cost is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum BillingPeriod {
-    /// 24 hours.
-    #[default]
-    Day,
-    /// 730 hours, as in cloud price lists.
-    Month,
+crate::enum_with! {
+    /// The time that a cost is for.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum BillingPeriod, name: &'static str {
+        /// 24 hours.
+        #[default]
+        Day = "day",
+        /// 730 hours, as in cloud price lists.
+        Month = "month",
+    }
 }
 
 impl BillingPeriod {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Month => "month",
-        }
-    }
-
     pub const fn days(self) -> f64 {
         match self {
             Self::Day => 1.0,
