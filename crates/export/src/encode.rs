@@ -117,32 +117,28 @@ impl<B> TableLayout<B> {
 
     fn lines(&self, batch: &B, rows: usize) -> Vec<u8> {
         let is_csv = self.form == DatasetFormat::Csv;
-        // Prefix of each value: a comma, and the name in JSON.
-        let mut names: Vec<String> = Vec::new();
-        let mut columns: Vec<(Vec<String>, Option<&[u32]>)> = Vec::new();
-        let constants = self.constants.iter().map(|(name, value)| (*name, Some(value), None));
-        let fields = self.fields.iter().map(|field| (field.column.name.as_str(), None, Some(field)));
         let zeros = vec![0; rows];
-        for (name, constant, field) in constants.chain(fields) {
-            let first = if columns.is_empty() { "" } else { "," };
-            names.push(if is_csv { first.to_owned() } else { format!("{first}{}:", json!(name)) });
-            columns.push(match (constant, field) {
-                (Some(value), _) => (vec![cell(is_csv, value)], Some(&zeros)),
-                (None, Some(field)) => {
-                    let (values, index) = field.values_of(batch);
-                    (cells(is_csv, &values), index)
-                }
-                (None, None) => continue,
-            });
-        }
+        let constants = self.constants.iter().map(|(name, value)| (*name, vec![cell(is_csv, value)], Some(&*zeros)));
+        let fields = self.fields.iter().map(|field| {
+            let (values, index) = field.values_of(batch);
+            (field.column.name.as_str(), cells(is_csv, &values), index)
+        });
+        // Before each value: a comma, and the name in JSON.
+        let prefixed = |(at, (name, cells, index)): (usize, (&str, _, _))| {
+            let first = if at == 0 { "" } else { "," };
+            let prefix = if is_csv { first.to_owned() } else { format!("{first}{}:", json!(name)) };
+            (prefix, cells, index)
+        };
+        let columns: Vec<(String, Vec<String>, Option<&[u32]>)> =
+            constants.chain(fields).enumerate().map(prefixed).collect();
         let mut lines = Vec::with_capacity(rows * 256);
         for row in 0..rows {
             if !is_csv {
                 lines.push(b'{');
             }
-            for (name, (cells, index)) in names.iter().zip(&columns) {
+            for (prefix, cells, index) in &columns {
                 let place = index.map_or(Some(row), |index| index.get(row).map(|place| *place as usize));
-                lines.extend_from_slice(name.as_bytes());
+                lines.extend_from_slice(prefix.as_bytes());
                 lines.extend_from_slice(place.and_then(|place| cells.get(place)).map_or(&[][..], String::as_bytes));
             }
             lines.extend_from_slice(if is_csv { b"\n" } else { b"}\n" });

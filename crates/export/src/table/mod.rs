@@ -188,31 +188,15 @@ fn of_sides<B: 'static, I: 'static>(
             let name = format!("{}_{name}", side.name());
             fields.push(ExportField::integers(&name, unit, &what, values).indexed_by(index));
         };
-        add(
-            "frames",
-            "1",
-            format!("frames touched, {way}; a frame shared with other operations counts in each"),
-            Box::new(|side| side.frames),
-        );
-        add(
-            "wire_bytes",
-            "bytes",
-            format!("bytes on the wire, {way}: the sum of all accounts"),
-            Box::new(|side| side.amounts.total()),
-        );
-        add(
-            "payload_bytes",
-            "bytes",
-            format!("TCP payload, {way}, each byte once: the sum of the accounts tls to unknown"),
-            Box::new(|side| side.amounts.payload()),
-        );
+        let shared = format!("frames touched, {way}; a frame shared with other operations counts in each");
+        let wire = format!("bytes on the wire, {way}: the sum of all accounts");
+        let payload = format!("TCP payload, {way}, each byte once: the sum of the accounts tls to unknown");
+        add("frames", "1", shared, Box::new(|side| side.frames));
+        add("wire_bytes", "bytes", wire, Box::new(|side| side.amounts.total()));
+        add("payload_bytes", "bytes", payload, Box::new(|side| side.amounts.payload()));
         for account in Account::ALL {
-            add(
-                &format!("{account}_bytes"),
-                "bytes",
-                format!("bytes of the account {account}, {way}"),
-                Box::new(move |side| side.amounts[account]),
-            );
+            let of_account = format!("bytes of the account {account}, {way}");
+            add(&format!("{account}_bytes"), "bytes", of_account, Box::new(move |side| side.amounts[account]));
         }
     }
     fields

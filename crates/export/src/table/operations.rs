@@ -209,21 +209,17 @@ pub fn fields() -> Vec<OperationField> {
         OperationField::texts(name, description, move |batch| batch.peers.iter().map(name_of).collect())
             .indexed_by(by_peers)
     };
+    let number_of = |name: &str, description: &str, of: fn(&ConnectionPeers) -> Option<i64>| {
+        let values = move |batch: &OperationBatch| batch.peers.iter().map(|peers| of(peers)).collect();
+        OperationField::integers(name, "", description, values).indexed_by(by_peers)
+    };
     let mut fields = vec![
         OperationField::integers("start_ns", "ns", START, |batch| batch.starts_ns.clone()).varied(),
         OperationField::integers("latency_ns", "ns", LATENCY, |batch| batch.latencies_ns.clone()).nullable().varied(),
-        OperationField::integers(
-            "connection_id",
-            "",
-            "number of the connection in its run, as in the table connections",
-            |batch| batch.peers.iter().map(|peers| integer(peers.number)).collect(),
-        )
-        .indexed_by(by_peers),
-        OperationField::integers("window", "", WINDOW, |batch| {
-            batch.peers.iter().map(|peers| peers.window.and_then(integer)).collect()
-        })
-        .indexed_by(by_peers)
-        .nullable(),
+        number_of("connection_id", "number of the connection in its run, as in the table connections", |peers| {
+            integer(peers.number)
+        }),
+        number_of("window", WINDOW, |peers| peers.window.and_then(integer)).nullable(),
         of_peers("client", "address:port of the client, or the name of its process", 0),
         of_peers("server", "address:port of the server, or the path of its socket", 1),
         of_key("protocol", "protocol of the connection", |key| key.protocol.name()),
