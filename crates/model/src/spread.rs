@@ -22,6 +22,13 @@ pub struct Spread {
     pub max: f64,
 }
 
+/// A single measurement, which is its own median.
+impl From<f64> for Spread {
+    fn from(value: f64) -> Self {
+        Self { runs: 1, median: value, q1: value, q3: value, min: value, max: value }
+    }
+}
+
 impl Spread {
     /// Returns `None` without values, or if one is not finite.
     pub fn of(values: &[f64]) -> Option<Self> {

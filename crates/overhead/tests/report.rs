@@ -74,7 +74,7 @@ fn what_was_chosen_is_in_the_figure_the_page_and_the_tables() {
     assert!(page.contains("<title>Two &lt;sessions&gt;</title>") && page.contains("data-theme=\"dark\""));
     let figure = reports.read("overhead.svg");
     assert!(figure.contains("Two &lt;sessions&gt;") && figure.contains("width=\"1000\""), "{}", &figure[..400]);
-    assert!(!figure.contains("#FFFFFF"), "the figure is dark");
+    assert!(!figure.contains("#ffffff"), "the figure is dark");
     // `SELECT`, `PING` and the like are in the tables, and counted in the figure.
     assert!(figure.contains("more operations not drawn") && !figure.contains("CLIENT"));
     let tables = reports.read("report.md");

@@ -18,7 +18,7 @@ fn main() {
         fields.try_into().unwrap()
     };
     let rows: Vec<[f64; 3]> = text.lines().skip(2).map(row).collect();
-    let megabytes = |column: usize| rows.iter().map(|row| Some(row[column] * 1024.0 / 1e6)).collect();
+    let megabytes = |column: usize| rows.iter().map(|row| Some((row[column] * 1024.0 / 1e6).into())).collect();
     let figure = LineFigure {
         title: "overhead capture: memory at full rate".to_owned(),
         description: "Resident and anonymous memory of overhead capture over the time of a soak".to_owned(),

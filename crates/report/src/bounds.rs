@@ -8,9 +8,9 @@ use overhead_model::record::{Source, TcpTotals};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LowerBounds {
     /// Bytes on the wire: the capture lacks frames.
-    wire: bool,
+    pub wire: bool,
     /// Payload accounts except `unknown`: they exclude truncated or lost bytes.
-    payload: bool,
+    pub payload: bool,
 }
 
 /// Marks a figure as a lower bound.
@@ -27,18 +27,6 @@ impl LowerBounds {
     /// Returns the lower bounds for the sum of two runs.
     pub(crate) const fn or(self, other: Self) -> Self {
         Self { wire: self.wire || other.wire, payload: self.payload || other.payload }
-    }
-
-    pub(crate) const fn any(self) -> bool {
-        self.wire || self.payload
-    }
-
-    pub(crate) const fn is_wire(self) -> bool {
-        self.wire
-    }
-
-    pub(crate) const fn is_payload(self) -> bool {
-        self.payload
     }
 
     /// Marks a wire byte figure if it is a lower bound.
@@ -79,7 +67,7 @@ pub(crate) fn lower_bounds(run: &Run) -> Option<String> {
     let bounds = LowerBounds::of(run);
     let reasons = losses(&run.source, &run.tcp);
     let what = if bounds.wire { "byte figures" } else { "figures of protocol and data" };
-    bounds.any().then(|| format!("{AT_LEAST}: {what} are lower bounds: {}", reasons.join(", ")))
+    (bounds.wire || bounds.payload).then(|| format!("{AT_LEAST}: {what} are lower bounds: {}", reasons.join(", ")))
 }
 
 #[cfg(test)]
@@ -100,9 +88,9 @@ mod tests {
         assert_eq!(said, "≥: byte figures are lower bounds: 3 frames dropped by the kernel, 2 frames captured in part");
         assert_eq!(LowerBounds::of(&run).wire(DASH.to_owned()), DASH);
         run.source.kernel_drops = Measured::unavailable("offline");
-        assert!(!LowerBounds::of(&run).is_wire());
+        assert!(!LowerBounds::of(&run).wire);
         run.source.header_snapped_frames = 1;
-        assert!(LowerBounds::of(&run).is_wire());
+        assert!(LowerBounds::of(&run).wire);
         assert_eq!(
             losses(&run.source, &run.tcp),
             ["2 frames captured in part", "1 frame captured without all headers"]
@@ -113,7 +101,7 @@ mod tests {
     fn without_a_direction_all_figures_are_lower_bounds() {
         let mut run = fixture::redis_live().run;
         run.tcp.request_only = 1;
-        assert!(LowerBounds::of(&run).is_wire() && LowerBounds::of(&run).is_payload());
+        assert!(LowerBounds::of(&run).wire && LowerBounds::of(&run).payload);
         assert_eq!(losses(&run.source, &run.tcp), ["1 connection of which only the client's frames were captured"]);
     }
 }

@@ -1,13 +1,11 @@
 //! Line charts of latencies: by percentile, and cumulative.
 
-use crate::figure::{LineFigure, only_in_table};
+use crate::figure::{LineFigure, left_out};
 use crate::run::NamedRun;
 use crate::summary::{noteworthy, workload};
 use crate::text::distribution::{self, bounds, count_within};
+use overhead_model::Spread;
 use overhead_model::record::{Latency, OperationRow, Within};
-
-/// Maximum lines in a figure: one per colour.
-const LINES: usize = 8;
 
 /// Maximum time limits labelled below a figure.
 const BOUNDS: usize = 24;
@@ -34,12 +32,12 @@ response, at the capture point, not the client's.";
 
 /// Returns the latency figures, without empty ones.
 pub(crate) fn figures(runs: &[NamedRun]) -> Vec<(&'static str, LineFigure)> {
-    let all = [by_percentile(runs), shares(runs)];
+    let all = [by_percentile(runs), distributions(runs)];
     NAMES.into_iter().zip(all).filter(|(_, figure)| !figure.lines.is_empty()).collect()
 }
 
-/// Returns the workload operations to draw (the largest of each run before the second of any) and the number of others.
-fn drawn(runs: &[NamedRun], has: impl Fn(&OperationRow) -> bool) -> (Vec<(String, &OperationRow)>, usize) {
+/// Returns the workload operations to draw (the largest of each run before the second of any) and a sentence about the others.
+fn drawn(runs: &[NamedRun], has: impl Fn(&OperationRow) -> bool) -> (Vec<(String, &OperationRow)>, String) {
     // A benchmark's initial queries are not its subject.
     let of_run = |named| noteworthy(&workload(named), usize::MAX).into_iter().filter(|row| has(row)).collect();
     let rows: Vec<Vec<&OperationRow>> = runs.iter().map(|named| of_run(&named.run)).collect();
@@ -52,8 +50,7 @@ fn drawn(runs: &[NamedRun], has: impl Fn(&OperationRow) -> bool) -> (Vec<(String
             }
         }
     }
-    let left_out = all.len().saturating_sub(LINES);
-    all.truncate(LINES);
+    let left_out = left_out(&mut all, "operation");
     (all, left_out)
 }
 
@@ -68,8 +65,8 @@ fn by_percentile(runs: &[NamedRun]) -> LineFigure {
     // Omit percentiles that no row has.
     let most = rows.iter().map(|(_, row)| row.latency_ns.or_empty().count).max().unwrap_or(0);
     let places: Vec<Percentile> = PERCENTILES.into_iter().filter(|(_, least, _)| most >= *least).collect();
-    let values = |latency: &Latency| -> Vec<Option<f64>> {
-        let of = |(_, least, of): &Percentile| Some(of(latency) as f64 / 1e3).filter(|_| latency.count >= *least);
+    let values = |latency: &Latency| -> Vec<Option<Spread>> {
+        let of = |(_, least, of): &Percentile| (latency.count >= *least).then(|| (of(latency) as f64 / 1e3).into());
         places.iter().map(of).collect()
     };
     LineFigure {
@@ -82,33 +79,37 @@ fn by_percentile(runs: &[NamedRun]) -> LineFigure {
         places: places.iter().map(|(name, ..)| (*name).to_owned()).collect(),
         lines: rows.into_iter().map(|(name, row)| (name, values(&row.latency_ns.or_empty()))).collect(),
         method: MEASURED.to_owned(),
-        note: only_in_table(left_out, "operation"),
+        note: left_out,
         ..LineFigure::default()
     }
 }
 
-fn shares(runs: &[NamedRun]) -> LineFigure {
+fn distributions(runs: &[NamedRun]) -> LineFigure {
     let (rows, left_out) = drawn(runs, |row| row.latency_within.as_ref().is_some_and(|within| !within.is_empty()));
-    let within: Vec<(String, &[Within])> =
-        rows.into_iter().filter_map(|(name, row)| Some((name, row.latency_within.as_deref()?))).collect();
-    let bounds = bounds(&within.iter().map(|(_, within)| *within).collect::<Vec<_>>(), BOUNDS);
-    let share = |within: &[Within], ns: u64| {
-        let all = within.last().map_or(0, |last| last.count);
-        (all > 0).then(|| count_within(within, ns) as f64 / all as f64 * 100.0)
-    };
+    let within = rows.into_iter().filter_map(|(name, row)| Some((name, row.latency_within.as_deref()?)));
     LineFigure {
         title: distribution::TITLE.to_owned(),
-        description: "Lines: the share of operations that took no longer than each of some lengths of time.".to_owned(),
         x_title: "took no longer than (logarithmic)".to_owned(),
+        method: MEASURED.to_owned(),
+        note: left_out,
+        ..shares(within.collect(), BOUNDS)
+    }
+}
+
+/// Draws the shares of operations within at most `most` time limits, on a logarithmic axis.
+pub(crate) fn shares(found: Vec<(String, &[Within])>, most: usize) -> LineFigure {
+    let bounds = bounds(&found.iter().map(|(_, within)| *within).collect::<Vec<_>>(), most);
+    let share = |within: &[Within], ns: u64| {
+        let all = within.last().filter(|last| last.count > 0)?.count;
+        Some((count_within(within, ns) as f64 / all as f64 * 100.0).into())
+    };
+    let line = |(name, within)| (name, bounds.iter().map(|ns| share(within, *ns)).collect());
+    LineFigure {
+        description: "Lines: the share of operations that took no longer than each of some lengths of time.".to_owned(),
         y_title: "% of operations".to_owned(),
         places: bounds.iter().map(|ns| distribution::bound(*ns)).collect(),
         positions: bounds.iter().map(|ns| (*ns as f64).max(1.0).log10()).collect(),
-        lines: within
-            .into_iter()
-            .map(|(name, within)| (name, bounds.iter().map(|ns| share(within, *ns)).collect()))
-            .collect(),
-        method: MEASURED.to_owned(),
-        note: only_in_table(left_out, "operation"),
+        lines: found.into_iter().map(line).collect(),
         ..LineFigure::default()
     }
 }
@@ -140,7 +141,7 @@ mod tests {
     fn each_run_has_a_line_before_any_has_a_second() {
         let runs: Vec<NamedRun> = (0..3).flat_map(|_| fixture::databases(true)).collect();
         let figure = &figures(&runs)[0].1;
-        assert_eq!(figure.lines.len(), LINES);
+        assert_eq!(figure.lines.len(), 8, "one per colour");
         let named: std::collections::BTreeSet<&str> =
             figure.lines.iter().filter_map(|(name, _)| name.split(':').next()).collect();
         assert_eq!(named.len(), fixture::databases(true).len());
@@ -156,6 +157,6 @@ mod tests {
         let figures = figures(&[named]);
         let (name, figure) = &figures[1];
         assert_eq!((*name, figure.positions.as_slice()), ("distribution", &[3.0, 4.0, 5.0][..]));
-        assert_eq!(figure.lines[0].1, [Some(50.0), Some(90.0), Some(100.0)]);
+        assert_eq!(figure.lines[0].1, [50.0, 90.0, 100.0].map(|share| Some(share.into())));
     }
 }

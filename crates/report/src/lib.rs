@@ -38,7 +38,7 @@ mod view;
 pub use aggregate::{Aggregate, KindKey, OperationKind, RowSums, RunFacts, SharedListener, balance, build_run};
 pub use document::{Document, Fact};
 pub use error::ReportError;
-pub use figure::{DotFigure, DotRow, FigureOptions, LineFigure, Look, Plot, StackFigure, StackRow, draw};
+pub use figure::{DotFigure, DotRow, Line, LineFigure, Look, Plot, StackFigure, StackRow, draw};
 pub use group::RunGroup;
 pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding, sentences};
 pub use report::{

@@ -2,7 +2,7 @@
 
 use crate::document::{Document, Fact};
 use crate::error::ReportError;
-use crate::figure::{FigureOptions, HOW_TO_READ, Look, NARROW, Plot, draw, draw_inline, titled};
+use crate::figure::{HOW_TO_READ, Look, NARROW, Plot, draw, draw_inline, titled};
 use crate::latencies;
 use crate::limits::REPORT_STATEMENTS;
 use crate::page::{self, PAGE_FILE, PageExtras, PageFigure};
@@ -119,36 +119,29 @@ pub fn write_report_as(
 }
 
 /// Returns the files with their contents.
-fn contents(runs: &[NamedRun], chosen: &ReportOptions, extras: &PageExtras) -> Result<Vec<ReportFile>, ReportError> {
+fn contents(runs: &[NamedRun], options: &ReportOptions, extras: &PageExtras) -> Result<Vec<ReportFile>, ReportError> {
     // Draw statements separately if an operation has several.
     let drawn: Vec<NamedRun> =
         runs.iter().map(|named| NamedRun::new(&*named.name, with_statements(&named.run, REPORT_STATEMENTS))).collect();
-    let title = chosen.title.clone().unwrap_or_else(|| title(runs));
-    let options = FigureOptions {
-        title: title.clone(),
-        operations_per_run: chosen.operations_per_run,
-        operations: chosen.operations.clone(),
-        is_bare: chosen.is_bare,
-        look: chosen.look(),
-    };
-    let small = FigureOptions { look: Look { width: NARROW, dark: false }, ..options.clone() };
+    let title = options.title.clone().unwrap_or_else(|| title(runs));
+    let small = ReportOptions { width: Some(NARROW), ..options.clone() };
     let mut inline = vec![PageFigure {
         name: "overhead".to_owned(),
         title: "Bytes, system calls and CPU".to_owned(),
         method: HOW_TO_READ.to_owned(),
-        svg: draw_inline(&drawn, "overhead", &options)?,
-        narrow: draw_inline(&drawn, "overhead-narrow", &small)?,
-        width: options.look.width,
+        svg: draw_inline(&drawn, "overhead", &title, options)?,
+        narrow: draw_inline(&drawn, "overhead-narrow", &title, &small)?,
+        width: options.look().width,
     }];
     let plots = ranges::figure(runs).map(|figure| (ranges::NAME, Plot::Dots(figure))).into_iter();
     let lines = latencies::figures(runs).into_iter().chain(series::figures(&extras.series));
     let lines = lines.map(|(name, figure)| (name, Plot::Lines(figure)));
     let system = listed(&systems(runs.iter().map(|named| &named.run)));
-    let (further, images) = report_folder::drawn(&system, plots.chain(lines), options.look)?;
+    let (further, images) = report_folder::drawn(&system, plots.chain(lines), options.look())?;
     inline.extend(further);
-    let [svg, png] = draw(&drawn, &options)?;
+    let [svg, png] = draw(&drawn, &title, options)?;
     let tables = titled_markdown(&title, &drawn).into_bytes();
-    let page = page::of_runs(runs, &inline, chosen.page_theme(), &title, extras)?.into_bytes();
+    let page = page::of_runs(runs, &inline, options.page_theme(), &title, extras)?.into_bytes();
     let contents = [("overhead.svg", svg), ("overhead.png", png), (TABLES_FILE, tables), (PAGE_FILE, page)];
     Ok(contents.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).chain(images).collect())
 }
@@ -160,7 +153,7 @@ pub fn report_markdown(runs: &[NamedRun]) -> String {
 
 /// Returns a title that names systems and quantities.
 fn title(runs: &[NamedRun]) -> String {
-    let is_counted = |named: &NamedRun| RoleName::BOTH.into_iter().any(|role| of_whole_run(&named.run, role).is_ok());
+    let is_counted = |named: &NamedRun| RoleName::ALL.into_iter().any(|role| of_whole_run(&named.run, role).is_ok());
     let quantity =
         if runs.iter().any(is_counted) { "Bytes, system calls and CPU per operation" } else { "Bytes per operation" };
     match listed(&systems(runs.iter().map(|named| &named.run))) {
@@ -245,7 +238,7 @@ fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
 
 /// Returns `server | client`, with a dash for each unmeasured role.
 fn by_role(run: &Run, figure: impl Fn(RoleName) -> Option<String>) -> String {
-    let roles = RoleName::BOTH.map(|role| of_whole_run(run, role).ok().and_then(|_| figure(role)));
+    let roles = RoleName::ALL.map(|role| of_whole_run(run, role).ok().and_then(|_| figure(role)));
     if roles.iter().all(Option::is_none) {
         DASH.to_owned()
     } else {

@@ -5,6 +5,7 @@ use crate::figure::{Band, LineFigure, TimeAxis, only_in_table};
 use crate::limits::{SERIES_LEAST, SERIES_STEP_NS, SERIES_STEPS};
 use crate::text::grid::{Column, Grid};
 use crate::text::number::{DASH, duration, grouped, microseconds, with_digits};
+use overhead_model::Spread;
 
 /// Maximum lines in a figure: one per colour.
 const LINES: usize = 8;
@@ -79,8 +80,8 @@ impl RunSeries {
         (latencies.count() > 0).then(|| latencies.quantiles([per_10_000])[0] as f64 / 1e3)
     }
 
-    fn line(&self, of: impl Fn(usize) -> Option<f64>, steps: usize) -> Vec<Option<f64>> {
-        (0..steps).map(|at| if at < self.steps.len() { of(at) } else { None }).collect()
+    fn line(&self, of: impl Fn(usize) -> Option<f64>, steps: usize) -> Vec<Option<Spread>> {
+        (0..steps).map(|at| if at < self.steps.len() { of(at).map(Spread::from) } else { None }).collect()
     }
 }
 

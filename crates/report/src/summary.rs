@@ -6,7 +6,7 @@ use crate::run::NamedRun;
 use crate::sums::is_one_statement;
 use crate::text::number::decimal;
 use overhead_model::record::{CycleSource, OperationRow, Role, SourceKind};
-use overhead_model::{Account, Amounts, Class, Measured, Run};
+use overhead_model::{Account, Amounts, Class, Measured, Run, enum_with};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,22 +98,15 @@ pub fn window_ns(run: &Run) -> u64 {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RoleName {
-    Server,
-    Client,
+enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum RoleName, name: &'static str {
+        Server = "server",
+        Client = "client",
+    }
 }
 
 impl RoleName {
-    pub(crate) const BOTH: [Self; 2] = [Self::Server, Self::Client];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Client => "client",
-        }
-    }
-
     /// Returns this role's counters, or why none can be divided by operations.
     pub(crate) fn of(self, run: &Run) -> Result<&Role, &str> {
         given(self.counted(run)?)
@@ -165,7 +158,7 @@ pub(crate) fn work(run: &Run) -> Vec<RoleWork<'_>> {
     let whole = |name: RoleName| RoleWork::new(name.name().to_owned(), name.counted(run), workload_count(run));
     let protocols = run.counters.value().map_or(&[][..], |counters| counters.protocols.as_slice());
     if protocols.is_empty() {
-        return RoleName::BOTH.map(whole).into();
+        return RoleName::ALL.map(whole).into();
     }
     let of = |name: RoleName| {
         protocols.iter().map(move |counters| {
@@ -175,7 +168,7 @@ pub(crate) fn work(run: &Run) -> Vec<RoleWork<'_>> {
             RoleWork::new(format!("{} ({})", name.name(), counters.protocol), present(role), operations)
         })
     };
-    RoleName::BOTH.into_iter().flat_map(of).collect()
+    RoleName::ALL.into_iter().flat_map(of).collect()
 }
 
 /// Returns whether the run counted without packets.
@@ -278,15 +271,22 @@ pub(crate) fn is_one_mix(mixes: &[RunMix]) -> bool {
 /// Returns the servers of these runs as they name themselves, without details of their builds, or the databases that were asked
 /// for, or their protocols.
 pub fn systems<'run>(runs: impl IntoIterator<Item = &'run Run>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for run in runs {
+    let names = |run: &'run Run| {
         let asked = if let [db] = run.source.selection.db.as_slice() { Some(db) } else { None };
-        for connection in &run.connections {
+        run.connections.iter().map(move |connection| {
             let software = connection.server_software.as_ref().and_then(|name| name.split(" (").next());
-            let name = software.unwrap_or(asked.unwrap_or(&connection.protocol));
-            if !found.iter().any(|known| known == name) {
-                found.push(name.to_owned());
-            }
+            software.unwrap_or(asked.unwrap_or(&connection.protocol)).to_owned()
+        })
+    };
+    distinct(runs.into_iter().flat_map(names))
+}
+
+/// Returns the items without repetitions, in order of appearance.
+pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for item in items {
+        if !found.contains(&item) {
+            found.push(item);
         }
     }
     found

@@ -1,10 +1,10 @@
 //! One combination that was measured, and what a template may ask of it.
 
 use overhead_model::load::{Load, LoadRun};
-use overhead_model::record::{FieldRow, Latency, OperationRow, Role, SideRow};
-use overhead_model::{Account, Amounts, Class, Measured, Run, Spread};
-use serde::Serialize;
+use overhead_model::record::{Counters, FieldRow, OperationRow, Role, SideRow};
+use overhead_model::{Account, Amounts, Class, Measured, Run, Side, Spread};
 use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// One measurement: one server, one operation, one way to ask.
@@ -20,101 +20,30 @@ pub(crate) struct Cell {
     pub tool: Option<Value>,
 }
 
-/// Means per operation of one row: what most sentences and tables are about.
-#[derive(Debug, Serialize)]
-struct Row {
-    name: String,
-    via: String,
-    protocol: String,
-    count: u64,
-    errors: u64,
-    /// Bytes on the wire, both directions, headers included.
-    wire: f64,
-    /// Link, IP and TCP headers, and frames without new payload.
-    headers: f64,
-    payload: f64,
-    /// Frames with payload: a frame that several operations share is divided among them, as its headers are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    frames: Option<f64>,
-    /// Payload by account, both directions.
-    accounts: BTreeMap<&'static str, f64>,
-    request: Direction,
-    response: Direction,
-    latency_ns: Latency,
-}
-
-/// All workload rows of a cell together: totals, for what takes several operations.
-#[derive(Debug, Serialize)]
-struct Sum {
-    wire: u64,
-    headers: u64,
-    payload: u64,
-    data: u64,
-    control: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    frames: Option<f64>,
-}
-
-/// Means per operation of one direction.
-#[derive(Debug, Serialize)]
-struct Direction {
-    wire: f64,
-    payload: f64,
-    /// Payload of the median operation.
-    payload_p50: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    frames: Option<f64>,
-    accounts: BTreeMap<&'static str, f64>,
-    /// Payload by field, the largest first; empty if fields were not recorded.
-    fields: Vec<Field>,
-}
-
-#[derive(Debug, Serialize)]
-struct Field {
-    account: &'static str,
-    name: String,
-    bytes: f64,
-}
-
-/// Work of a role's processes per workload operation. Absent figures are absent, so that asking for one is an error.
-#[derive(Debug, Default, Serialize)]
-struct Work {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    syscalls: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_ns: Option<f64>,
-    /// Calls by name, the most frequent first.
-    calls: Vec<(String, f64)>,
-}
-
 impl Cell {
-    /// Returns the labels, and beside them what was measured: `row` is the largest workload row, `rows` are all of them.
+    /// Returns the labels, and beside them what was measured: `row` is the largest workload row, `rows` are all of them. Absent
+    /// figures are absent, so that asking for one is an error.
     pub(crate) fn value(&self) -> Value {
-        let rows: Vec<Row> = workload(&self.run).into_iter().map(|row| Row::of(row, self.link_header())).collect();
+        let rows: Vec<Value> = workload(&self.run).into_iter().map(|of| row(of, self.link_header())).collect();
         let operations = self.operations();
-        let mut value = self.labels.clone();
-        if let Some(first) = rows.first() {
-            value.insert("row".to_owned(), json!(first));
-        }
-        value.insert("rows".to_owned(), json!(rows));
-        value.insert("operations".to_owned(), json!(operations));
-        value.insert("sum".to_owned(), json!(Sum::of(&workload(&self.run), self.link_header())));
-        value.insert("server_work".to_owned(), json!(self.work(operations, |counters| &counters.server)));
-        value.insert("client_work".to_owned(), json!(self.work(operations, |counters| &counters.client)));
-        if let Some(load) = self.load() {
-            value.insert("load".to_owned(), load);
-        }
-        if let Some(tool) = &self.tool {
-            value.insert("tool".to_owned(), tool.clone());
-        }
-        value.insert(
-            "environment".to_owned(),
-            json!(self.run.environment.as_ref().map(|machine| json!({
-                "kernel": machine.kernel, "cpu": machine.cpu, "cpus": machine.cpus,
-            }))),
-        );
-        value.insert("frames".to_owned(), json!(self.run.source.frames));
-        value.into()
+        let environment = self
+            .run
+            .environment
+            .as_ref()
+            .map(|machine| json!({"kernel": machine.kernel, "cpu": machine.cpu, "cpus": machine.cpus}));
+        let measured = [
+            ("row", rows.first().cloned()),
+            ("rows", Some(json!(rows))),
+            ("operations", Some(json!(operations))),
+            ("sum", Some(self.sum())),
+            ("server_work", Some(self.work(operations, |counters| &counters.server))),
+            ("client_work", Some(self.work(operations, |counters| &counters.client))),
+            ("load", self.load()),
+            ("tool", self.tool.clone()),
+            ("environment", Some(json!(environment))),
+            ("frames", Some(json!(self.run.source.frames))),
+        ];
+        with(Value::Object(self.labels.clone()), measured)
     }
 
     /// Length of the link layer's header if all frames are Ethernet.
@@ -131,20 +60,33 @@ impl Cell {
         [captured, benched, told].into_iter().find(|count| *count > 0).unwrap_or(0)
     }
 
-    fn work(&self, operations: u64, role: fn(&overhead_model::record::Counters) -> &Measured<Role>) -> Work {
+    /// Returns the totals of all workload rows together, for what takes several operations.
+    fn sum(&self) -> Value {
+        let mut all = Amounts::default();
+        workload(&self.run).into_iter().for_each(|row| all += row.totals().amounts());
+        let sum = json!({
+            "wire": all.total(),
+            "headers": all.total() - all.payload(),
+            "payload": all.payload(),
+            "data": all[Account::Data],
+            "control": all[Account::Control],
+        });
+        let frames = self.link_header().map(|header| json!(all[Account::Link] as f64 / header as f64));
+        with(sum, [("frames", frames)])
+    }
+
+    /// Returns the work of a role's processes per workload operation, with calls by name, the most frequent first.
+    fn work(&self, operations: u64, role: fn(&Counters) -> &Measured<Role>) -> Value {
         let counted = self.run.counters.value().and_then(|counters| role(counters).value());
         let Some(role) = counted.filter(|role| role.withheld.is_none() && operations > 0) else {
-            return Work::default();
+            return json!({"calls": []});
         };
         let per = |total: u64| total as f64 / operations as f64;
-        let mut calls: Vec<(String, f64)> =
-            role.syscalls.iter().map(|(name, call)| (name.clone(), per(call.count))).collect();
-        calls.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Work {
-            syscalls: Some(calls.iter().map(|call| call.1).sum()),
-            cpu_ns: role.on_cpu_ns.value().map(|time| per(time.user + time.kernel)),
-            calls,
-        }
+        let mut calls: Vec<(&String, f64)> = role.syscalls.iter().map(|(name, call)| (name, per(call.count))).collect();
+        calls.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        let cpu_ns = role.on_cpu_ns.value().map(|time| json!(per(time.user + time.kernel)));
+        let syscalls = calls.iter().map(|call| call.1).sum::<f64>();
+        with(json!({"syscalls": syscalls, "calls": calls}), [("cpu_ns", cpu_ns)])
     }
 
     /// Returns the client's view: the rate, the latencies of the run with the median rate, and how far both go over all runs.
@@ -174,10 +116,9 @@ impl Cell {
 
 /// Returns the rows of a run's workload, those with the most bytes first.
 pub(crate) fn workload(run: &Run) -> Vec<&OperationRow> {
-    let total = |row: &OperationRow| row.request.accounts.total() + row.response.accounts.total();
     let mut rows: Vec<&OperationRow> =
         run.operations.iter().filter(|row| row.class == Class::Workload && row.count > 0).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(total(row)));
+    rows.sort_by_key(|row| Reverse(row.totals().amounts().total()));
     rows
 }
 
@@ -186,76 +127,59 @@ fn client_cpu_ns(run: &LoadRun) -> f64 {
     (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / run.operations.max(1) as f64
 }
 
-impl Sum {
-    fn of(rows: &[&OperationRow], link_header: Option<u64>) -> Self {
-        let mut all = Amounts::default();
-        for row in rows {
-            all += row.request.accounts;
-            all += row.response.accounts;
-        }
-        Self {
-            wire: all.total(),
-            headers: all.total() - all.payload(),
-            payload: all.payload(),
-            data: all[Account::Data],
-            control: all[Account::Control],
-            frames: link_header.map(|header| all[Account::Link] as f64 / header as f64),
-        }
-    }
+/// Returns what most sentences and tables are about: means per operation of one row.
+fn row(row: &OperationRow, link_header: Option<u64>) -> Value {
+    let samples = row.samples().max(1);
+    let direction = |side: &SideRow, name: Side| {
+        let fields = row.fields.iter().flatten().filter(|field| field.side == name);
+        let payload_p50 = json!(side.payload_bytes.p50);
+        with(
+            means(&side.accounts, samples, link_header),
+            [("payload_p50", Some(payload_p50)), ("fields", Some(by_size(fields, samples)))],
+        )
+    };
+    let facts = [
+        ("name", json!(row.name)),
+        ("via", json!(row.via)),
+        ("protocol", json!(row.protocol)),
+        ("count", json!(row.count)),
+        ("errors", json!(row.errors)),
+        ("request", direction(&row.request, Side::Request)),
+        ("response", direction(&row.response, Side::Response)),
+        ("latency_ns", json!(row.latency_ns.or_empty())),
+    ];
+    with(means(&row.totals().amounts(), samples, link_header), facts.map(|(name, fact)| (name, Some(fact))))
 }
 
-impl Row {
-    fn of(row: &OperationRow, link_header: Option<u64>) -> Self {
-        let samples = row.samples().max(1);
-        let fields = row.fields.as_deref().unwrap_or_default();
-        let [request, response] =
-            [(&row.request, overhead_model::Side::Request), (&row.response, overhead_model::Side::Response)].map(
-                |(side, name)| {
-                    Direction::of(side, samples, link_header, fields.iter().filter(move |field| field.side == name))
-                },
-            );
-        let mut accounts = request.accounts.clone();
-        for (name, bytes) in &response.accounts {
-            *accounts.entry(name).or_default() += bytes;
-        }
-        Self {
-            name: row.name.clone(),
-            via: row.via.clone(),
-            protocol: row.protocol.clone(),
-            count: row.count,
-            errors: row.errors,
-            wire: request.wire + response.wire,
-            headers: request.wire + response.wire - request.payload - response.payload,
-            payload: request.payload + response.payload,
-            frames: request.frames.zip(response.frames).map(|(request, response)| request + response),
-            accounts,
-            request,
-            response,
-            latency_ns: row.latency_ns.or_empty(),
-        }
-    }
+/// Returns means of bytes on the wire, with headers and frames without new payload among `headers`, of payload by account, and of
+/// frames with payload: a frame that several operations share is divided among them, as its headers are.
+fn means(amounts: &Amounts, samples: u64, link_header: Option<u64>) -> Value {
+    let per = |total: u64| total as f64 / samples as f64;
+    let accounts = amounts.iter().filter(|(account, _)| account.is_payload());
+    let accounts: BTreeMap<&str, f64> = accounts.map(|(account, bytes)| (account.name(), per(bytes))).collect();
+    let means = json!({
+        "wire": per(amounts.total()),
+        "headers": per(amounts.total() - amounts.payload()),
+        "payload": per(amounts.payload()),
+        "accounts": accounts,
+    });
+    with(means, [("frames", link_header.map(|header| json!(per(amounts[Account::Link]) / header as f64)))])
 }
 
-impl Direction {
-    fn of<'row>(
-        side: &SideRow,
-        samples: u64,
-        link_header: Option<u64>,
-        fields: impl Iterator<Item = &'row FieldRow>,
-    ) -> Self {
-        let per = |total: u64| total as f64 / samples as f64;
-        let mut fields: Vec<Field> = fields
-            .map(|field| Field { account: field.account.name(), name: field.field.clone(), bytes: per(field.bytes) })
-            .collect();
-        fields.sort_by(|a, b| b.bytes.total_cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
-        let payload = side.accounts.iter().filter(|(account, _)| account.is_payload());
-        Self {
-            wire: per(side.accounts.total()),
-            payload: per(side.accounts.payload()),
-            payload_p50: side.payload_bytes.p50,
-            frames: link_header.map(|header| per(side.accounts[Account::Link]) / header as f64),
-            accounts: payload.map(|(account, bytes)| (account.name(), per(bytes))).collect(),
-            fields,
+/// Returns payload by field, the largest first.
+fn by_size<'row>(fields: impl Iterator<Item = &'row FieldRow>, samples: u64) -> Value {
+    let mut fields: Vec<&FieldRow> = fields.collect();
+    fields.sort_by_key(|field| (Reverse(field.bytes), &field.field));
+    let field = |FieldRow { account, field, bytes, .. }: &FieldRow| json!({"account": account.name(), "name": field, "bytes": *bytes as f64 / samples as f64});
+    fields.into_iter().map(field).collect()
+}
+
+/// Adds the members that are present.
+fn with<const N: usize>(mut object: Value, members: [(&str, Option<Value>); N]) -> Value {
+    for (name, value) in members {
+        if let Some(value) = value {
+            object[name] = value;
         }
     }
+    object
 }

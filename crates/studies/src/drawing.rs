@@ -7,7 +7,7 @@ use minijinja::value::{Kwargs, Value, ValueKind};
 use overhead_model::record::{OperationRow, SideRow};
 use overhead_model::{Run, Spread};
 use overhead_report::text::number::significant;
-use overhead_report::{DotFigure, DotRow, LineFigure, Plot, StackFigure, StackRow};
+use overhead_report::{DotFigure, DotRow, Line, LineFigure, Plot, StackFigure, StackRow};
 
 /// File names and their contents.
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
@@ -63,11 +63,6 @@ fn stack_row(row: &OperationRow, name: String) -> StackRow {
 pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
     let (name, shows) = (text(options, "name")?, text(options, "shows")?);
     let places: Vec<Value> = options.get("places")?;
-    let series: Vec<(String, Vec<Option<Point>>)> =
-        options.get::<Vec<Value>>("lines")?.iter().map(line).collect::<Result<_, _>>()?;
-    let values = |points: &[Option<Point>]| points.iter().map(|point| point.map(Point::value)).collect();
-    let spreads = |points: &[Option<Point>]| points.iter().map(|point| point.and_then(Point::spread)).collect();
-    let has_spreads = series.iter().flat_map(|(_, points)| points).flatten().any(|point| point.spread().is_some());
     let figure = LineFigure {
         title: text(options, "title")?,
         description: shows.clone(),
@@ -75,8 +70,7 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
         y_title: text(options, "y")?,
         logarithmic: options.get::<Option<bool>>("logarithmic")?.unwrap_or_default(),
         places: places.iter().map(ToString::to_string).collect(),
-        lines: series.iter().map(|(name, points)| (name.clone(), values(points))).collect(),
-        spreads: if has_spreads { series.iter().map(|(_, points)| spreads(points)).collect() } else { Vec::new() },
+        lines: options.get::<Vec<Value>>("lines")?.iter().map(line).collect::<Result<_, _>>()?,
         note: text(options, "note")?,
         ..LineFigure::default()
     };
@@ -100,7 +94,16 @@ pub(crate) fn ranges(options: &Kwargs) -> Result<Figure, Error> {
         let (heading, of_group) = pair(&group)?;
         for row in of_group.try_iter()? {
             let (name, value) = pair(&row)?;
-            rows.push(dots(heading.to_string(), name.to_string(), point(&name, &value)?));
+            let Spread { median, q1, q3, min, max, .. } = point(&name, &value)?;
+            rows.push(DotRow {
+                group: heading.to_string(),
+                name: name.to_string(),
+                figures: significant(median),
+                mark: median,
+                bar: (q1, q3),
+                line: (min, max),
+                points: Vec::new(),
+            });
         }
     }
     let mark = text(options, "mark")?;
@@ -118,15 +121,6 @@ pub(crate) fn ranges(options: &Kwargs) -> Result<Figure, Error> {
     drawn(Plot::Dots(figure), &name, &shows)
 }
 
-fn dots(group: String, name: String, point: Point) -> DotRow {
-    let mark = point.value();
-    let (bar, line) = match point.spread() {
-        Some(spread) => ((spread.q1, spread.q3), (spread.min, spread.max)),
-        None => ((mark, mark), (mark, mark)),
-    };
-    DotRow { group, name, figures: significant(mark), mark, bar, line, points: Vec::new() }
-}
-
 fn drawn(plot: Plot, name: &str, shows: &str) -> Result<Figure, Error> {
     let failed = |cause| error(format!("figure {name}: {cause}"));
     let mut files = Vec::from(plot.files(name).map_err(failed)?);
@@ -135,32 +129,8 @@ fn drawn(plot: Plot, name: &str, shows: &str) -> Result<Figure, Error> {
     Ok((format!("<picture>{phone}![{shows}](figures/{name}.svg)</picture>"), files))
 }
 
-/// Value at one place of a line.
-#[derive(Clone, Copy)]
-enum Point {
-    Value(f64),
-    /// Drawn at its median.
-    Spread(Spread),
-}
-
-impl Point {
-    fn value(self) -> f64 {
-        match self {
-            Self::Value(value) => value,
-            Self::Spread(spread) => spread.median,
-        }
-    }
-
-    fn spread(self) -> Option<Spread> {
-        match self {
-            Self::Value(_) => None,
-            Self::Spread(spread) => Some(spread),
-        }
-    }
-}
-
 /// A pair of a name and values; a value that is `none` is not drawn.
-fn line(of: &Value) -> Result<(String, Vec<Option<Point>>), Error> {
+fn line(of: &Value) -> Result<Line, Error> {
     let (name, values) = pair(of)?;
     let point = |value: Value| if value.is_none() { Ok(None) } else { point(&name, &value).map(Some) };
     Ok((name.to_string(), values.try_iter()?.map(point).collect::<Result<_, _>>()?))
@@ -173,12 +143,11 @@ fn pair(of: &Value) -> Result<(Value, Value), Error> {
 }
 
 /// A number, or several as a spread.
-fn point(name: &Value, value: &Value) -> Result<Point, Error> {
+fn point(name: &Value, value: &Value) -> Result<Spread, Error> {
     if value.kind() == ValueKind::Number {
-        return Ok(Point::Value(f64::try_from(value.clone())?));
+        return Ok(f64::try_from(value.clone())?.into());
     }
-    let spread = spread::of(value).map_err(|_| error(format!("{name}: {value:?} is not a number")))?;
-    Ok(Point::Spread(spread))
+    spread::of(value).map_err(|_| error(format!("{name}: {value:?} is not a number")))
 }
 
 fn text(options: &Kwargs, name: &str) -> Result<String, Error> {

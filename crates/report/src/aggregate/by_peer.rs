@@ -13,9 +13,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
-/// In order of their discriminants.
-const CLASSES: [Class; Class::COUNT] = [Class::Workload, Class::Setup, Class::Background, Class::Unmatched];
-
 /// Number of groups folded at once, so that the search for the smallest is rare.
 const AT_ONCE: usize = GROUPS / 8;
 
@@ -181,7 +178,7 @@ impl ByPeer {
         let others = self.other.iter().map(|(protocol, group)| (None, *protocol, group));
         for (key, protocol, group) in groups.chain(others) {
             let label = key.map_or_else(|| OTHER.to_owned(), |key| group.label(by, key));
-            for (class, sums) in CLASSES.into_iter().zip(&group.classes) {
+            for (class, sums) in Class::ALL.into_iter().zip(&group.classes) {
                 let Some(sums) = sums else { continue };
                 let key = KindKey { class, protocol, label: label.clone() };
                 kinds.entry(key).or_default().merge(sums);
@@ -262,7 +259,7 @@ impl Group {
                 totals: sums.to_record(),
             })
         };
-        CLASSES.into_iter().zip(&self.classes).filter_map(row).collect()
+        Class::ALL.into_iter().zip(&self.classes).filter_map(row).collect()
     }
 }
 

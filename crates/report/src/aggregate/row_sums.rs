@@ -2,7 +2,7 @@
 
 use super::distribution::Values;
 use overhead_model::record::{Latency, RowTotals};
-use overhead_model::{Class, Measured, Outcome, Protocol, Side, SideTotals};
+use overhead_model::{Class, Measured, Outcome, Protocol, Side, SideTotals, add_fields};
 
 /// Key that separates operations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,24 +47,20 @@ impl RowSums {
             self.unanswered += of(outcome == Outcome::Unanswered);
         }
         for (sums, totals) in self.sides.iter_mut().zip(sides) {
-            add_side(sums, totals, times);
+            sums.add_times(totals, times);
         }
     }
 
     /// Adds bytes of operations that closed earlier.
     pub(super) fn add_late(&mut self, side: Side, totals: &SideTotals) {
-        add_side(&mut self.sides[side as usize], totals, 1);
+        self.sides[side as usize].add_times(totals, 1);
     }
 
     /// Adds the totals of other operations.
     pub fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.errors += other.errors;
-        self.unanswered += other.unanswered;
-        self.no_reply += other.no_reply;
-        self.unsolicited += other.unsolicited;
+        add_fields!(self, other => count, errors, unanswered, no_reply, unsolicited);
         for (mine, theirs) in self.sides.iter_mut().zip(&other.sides) {
-            add_side(mine, theirs, 1);
+            mine.add_times(theirs, 1);
         }
         self.latency.merge(&other.latency);
     }
@@ -116,9 +112,4 @@ impl RowSums {
         let latency_ns = self.latency_of_record();
         RowTotals { count, unsolicited, errors, unanswered, no_reply, request, response, latency_ns }
     }
-}
-
-fn add_side(sums: &mut SideTotals, totals: &SideTotals, times: u64) {
-    sums.frames += totals.frames * times;
-    sums.amounts.add_times(&totals.amounts, times);
 }

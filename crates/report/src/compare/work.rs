@@ -30,7 +30,7 @@ pub struct WorkDifference {
 }
 
 pub(super) fn differences(first: &RunGroup, second: &RunGroup) -> Vec<WorkDifference> {
-    RoleName::BOTH.into_iter().flat_map(|role| of_role(role, [first, second])).collect()
+    RoleName::ALL.into_iter().flat_map(|role| of_role(role, [first, second])).collect()
 }
 
 type Figure = fn(&Role) -> Result<u64, &str>;

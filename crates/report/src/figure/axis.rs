@@ -18,9 +18,8 @@ pub(super) struct Axis {
 impl Axis {
     /// Returns an axis that covers all values of a figure, or `None` if there are none.
     pub(super) fn of(figure: &LineFigure) -> Option<Self> {
-        let values = figure.lines.iter().flat_map(|(_, values)| values).flatten().copied();
-        let ends = figure.spreads.iter().flatten().flatten().flat_map(|spread| [spread.min, spread.max]);
-        Self::over(values.chain(ends), figure.logarithmic, Self::of_ratios)
+        let values = figure.lines.iter().flat_map(|(_, values)| values).flatten();
+        Self::over(values.flat_map(|of| [of.median, of.min, of.max]), figure.logarithmic, Self::of_ratios)
     }
 
     /// Returns an axis that covers these values, or `None` if it can show none of them.

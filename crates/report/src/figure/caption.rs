@@ -1,7 +1,7 @@
 //! The caption: the conditions of each run, so that the image needs no other text.
 
 use super::font::Weight;
-use super::palette::{INK, MUTED, WARNING};
+use super::palette::{INK, LINES, MUTED, WARNING};
 use super::scene::{Face, words};
 use crate::bounds::lower_bounds;
 use crate::limits::{CAPTION_CHARS, CAPTION_WARNINGS};
@@ -27,8 +27,8 @@ pub(crate) type Paragraph = Vec<(String, Face)>;
 /// Returns the paragraphs of a caption: comparison warnings, reading instructions, facts common to all runs, and each run. A bare
 /// figure has warnings only.
 pub(crate) fn paragraphs(runs: &[NamedRun], is_bare: bool) -> Vec<Paragraph> {
-    let facts: Vec<CaptionFacts> = runs.iter().map(|named| CaptionFacts::of(&named.run)).collect();
-    let common = CaptionFacts::common(&facts);
+    let facts: Vec<Vec<String>> = runs.iter().map(|named| facts(&named.run)).collect();
+    let common = common(&facts);
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     paragraphs.extend(data_difference(runs).map(|note| led("Note:", ALARM, &note, WARNED)));
     if !is_bare {
@@ -71,6 +71,13 @@ pub(crate) fn only_in_table(left_out: usize, noun: &str) -> String {
     }
 }
 
+/// Drops the lines that a figure has no colours for. Returns a sentence about them, or nothing.
+pub(crate) fn left_out<T>(lines: &mut Vec<T>, noun: &str) -> String {
+    let more = lines.len().saturating_sub(LINES.len());
+    lines.truncate(LINES.len());
+    only_in_table(more, noun)
+}
+
 fn led(lead: &str, lead_face: Face, text: &str, face: Face) -> Paragraph {
     words(lead, lead_face).chain(words(text, face)).collect()
 }
@@ -79,8 +86,8 @@ fn sentence(facts: &[String]) -> String {
     format!("{}.", facts.join("; "))
 }
 
-fn own_facts(facts: &CaptionFacts, common: &[String]) -> String {
-    let own: Vec<String> = facts.0.iter().filter(|fact| !common.contains(fact)).cloned().collect();
+fn own_facts(facts: &[String], common: &[String]) -> String {
+    let own: Vec<String> = facts.iter().filter(|fact| !common.contains(fact)).cloned().collect();
     if own.is_empty() { "as all runs.".to_owned() } else { sentence(&own) }
 }
 
@@ -113,41 +120,36 @@ fn from_files(run: &Run) -> Option<String> {
     (run.source.kind == SourceKind::File && !names.is_empty()).then(|| format!("from {}{rest}", names.join(", ")))
 }
 
-/// Statements about a run, in order.
-struct CaptionFacts(Vec<String>);
-
-impl CaptionFacts {
-    fn of(run: &Run) -> Self {
-        let size = format!("window {}, {}", duration(window_ns(run)), counted(workload_count(run), "operation"));
-        let mut facts = vec![size];
-        facts.extend(from_files(run));
-        facts.push(integrity(run));
-        facts.extend(beside_the_workload(run).map(|beside| format!("{beside} not drawn")));
-        let absent = RoleName::BOTH.map(|role| of_whole_run(run, role).err().map(|reason| (role, reason)));
-        match absent {
-            [Some((_, server)), Some((_, client))] if server == client => {
-                facts.push(format!("syscalls and CPU not measured ({server})"));
-            }
-            absent => {
-                facts.extend(
-                    absent.into_iter().flatten().map(|(role, why)| format!("{} not measured ({})", role.name(), why)),
-                );
-            }
+/// Returns statements about a run, in order.
+fn facts(run: &Run) -> Vec<String> {
+    let size = format!("window {}, {}", duration(window_ns(run)), counted(workload_count(run), "operation"));
+    let mut facts = vec![size];
+    facts.extend(from_files(run));
+    facts.push(integrity(run));
+    facts.extend(beside_the_workload(run).map(|beside| format!("{beside} not drawn")));
+    let absent = RoleName::ALL.map(|role| of_whole_run(run, role).err().map(|reason| (role, reason)));
+    match absent {
+        [Some((_, server)), Some((_, client))] if server == client => {
+            facts.push(format!("syscalls and CPU not measured ({server})"));
         }
-        // A value of a hundred bytes on the command line is not a condition worth two lines.
-        let words =
-            |text: &str| text.split(' ').map(|word| shortened(word, COMMAND_WORD)).collect::<Vec<_>>().join(" ");
-        facts.extend(command(run).map(|command| format!("command: {}", words(&clean(&command.text)))));
-        Self(facts.into_iter().map(|fact| shortened(&fact, CAPTION_CHARS)).collect())
+        absent => {
+            facts.extend(
+                absent.into_iter().flatten().map(|(role, why)| format!("{} not measured ({})", role.name(), why)),
+            );
+        }
     }
+    // A value of a hundred bytes on the command line is not a condition worth two lines.
+    let words = |text: &str| text.split(' ').map(|word| shortened(word, COMMAND_WORD)).collect::<Vec<_>>().join(" ");
+    facts.extend(command(run).map(|command| format!("command: {}", words(&clean(&command.text)))));
+    facts.into_iter().map(|fact| shortened(&fact, CAPTION_CHARS)).collect()
+}
 
-    /// Returns the facts common to all runs, if there are several.
-    fn common(all: &[Self]) -> Vec<String> {
-        match all {
-            [first, rest @ ..] if !rest.is_empty() => {
-                first.0.iter().filter(|fact| rest.iter().all(|facts| facts.0.contains(fact))).cloned().collect()
-            }
-            _ => Vec::new(),
+/// Returns the facts common to all runs, if there are several.
+fn common(all: &[Vec<String>]) -> Vec<String> {
+    match all {
+        [first, rest @ ..] if !rest.is_empty() => {
+            first.iter().filter(|fact| rest.iter().all(|facts| facts.contains(fact))).cloned().collect()
         }
+        _ => Vec::new(),
     }
 }

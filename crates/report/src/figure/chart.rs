@@ -66,11 +66,7 @@ pub(crate) struct Drawn<'a> {
     pub named: &'a NamedRun,
     /// `None` for a run without workload.
     pub operation: Option<&'a OperationRow>,
-    pub first: bool,
-    /// Number of rows of the run, set at its first row.
-    pub rows_of_run: usize,
-    /// Summary of omissions, at the last row of a run.
-    pub remainder: Option<String>,
+    pub row: BarRow,
 }
 
 impl Chart {
@@ -100,7 +96,7 @@ impl Chart {
             .collect();
         let mut panels = vec![panels::bytes(&drawn), panels::syscalls(&drawn, runs), panels::cpu(&drawn, runs)];
         panels.retain(Panel::is_measured);
-        Self { rows: drawn.into_iter().map(row).collect(), panels }
+        Self { rows: drawn.into_iter().map(|drawn| drawn.row).collect(), panels }
     }
 
     /// Splits the chart into one per panel, with one row per run if bars cover a whole run.
@@ -145,35 +141,28 @@ pub(crate) fn is_named(row: &OperationRow, names: &[String]) -> bool {
 
 fn drawn_rows<'a>(named: &'a NamedRun, all: &[&'a OperationRow], chosen: &[&'a OperationRow]) -> Vec<Drawn<'a>> {
     let last = chosen.len().saturating_sub(1);
-    let drawn = |(at, operation)| Drawn {
-        named,
-        operation,
-        first: at == 0,
-        rows_of_run: if at == 0 { chosen.len().max(1) } else { 0 },
-        remainder: if at == last { remainder(all, chosen) } else { None },
+    let drawn = |(at, operation)| {
+        let bounds = LowerBounds::of(&named.run);
+        let (words, count, total) = match operation {
+            None => ("no workload operations".to_owned(), String::new(), String::new()),
+            Some(operation) => words(operation, bounds),
+        };
+        let row = BarRow {
+            run: shortened(&clean(&named.name), FIGURE_NAME_CHARS),
+            operation: shortened(&words, FIGURE_NAME_CHARS),
+            count,
+            total,
+            first: at == 0,
+            rows_of_run: if at == 0 { chosen.len().max(1) } else { 0 },
+            remainder: if at == last { remainder(all, chosen) } else { None },
+            at_least: bounds.wire,
+        };
+        Drawn { named, operation, row }
     };
     if chosen.is_empty() {
         return vec![drawn((0, None))];
     }
     chosen.iter().map(|row| Some(*row)).enumerate().map(drawn).collect()
-}
-
-fn row(drawn: Drawn<'_>) -> BarRow {
-    let bounds = LowerBounds::of(&drawn.named.run);
-    let (operation, count, total) = match drawn.operation {
-        None => ("no workload operations".to_owned(), String::new(), String::new()),
-        Some(operation) => words(operation, bounds),
-    };
-    BarRow {
-        run: shortened(&clean(&drawn.named.name), FIGURE_NAME_CHARS),
-        operation: shortened(&operation, FIGURE_NAME_CHARS),
-        count,
-        total,
-        first: drawn.first,
-        rows_of_run: drawn.rows_of_run,
-        remainder: drawn.remainder,
-        at_least: bounds.is_wire(),
-    }
 }
 
 fn words(row: &OperationRow, bounds: LowerBounds) -> (String, String, String) {

@@ -121,7 +121,9 @@ pub(super) fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene,
         top = legend(&mut scene, &figure.legend, top + 20.0);
     }
     let field = TrackField::of(&rows, axis, scene.width);
-    let mut baseline = tick_labels(&mut scene, &field, top + 26.0) + 22.0;
+    let ticks = field.axis.ticks.iter().map(|tick| (field.at(*tick), tick_label(*tick)));
+    scene.labels(ticks, top + 26.0, 6.0, TICK);
+    let mut baseline = top + 48.0;
     let mut group = "";
     for row in rows {
         if row.group != group {
@@ -140,20 +142,6 @@ pub(super) fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene,
     let notes = caption::notes(method, &figure.note);
     scene.height = paragraphs(&mut scene, &notes, baseline + 16.0) + MARGIN - CAPTION_LEADING;
     Ok(scene)
-}
-
-/// Writes as many labels of the axis as fit. Returns their base line.
-fn tick_labels(scene: &mut Scene, field: &TrackField, baseline: f64) -> f64 {
-    let mut free = f64::NEG_INFINITY;
-    for tick in &field.axis.ticks {
-        let (x, label) = (field.at(*tick), tick_label(*tick));
-        let half = TICK.width(&label) / 2.0;
-        if x - half > free {
-            scene.text(&label, (x, baseline), Anchor::Middle, TICK);
-            free = x + half + 6.0;
-        }
-    }
-    baseline
 }
 
 /// Draws name, track and figures on one line. Returns the next row's base line.

@@ -11,11 +11,14 @@ use std::sync::LazyLock;
 /// Family name of the embedded font in SVG.
 pub(crate) const FAMILY: &str = "Overhead Inter";
 
-const REGULAR_TTF: &[u8] = include_bytes!("../../assets/inter/Inter-Regular.subset.ttf");
-const BOLD_TTF: &[u8] = include_bytes!("../../assets/inter/Inter-SemiBold.subset.ttf");
+/// By [`Weight`].
+const TTF: [&[u8]; 2] = [
+    include_bytes!("../../assets/inter/Inter-Regular.subset.ttf"),
+    include_bytes!("../../assets/inter/Inter-SemiBold.subset.ttf"),
+];
 
-static REGULAR: LazyLock<Option<FontRef<'static>>> = LazyLock::new(|| FontRef::try_from_slice(REGULAR_TTF).ok());
-static BOLD: LazyLock<Option<FontRef<'static>>> = LazyLock::new(|| FontRef::try_from_slice(BOLD_TTF).ok());
+static FONTS: LazyLock<[Option<FontRef<'static>>; 2]> =
+    LazyLock::new(|| TTF.map(|ttf| FontRef::try_from_slice(ttf).ok()));
 
 /// Replaces characters that the subset lacks.
 const SUBSTITUTE: char = '?';
@@ -33,17 +36,11 @@ impl Weight {
     pub(crate) const ALL: [Self; 2] = [Self::Regular, Self::Bold];
 
     pub(crate) const fn ttf(self) -> &'static [u8] {
-        match self {
-            Self::Regular => REGULAR_TTF,
-            Self::Bold => BOLD_TTF,
-        }
+        TTF[self as usize]
     }
 
     fn font(self) -> Option<&'static FontRef<'static>> {
-        match self {
-            Self::Regular => REGULAR.as_ref(),
-            Self::Bold => BOLD.as_ref(),
-        }
+        FONTS[self as usize].as_ref()
     }
 
     /// Returns the width of `text` in units of one em at `size` units per em.

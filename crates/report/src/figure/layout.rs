@@ -67,11 +67,33 @@ pub(super) const BAR_BASELINE: f64 = 11.5;
 struct PanelPlace {
     left: f64,
     width: f64,
-    zero: f64,
-    length: f64,
-    /// Value at the end of the axis.
-    limit: f64,
-    step: f64,
+    scale: BarScale,
+}
+
+/// Where bars begin, and how long they are.
+pub(super) struct BarScale {
+    pub zero: f64,
+    /// Length of a bar with the value `limit`, at the end of the axis.
+    pub length: f64,
+    pub limit: f64,
+    pub step: f64,
+}
+
+impl BarScale {
+    pub(super) fn at(&self, value: f64) -> f64 {
+        self.zero + value / self.limit * self.length
+    }
+
+    /// Draws lines across the bars, with labels above the axis.
+    pub(super) fn grid(&self, scene: &mut Scene, axis: f64, bottom: f64, face: Face) {
+        let count = (self.limit / self.step + 1e-9).floor() as u32;
+        let ticks = || (0..=count).map(|number| f64::from(number) * self.step);
+        for value in ticks() {
+            let x = self.at(value);
+            scene.line((x, axis), (x, bottom), if value == 0.0 { AXIS } else { GRID });
+        }
+        scene.labels(ticks().map(|value| (self.at(value), tick_label(value, self.step))), axis - 4.0, 4.0, face);
+    }
 }
 
 /// Name lines, the top of each row's last name line, and the bottom of the last row.
@@ -109,7 +131,7 @@ fn body(scene: &mut Scene, chart: &Chart, top: f64) -> f64 {
     let lines = lines(&chart.rows, axis + 6.0, &places);
     for (panel, place) in chart.panels.iter().zip(&places) {
         if panel.max() > 0.0 {
-            grid(scene, place, axis, lines.bottom);
+            place.scale.grid(scene, axis, lines.bottom, TICK);
         }
     }
     for (at, row) in chart.rows.iter().enumerate() {
@@ -146,7 +168,8 @@ fn place(panel: &Panel, left: f64, width: f64, at_least: bool) -> PanelPlace {
     let label = TOTAL.width(&(panel.print)(max)) + 5.0 + mark;
     let length = (width - tags - label).max(1.0);
     let step = step(max, if length > 200.0 { 5.0 } else { 3.0 });
-    PanelPlace { left, width, zero: left + tags, length, limit: if max > 0.0 { max } else { 1.0 }, step }
+    let limit = if max > 0.0 { max } else { 1.0 };
+    PanelPlace { left, width, scale: BarScale { zero: left + tags, length, limit, step } }
 }
 
 /// Returns a step of 1, 2 or 5 times a power of ten that yields about `count` steps.
@@ -160,15 +183,6 @@ pub(super) fn step(max: f64, count: f64) -> f64 {
 }
 
 impl PanelPlace {
-    fn at(&self, value: f64) -> f64 {
-        self.zero + value / self.limit * self.length
-    }
-
-    fn ticks(&self) -> impl Iterator<Item = f64> {
-        let count = (self.limit / self.step + 1e-9).floor() as u32;
-        (0..=count).map(|n| f64::from(n) * self.step)
-    }
-
     fn right(&self) -> f64 {
         self.left + self.width
     }
@@ -257,21 +271,7 @@ fn name_lines(row: &BarRow, place: &PanelPlace) -> Vec<NameLine> {
     lines
 }
 
-fn grid(scene: &mut Scene, place: &PanelPlace, axis: f64, bottom: f64) {
-    let mut free = f64::NEG_INFINITY;
-    for value in place.ticks() {
-        let x = place.at(value);
-        scene.line((x, axis), (x, bottom), if value == 0.0 { AXIS } else { GRID });
-        let label = tick_label(value, place.step);
-        let half = TICK.width(&label) / 2.0;
-        if x - half > free {
-            scene.text(&label, (x, axis - 4.0), Anchor::Middle, TICK);
-            free = x + half + 4.0;
-        }
-    }
-}
-
-pub(super) fn tick_label(value: f64, step: f64) -> String {
+fn tick_label(value: f64, step: f64) -> String {
     let digits = if step >= 1.0 || value == 0.0 { 0 } else { (-step.log10().floor()) as usize };
     crate::text::number::with_digits(value, digits)
 }
@@ -327,7 +327,7 @@ fn panel_row(scene: &mut Scene, panel: &Panel, place: &PanelPlace, at: usize, li
     }
     for (number, (tag, content)) in panel.tags.iter().zip(bars).enumerate() {
         let y = top + number as f64 * (BAR + BAR_GAP);
-        backed(scene, tag, (place.zero - 5.0, y + BAR_BASELINE), Anchor::End, TAG);
+        backed(scene, tag, (place.scale.zero - 5.0, y + BAR_BASELINE), Anchor::End, TAG);
         bar(scene, panel, place, content, y, row.at_least && !panel.whole_run);
     }
 }
@@ -346,7 +346,7 @@ fn bar(scene: &mut Scene, panel: &Panel, place: &PanelPlace, content: &Bar, y: f
         Err(reason) => return absent_bar(scene, place, reason, y),
     };
     let mark = if at_least { Some(AT_LEAST) } else { None };
-    stack(scene, parts, panel.print, mark, |value| place.at(value), y);
+    stack(scene, parts, panel.print, mark, &place.scale, y);
 }
 
 /// Draws adjacent parts from zero, then a mark and their sum.
@@ -355,9 +355,10 @@ pub(super) fn stack(
     parts: &[BarPart],
     print: fn(f64) -> String,
     mark: Option<char>,
-    at: impl Fn(f64) -> f64,
+    scale: &BarScale,
     y: f64,
 ) {
+    let at = |value| scale.at(value);
     let mut sum = 0.0;
     for part in parts {
         let (from, to) = (at(sum), at(sum + part.value));
@@ -383,10 +384,10 @@ pub(super) fn stack(
 }
 
 fn absent_bar(scene: &mut Scene, place: &PanelPlace, reason: &str, y: f64) {
-    let width = place.right() - place.zero;
-    scene.rect((place.zero, y), (width, BAR), ABSENT);
+    let width = place.right() - place.scale.zero;
+    scene.rect((place.scale.zero, y), (width, BAR), ABSENT);
     let text = SMALL.fitted(&format!("not measured: {reason}"), width - 8.0);
-    scene.text(&text, (place.zero + 4.0, y + BAR_BASELINE), Anchor::Start, SMALL);
+    scene.text(&text, (place.scale.zero + 4.0, y + BAR_BASELINE), Anchor::Start, SMALL);
 }
 
 /// Writes a caption below a rule, if there is one. Returns the base line after its last.

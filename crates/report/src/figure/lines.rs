@@ -26,10 +26,7 @@ pub struct LineFigure {
     pub places: Vec<String>,
     /// Positions of the places in any unit; empty to space them equally.
     pub positions: Vec<f64>,
-    /// Lines, each with its name and an optional value per place.
-    pub lines: Vec<(String, Vec<Option<f64>>)>,
-    /// For each line, an optional spread per place. Empty if no spreads are drawn.
-    pub spreads: Vec<Vec<Option<Spread>>>,
+    pub lines: Vec<Line>,
     /// How to read the figure. A page says it once for all figures that have it in common.
     pub method: String,
     /// Note on what is drawn, printed below the figure.
@@ -39,6 +36,9 @@ pub struct LineFigure {
     /// Time axis for `positions`, labelled with round times.
     pub time: Option<TimeAxis>,
 }
+
+/// A name, and an optional value per place, drawn at its median.
+pub type Line = (String, Vec<Option<Spread>>);
 
 /// A time axis, in seconds.
 #[derive(Clone, Debug, Default)]
@@ -148,7 +148,7 @@ fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
     let place = |at: usize, value: f64| Some((*xs.get(at)?, field.bottom() - axis.height(value)? * HEIGHT));
     lines(&mut scene, figure, place);
     if names.is_some() {
-        let last = |values: &[Option<f64>]| values.iter().flatten().last().and_then(|value| axis.height(*value));
+        let last = |values: &[Option<Spread>]| values.iter().flatten().last().and_then(|of| axis.height(of.median));
         let heights = figure.lines.iter().map(|(_, values)| last(values).map(|part| field.bottom() - part * HEIGHT));
         names_at_ends(&mut scene, &entries, &heights.collect::<Vec<_>>(), &field);
     }
@@ -216,17 +216,14 @@ fn round_times(scene: &mut Scene, time: &TimeAxis, field: &PlotField) {
 /// Writes the names of places below the plot area, as far as they have room.
 fn named_places(scene: &mut Scene, figure: &LineFigure, xs: &[f64], bottom: f64) {
     let apart = xs.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-    let mut free = f64::NEG_INFINITY;
-    for (name, x) in figure.places.iter().zip(xs) {
+    for x in xs {
         scene.line((*x, bottom), (*x, bottom + 4.0), AXIS);
-        let is_long = figure.positions.is_empty() && TICK.width(name) > 2.0 * apart - 8.0;
-        let name = if is_long { TICK.fitted(name, apart - 6.0) } else { name.clone() };
-        let half = TICK.width(&name) / 2.0;
-        if x - half > free {
-            scene.text(&name, (*x, bottom + 17.0), Anchor::Middle, TICK);
-            free = x + half + 4.0;
-        }
     }
+    let fitted = |name: &String| {
+        let is_long = figure.positions.is_empty() && TICK.width(name) > 2.0 * apart - 8.0;
+        if is_long { TICK.fitted(name, apart - 6.0) } else { name.clone() }
+    };
+    scene.labels(xs.iter().copied().zip(figure.places.iter().map(fitted)), bottom + 17.0, 4.0, TICK);
 }
 
 /// Scales positions to the range from the first (0) to the last (1).
@@ -242,21 +239,21 @@ fn lines(scene: &mut Scene, figure: &LineFigure, place: impl Fn(usize, f64) -> O
     let is_long = |spread: &Spread| {
         place(0, spread.min).zip(place(0, spread.max)).is_some_and(|(low, high)| low.1 - high.1 > POINT)
     };
-    let has_spreads = figure.spreads.iter().flatten().flatten().any(is_long);
+    let has_spreads = figure.lines.iter().flat_map(|(_, values)| values).flatten().any(is_long);
     let aside = if has_spreads { ASIDE.min(CLUSTER / others.max(1.0)) } else { 0.0 };
     for (number, ((_, values), color)) in figure.lines.iter().zip(palette::LINES).enumerate() {
-        let spreads = figure.spreads.get(number).map(Vec::as_slice).unwrap_or_default();
         let aside = (number as f64 - others / 2.0) * aside;
         let place = |at: usize, value: f64| place(at, value).map(|(x, y)| (x + aside, y));
         let points: Vec<Option<(f64, f64)>> =
-            values.iter().enumerate().map(|(at, value)| value.and_then(|value| place(at, value))).collect();
+            values.iter().enumerate().map(|(at, value)| place(at, value.as_ref()?.median)).collect();
         let joined = points.iter().zip(points.iter().skip(1));
         for (from, to) in joined.filter_map(|(from, to)| from.zip(*to)) {
             scene.thick_line(from, to, THICKNESS, color);
         }
-        for (at, spread) in spreads.iter().enumerate().filter_map(|(at, spread)| Some((at, (*spread)?))) {
-            let [min, q1, q3, max] = [spread.min, spread.q1, spread.q3, spread.max].map(|value| place(at, value));
-            whisker(scene, [min, q1, q3, max], color);
+        let spreads = values.iter().enumerate().filter_map(|(at, value)| Some((at, value.as_ref()?)));
+        for (at, spread) in spreads.filter(|(_, spread)| spread.min < spread.max) {
+            let ends = [spread.min, spread.q1, spread.q3, spread.max].map(|value| place(at, value));
+            whisker(scene, ends, color);
         }
         // On a time axis, mark only points without a neighbour to draw a line to.
         let is_alone = |at: usize| {
@@ -309,10 +306,9 @@ mod tests {
             places: ["p50", "p99", "max"].map(str::to_owned).to_vec(),
             positions: Vec::new(),
             lines: vec![
-                ("Redis 7".to_owned(), vec![Some(80.0), Some(200.0), Some(9_000.0)]),
-                ("Valkey 9".to_owned(), vec![Some(70.0), None, Some(3_000.0)]),
+                ("Redis 7".to_owned(), [80.0, 200.0, 9_000.0].map(|value| Some(value.into())).to_vec()),
+                ("Valkey 9".to_owned(), vec![Some(70.0.into()), None, Some(3_000.0.into())]),
             ],
-            spreads: Vec::new(),
             note: "made up.".to_owned(),
             ..LineFigure::default()
         }
@@ -343,7 +339,7 @@ mod tests {
     fn a_spread_stands_around_its_value_and_lines_with_spreads_stand_apart() {
         let mut figure = figure(false);
         let spread = Spread::of(&[60.0, 70.0, 80.0, 90.0, 20_000.0]);
-        figure.spreads = vec![vec![spread, None, None], vec![spread, None, None]];
+        figure.lines.iter_mut().for_each(|(_, values)| values[0] = spread);
         let axis = Axis::of(&figure).unwrap();
         assert!(axis.to >= 20_000.0, "the largest value has a place");
         let squares = points(&figure);
@@ -360,7 +356,9 @@ mod tests {
     #[test]
     fn lines_are_named_at_their_ends_in_their_order_or_above() {
         let mut figure = figure(false);
-        figure.lines.extend((0..6).map(|at| (format!("Garnet {at}"), vec![None, Some(8_999.0 - f64::from(at)), None])));
+        figure.lines.extend(
+            (0..6).map(|at| (format!("Garnet {at}"), vec![None, Some((8_999.0 - f64::from(at)).into()), None])),
+        );
         for (width, is_beside) in [(340, false), (800, true)] {
             figure.look.width = width;
             let scene = scene(&figure, None, &Axis::of(&figure).unwrap());
@@ -388,7 +386,7 @@ mod tests {
         assert!(roxmltree::Document::parse(&svg).is_ok() && svg.contains("Valkey 9"));
         assert!(png.starts_with(b"\x89PNG"));
         let mut empty = figure(true);
-        empty.lines = vec![("nothing".to_owned(), vec![None, Some(0.0), None])];
+        empty.lines = vec![("nothing".to_owned(), vec![None, Some(0.0.into()), None])];
         assert!(laid_out(&empty, None).is_err());
     }
 
@@ -398,7 +396,7 @@ mod tests {
         for width in [340, 800, 1_600] {
             let figure = LineFigure {
                 places: vec![String::new(); 40],
-                lines: vec![("workload".to_owned(), positions.iter().map(|at| Some(at + 1.0)).collect())],
+                lines: vec![("workload".to_owned(), positions.iter().map(|at| Some((at + 1.0).into())).collect())],
                 positions: positions.clone(),
                 time: Some(TimeAxis {
                     from: -0.5,
@@ -433,7 +431,8 @@ mod tests {
     fn long_labels_of_the_axis_stay_within_the_margin() {
         for scale in [1.0, 1e4, 1e7] {
             let mut figure = figure(true);
-            figure.lines.iter_mut().flat_map(|(_, values)| values).flatten().for_each(|value| *value *= scale);
+            let values = figure.lines.iter_mut().flat_map(|(_, values)| values).flatten();
+            values.for_each(|value| *value = value.times(scale));
             let scene = scene(&figure, None, &Axis::of(&figure).unwrap());
             let texts =
                 scene.marks.iter().filter_map(|mark| if let Mark::Text(text) = mark { Some(text) } else { None });

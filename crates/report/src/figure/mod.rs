@@ -6,7 +6,6 @@ mod caption;
 mod chart;
 mod dots;
 mod font;
-mod inline;
 mod layout;
 mod lines;
 mod paint;
@@ -15,13 +14,15 @@ mod panels;
 mod plot;
 mod scene;
 mod stacks;
+mod svg;
 
 use crate::error::ReportError;
+use crate::report::ReportOptions;
 use crate::run::NamedRun;
-pub(crate) use caption::{HOW_TO_READ, only_in_table};
+pub(crate) use caption::{HOW_TO_READ, left_out, only_in_table};
 use chart::Chart;
 pub use dots::{DotFigure, DotRow};
-pub use lines::{Band, LineFigure, TimeAxis};
+pub use lines::{Band, Line, LineFigure, TimeAxis};
 use overhead_model::Account;
 use palette::Rgb;
 pub(crate) use palette::THEMED;
@@ -29,19 +30,6 @@ pub use plot::Plot;
 pub(crate) use plot::titled;
 use scene::Scene;
 pub use stacks::{StackFigure, StackRow};
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FigureOptions {
-    pub title: String,
-    /// Operations drawn per run, largest by bytes; `None` for a number that suits the number of runs.
-    pub operations_per_run: Option<usize>,
-    /// Names of the operations to draw; empty to draw the largest.
-    pub operations: Vec<String>,
-    /// Leaves out the caption, except for warnings.
-    pub is_bare: bool,
-    /// Width and background.
-    pub look: Look,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
@@ -72,18 +60,6 @@ impl Look {
     }
 }
 
-impl Default for FigureOptions {
-    fn default() -> Self {
-        Self {
-            title: "Overhead per operation".to_owned(),
-            operations_per_run: None,
-            operations: Vec::new(),
-            is_bare: false,
-            look: Look::default(),
-        }
-    }
-}
-
 /// Text alternative for readers who cannot see the image.
 const DESCRIPTION: &str = "Bar charts with a row per run and operation: bytes on the wire per operation by account, for request and \
 response; system calls per operation by name and CPU work per operation by mode, for server and client. The conditions of \
@@ -94,26 +70,30 @@ each run are in the caption.";
 /// # Errors
 ///
 /// Returns [`ReportError::NoRuns`], or [`ReportError::Drawing`] if there are too many rows for an image.
-pub fn draw(runs: &[NamedRun], options: &FigureOptions) -> Result<[Vec<u8>; 2], ReportError> {
-    if runs.is_empty() {
-        return Err(ReportError::NoRuns);
-    }
-    let chart = Chart::choosing(runs, options.operations_per_run, &options.operations);
-    let scene =
-        layout::scene(&chart, Some(&options.title), &caption::paragraphs(runs, options.is_bare), options.look.width());
-    let scene = options.look.painted(scene);
-    Ok([paint::svg(&scene, &options.title, DESCRIPTION, true)?, paint::png(&scene)?])
+pub fn draw(runs: &[NamedRun], title: &str, options: &ReportOptions) -> Result<[Vec<u8>; 2], ReportError> {
+    let scene = options.look().painted(scene(runs, Some(title), options)?);
+    Ok([svg::file(&scene, title, DESCRIPTION, true)?, paint::png(&scene)?])
 }
 
 /// Returns the figure as an element for a page that supplies font, heading, caption text and colours.
 /// Fails with [`ReportError::NoRuns`].
-pub(crate) fn draw_inline(runs: &[NamedRun], id: &str, options: &FigureOptions) -> Result<String, ReportError> {
+pub(crate) fn draw_inline(
+    runs: &[NamedRun],
+    id: &str,
+    title: &str,
+    options: &ReportOptions,
+) -> Result<String, ReportError> {
+    Ok(svg::element(&scene(runs, None, options)?, id, title, DESCRIPTION))
+}
+
+/// Lays out the figure, with a caption if it has a title.
+fn scene(runs: &[NamedRun], title: Option<&str>, options: &ReportOptions) -> Result<Scene, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }
     let chart = Chart::choosing(runs, options.operations_per_run, &options.operations);
-    let scene = layout::scene(&chart, None, &[], options.look.width());
-    Ok(inline::svg(&scene, id, &options.title, DESCRIPTION))
+    let caption = title.map(|_| caption::paragraphs(runs, options.is_bare)).unwrap_or_default();
+    Ok(layout::scene(&chart, title, &caption, options.look().width()))
 }
 
 /// Returns the colours of each account for light and dark screens.
@@ -123,12 +103,12 @@ pub(crate) fn account_colors() -> impl Iterator<Item = (&'static str, Rgb, Rgb)>
 
 /// Returns the page classes whose colours change on a dark screen, with their dark colours.
 pub(crate) fn dark_colors() -> impl Iterator<Item = (String, Rgb)> {
-    palette::darkened().map(|(light, dark)| (inline::class(light), dark))
+    palette::ON_A_DARK_SCREEN.into_iter().map(|(light, dark)| (svg::class(light), dark))
 }
 
 /// Returns the regular and bold fonts in base64.
 pub(crate) fn fonts() -> [String; 2] {
-    font::Weight::ALL.map(paint::font_base64)
+    font::Weight::ALL.map(svg::font_base64)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub(crate) const THEMED: [(&str, Rgb, Rgb); 9] = [
 ];
 
 /// Data colours that are hard to see on a dark screen, with lighter replacements of the same hue.
-const ON_A_DARK_SCREEN: [(Rgb, Rgb); 5] = [
+pub(super) const ON_A_DARK_SCREEN: [(Rgb, Rgb); 5] = [
     (account(Account::Framing), Rgb(58, 104, 168)),
     (account(Account::Retransmission), Rgb(196, 58, 52)),
     (account(Account::Unknown), Rgb(122, 98, 146)),
@@ -114,11 +114,6 @@ pub(crate) const fn account(account: Account) -> Rgb {
         Account::Status => Rgb(112, 178, 128),
         Account::Unknown => Rgb(38, 38, 38),
     }
-}
-
-/// Returns the data colours that change on a dark screen, with their replacements.
-pub(crate) fn darkened() -> impl Iterator<Item = (Rgb, Rgb)> {
-    ON_A_DARK_SCREEN.into_iter()
 }
 
 impl Rgb {

@@ -63,20 +63,20 @@ fn part(total: u64, count: u64, color: Rgb) -> Option<BarPart> {
 fn by_role(drawn: &[Drawn<'_>], bar: impl Fn(&Role, u64) -> Bar) -> Vec<Option<[Bar; 2]>> {
     let of_run = |named: &NamedRun| {
         let count = workload_count(&named.run);
-        RoleName::BOTH.map(|role| match of_whole_run(&named.run, role) {
+        RoleName::ALL.map(|role| match of_whole_run(&named.run, role) {
             Err(reason) => Err(reason.to_owned()),
             Ok(_) if count == 0 => Err(NO_OPERATIONS.to_owned()),
             Ok(role) => bar(role, count),
         })
     };
-    drawn.iter().map(|drawn| drawn.first.then(|| of_run(drawn.named))).collect()
+    drawn.iter().map(|drawn| drawn.row.first.then(|| of_run(drawn.named))).collect()
 }
 
 /// Returns the measured roles with their runs' operation counts.
 fn measured(runs: &[NamedRun]) -> impl Iterator<Item = (&Role, u64)> {
     runs.iter().flat_map(|named| {
         let count = workload_count(&named.run);
-        RoleName::BOTH.into_iter().filter_map(move |role| Some((of_whole_run(&named.run, role).ok()?, count)))
+        RoleName::ALL.into_iter().filter_map(move |role| Some((of_whole_run(&named.run, role).ok()?, count)))
     })
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
         title: "Syscalls per operation",
         unit: "calls, by name".to_owned(),
         legend: legend.chain(others.then(|| ("other".to_owned(), OTHER_SYSCALLS))).collect(),
-        tags: RoleName::BOTH.map(|role| role.name().to_owned()),
+        tags: RoleName::ALL.map(|role| role.name().to_owned()),
         rows,
         print: |value| with_digits(value, 2),
         whole_run: true,
@@ -134,7 +134,7 @@ pub(crate) fn cpu(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
         title: if unit == CpuUnit::OnCpuNs { "CPU time per operation" } else { "CPU cycles per operation" },
         unit: unit_in_words(unit, scale > 1.0).to_owned(),
         legend: vec![("user".to_owned(), USER), ("kernel".to_owned(), KERNEL)],
-        tags: RoleName::BOTH.map(|role| role.name().to_owned()),
+        tags: RoleName::ALL.map(|role| role.name().to_owned()),
         rows,
         print: significant,
         whole_run: true,

@@ -4,7 +4,7 @@ use super::dots::{self, DotFigure};
 use super::lines::{self, LineFigure};
 use super::scene::Scene;
 use super::stacks::{self, StackFigure};
-use super::{Look, NARROW, inline, paint};
+use super::{Look, NARROW, paint, svg};
 use crate::error::ReportError;
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Plot {
     pub fn draw(&self) -> Result<[Vec<u8>; 2], ReportError> {
         let [title, description] = self.words();
         let scene = self.look().painted(self.laid_out(Some(title))?);
-        Ok([paint::svg(&scene, title, description, true)?, paint::png(&scene)?])
+        Ok([svg::file(&scene, title, description, true)?, paint::png(&scene)?])
     }
 
     /// Returns the figure for a phone, as an SVG that uses the reader's fonts.
@@ -34,7 +34,7 @@ impl Plot {
     pub fn phone_svg(self) -> Result<Vec<u8>, ReportError> {
         let figure = self.looking(Look { width: NARROW, dark: false });
         let [title, description] = figure.words();
-        paint::svg(&figure.laid_out(Some(title))?, title, description, false)
+        svg::file(&figure.laid_out(Some(title))?, title, description, false)
     }
 
     /// Returns the files of the figure, with their names.
@@ -50,7 +50,7 @@ impl Plot {
     /// Draws for a page, which has the title elsewhere.
     pub(crate) fn inline(&self, id: &str) -> Result<String, ReportError> {
         let [title, description] = self.words();
-        Ok(inline::svg(&self.laid_out(None)?, id, title, description))
+        Ok(svg::element(&self.laid_out(None)?, id, title, description))
     }
 
     pub(crate) fn looking(self, look: Look) -> Self {

@@ -109,6 +109,18 @@ impl Scene {
         }
     }
 
+    /// Writes labels centred at these positions of a base line, as many as fit with a gap between them.
+    pub(crate) fn labels(&mut self, labels: impl Iterator<Item = (f64, String)>, baseline: f64, gap: f64, face: Face) {
+        let mut free = f64::NEG_INFINITY;
+        for (x, label) in labels {
+            let half = face.width(&label) / 2.0;
+            if x - half > free {
+                self.text(&label, (x, baseline), Anchor::Middle, face);
+                free = x + half + gap;
+            }
+        }
+    }
+
     /// Adds a paragraph of words with their faces, in lines no wider than `width`. Returns the base line after the last.
     pub(crate) fn paragraph(
         &mut self,
@@ -146,6 +158,14 @@ impl Scene {
             self.text(&text, (x, line), Anchor::Start, face);
         }
     }
+}
+
+/// Returns the corners of a line of constant thickness.
+pub(super) fn outline(from: (f64, f64), to: (f64, f64), thickness: f64) -> [(f64, f64); 4] {
+    let (along, down) = (to.0 - from.0, to.1 - from.1);
+    let half = thickness / 2.0 / along.hypot(down).max(f64::MIN_POSITIVE);
+    let (x, y) = (-down * half, along * half);
+    [(from, 1.0), (to, 1.0), (to, -1.0), (from, -1.0)].map(|(end, side)| (end.0 + side * x, end.1 + side * y))
 }
 
 /// Splits a word into parts no wider than a line, preferably after punctuation in the second half of the line.

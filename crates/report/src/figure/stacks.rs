@@ -5,10 +5,10 @@ use super::caption;
 use super::chart::BarPart;
 use super::font::Weight;
 use super::layout::{
-    BAR, BAR_BASELINE, BAR_GAP, CAPTION_LEADING, MARGIN, NAME_HEIGHT, SIDE_BY_SIDE, UNIT, backed, head, legend,
-    paragraphs, stack, step, tick_label,
+    BAR, BAR_BASELINE, BAR_GAP, BarScale, CAPTION_LEADING, MARGIN, NAME_HEIGHT, SIDE_BY_SIDE, UNIT, backed, head,
+    legend, paragraphs, stack, step,
 };
-use super::palette::{self, AXIS, GRID, INK, MUTED, Rgb};
+use super::palette::{self, INK, MUTED, Rgb};
 use super::scene::{Anchor, Face, Scene};
 use crate::error::ReportError;
 use crate::text::number::bytes_label;
@@ -55,19 +55,11 @@ fn longest(figure: &StackFigure) -> f64 {
     figure.rows.iter().flat_map(|row| [sum(&row.request), sum(&row.response)]).fold(0.0, f64::max)
 }
 
-/// Left edge of the bars, length of the longest, and room for names: beside the bars, or above them in a narrow figure.
+/// The bars, and room for names: beside the bars, or above them in a narrow figure.
 struct StackField {
     names: f64,
     above: f64,
-    zero: f64,
-    length: f64,
-    limit: f64,
-}
-
-impl StackField {
-    fn at(&self, value: f64) -> f64 {
-        self.zero + value / self.limit * self.length
-    }
+    scale: BarScale,
 }
 
 pub(super) fn laid_out(figure: &StackFigure, title: Option<&str>) -> Result<Scene, ReportError> {
@@ -83,7 +75,7 @@ pub(super) fn laid_out(figure: &StackFigure, title: Option<&str>) -> Result<Scen
     let top = axis + 6.0;
     let height = field.above + 2.0 * BAR + BAR_GAP + ROW_GAP;
     let bottom = top + height * figure.rows.len() as f64;
-    grid(&mut scene, &field, axis, bottom);
+    field.scale.grid(&mut scene, axis, bottom, TAG);
     for (number, row) in figure.rows.iter().enumerate() {
         draw_row(&mut scene, row, &field, top + number as f64 * height);
     }
@@ -113,28 +105,21 @@ fn field(figure: &StackFigure) -> StackField {
     let tags = widest(&mut TAGS.iter().map(|tag| TAG.width(tag)));
     let sums = widest(&mut figure.rows.iter().map(|row| SUM.width(&total(row))));
     let limit = longest(figure);
+    let step = step(limit, 5.0);
     let label = TAG.width(&bytes_label(limit)) + GAP;
     if width < SIDE_BY_SIDE {
         let (zero, names) = (MARGIN + tags + 5.0, width - 2.0 * MARGIN - sums - GAP);
-        return StackField { names, above: NAME_HEIGHT, zero, length: width - MARGIN - label - zero, limit };
+        let scale = BarScale { zero, length: width - MARGIN - label - zero, limit, step };
+        return StackField { names, above: NAME_HEIGHT, scale };
     }
     let names = names.min(width / 3.0);
     let zero = MARGIN + names + GAP + tags + 5.0;
-    StackField { names, above: 0.0, zero, length: width - MARGIN - sums - GAP - label - zero, limit }
+    let scale = BarScale { zero, length: width - MARGIN - sums - GAP - label - zero, limit, step };
+    StackField { names, above: 0.0, scale }
 }
 
 fn total(row: &StackRow) -> String {
     format!("{} B", bytes_label(sum(&row.request) + sum(&row.response)))
-}
-
-fn grid(scene: &mut Scene, field: &StackField, axis: f64, bottom: f64) {
-    let step = step(field.limit, 5.0);
-    let count = (field.limit / step + 1e-9).floor() as u32;
-    for value in (0..=count).map(|at| f64::from(at) * step) {
-        let x = field.at(value);
-        scene.line((x, axis), (x, bottom), if value == 0.0 { AXIS } else { GRID });
-        scene.text(&tick_label(value, step), (x, axis - 4.0), Anchor::Middle, TAG);
-    }
 }
 
 fn draw_row(scene: &mut Scene, row: &StackRow, field: &StackField, top: f64) {
@@ -143,13 +128,13 @@ fn draw_row(scene: &mut Scene, row: &StackRow, field: &StackField, top: f64) {
     backed(scene, &total(row), (scene.width - MARGIN, baseline + 1.0), Anchor::End, SUM);
     for (number, (tag, parts)) in TAGS.iter().zip([&row.request, &row.response]).enumerate() {
         let y = top + field.above + number as f64 * (BAR + BAR_GAP);
-        scene.text(tag, (field.zero - 5.0, y + BAR_BASELINE), Anchor::End, TAG);
+        scene.text(tag, (field.scale.zero - 5.0, y + BAR_BASELINE), Anchor::End, TAG);
         let parts: Vec<BarPart> = parts
             .iter()
             .filter(|(_, bytes)| *bytes > 0.0)
             .map(|(account, bytes)| BarPart { value: *bytes, color: palette::account(*account) })
             .collect();
-        stack(scene, &parts, bytes_label, None, |value| field.at(value), y);
+        stack(scene, &parts, bytes_label, None, &field.scale, y);
     }
 }
 
@@ -203,7 +188,7 @@ mod tests {
             for (text, left, right) in texts(&scene) {
                 assert!(left >= MARGIN - 0.1 && right <= scene.width - MARGIN + 0.1, "{text}: {left} to {right}");
             }
-            let is_beside = field(&figure).zero > MARGIN + NAME.width("a server with a name that is long");
+            let is_beside = field(&figure).scale.zero > MARGIN + NAME.width("a server with a name that is long");
             assert_eq!(is_beside, width == 800);
         }
     }

@@ -2,13 +2,15 @@
 
 use super::*;
 use crate::fixture;
-use crate::report::report_markdown;
+use crate::report::{Theme, report_markdown};
 use overhead_model::record::{OperationRow, SideRow};
 use overhead_model::{Account, Amounts, Class};
 use scene::{Mark, Text};
 
-fn svg(runs: &[NamedRun], options: &FigureOptions) -> String {
-    let [svg, _] = draw(runs, options).unwrap();
+const TITLE: &str = "Overhead per operation";
+
+fn svg(runs: &[NamedRun], options: &ReportOptions) -> String {
+    let [svg, _] = draw(runs, TITLE, options).unwrap();
     String::from_utf8(svg).unwrap()
 }
 
@@ -74,7 +76,7 @@ fn scene_of(runs: &[NamedRun]) -> Scene {
 }
 
 fn scene_as_wide(runs: &[NamedRun], width: f64) -> Scene {
-    layout::scene(&Chart::of(runs, None), Some("Overhead per operation"), &caption::paragraphs(runs, false), width)
+    layout::scene(&Chart::of(runs, None), Some(TITLE), &caption::paragraphs(runs, false), width)
 }
 
 fn texts(scene: &Scene) -> Vec<&Text> {
@@ -144,14 +146,14 @@ fn nothing_covers_a_label() {
 #[test]
 fn an_svg_is_well_formed_and_carries_text_and_fonts() {
     for (name, runs) in sets() {
-        let svg = svg(&runs, &FigureOptions::default());
+        let svg = svg(&runs, &ReportOptions::default());
         let document = roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(document.root_element().attribute("width"), Some("800"), "{name}");
         let style = document.descendants().find(|node| node.has_tag_name("style")).unwrap().text().unwrap();
         assert_eq!(style.matches("@font-face").count(), 2);
         let texts: Vec<&str> =
             document.descendants().filter(|node| node.has_tag_name("text")).filter_map(|node| node.text()).collect();
-        for expected in ["Bytes per operation", "Overhead per operation"] {
+        for expected in ["Bytes per operation", TITLE] {
             assert!(texts.contains(&expected), "{name}: {expected}: {texts:?}");
         }
     }
@@ -160,7 +162,7 @@ fn an_svg_is_well_formed_and_carries_text_and_fonts() {
 #[test]
 fn a_png_is_as_wide_as_it_says_and_not_blank() {
     let runs = fixture::databases(false);
-    let [_, file] = draw(&runs, &FigureOptions::default()).unwrap();
+    let [_, file] = draw(&runs, TITLE, &ReportOptions::default()).unwrap();
     let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
@@ -172,7 +174,7 @@ fn a_png_is_as_wide_as_it_says_and_not_blank() {
 
 #[test]
 fn the_same_runs_give_the_same_image() {
-    let images = || draw(&fixture::databases(true), &FigureOptions::default()).unwrap();
+    let images = || draw(&fixture::databases(true), TITLE, &ReportOptions::default()).unwrap();
     assert_eq!(images(), images());
 }
 
@@ -318,7 +320,7 @@ fn what_is_not_the_workloads_is_said_to_be_left_out() {
 #[test]
 fn each_text_of_an_svg_brings_its_width_and_fonts_to_fall_back_on() {
     let runs = fixture::databases(true);
-    let svg = svg(&runs, &FigureOptions::default());
+    let svg = svg(&runs, &ReportOptions::default());
     let document = roxmltree::Document::parse(&svg).unwrap();
     let scene = scene_of(&runs);
     let drawn: Vec<_> = document.descendants().filter(|node| node.has_tag_name("text")).collect();
@@ -342,7 +344,7 @@ fn reference_and_hardware_cycles_are_not_drawn_on_one_axis() {
 
 #[test]
 fn nothing_to_draw_is_an_error() {
-    assert!(matches!(draw(&[], &FigureOptions::default()), Err(ReportError::NoRuns)));
+    assert!(matches!(draw(&[], TITLE, &ReportOptions::default()), Err(ReportError::NoRuns)));
 }
 
 /// Writes every figure into `overhead-figures` under the temporary folder for manual review.
@@ -359,13 +361,12 @@ fn write_samples() {
 #[test]
 fn a_dark_figure_has_no_white_and_other_text_than_a_light_one() {
     let runs = fixture::databases(true);
-    let options = FigureOptions { look: Look { width: 1_000, dark: true }, ..FigureOptions::default() };
+    let options = ReportOptions { width: Some(1_000), theme: Some(Theme::Dark), ..ReportOptions::default() };
     let dark = svg(&runs, &options);
     assert!(dark.contains("width=\"1000\""));
-    let light = svg(&runs, &FigureOptions::default());
-    let hex = |color: Rgb| color.hex().to_uppercase();
-    assert!(light.contains(&hex(palette::PAPER)) && !dark.contains(&hex(palette::PAPER)));
-    assert!(dark.contains(&hex(palette::PAPER.dark())) && dark.contains(&hex(palette::INK.dark())));
+    let light = svg(&runs, &ReportOptions::default());
+    assert!(light.contains(&palette::PAPER.hex()) && !dark.contains(&palette::PAPER.hex()));
+    assert!(dark.contains(&palette::PAPER.dark().hex()) && dark.contains(&palette::INK.dark().hex()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::check::{ALL, incomplete};
 use super::finding::{Changes, Judged};
 use super::{Figure, FigureError, Finding, NEGLIGIBLE, Severity, Tolerance};
-use crate::compare::{PERCENTILES, Repeated, cycles, mean, pairs, system_calls};
+use crate::compare::{Repeated, cycles, mean, pairs, system_calls};
 use crate::group::RunGroup;
 use crate::run::NamedRun;
 use crate::summary::present;
@@ -116,7 +116,7 @@ impl ChangeLimit {
     fn of_pair(&self, run: &str, [first, second]: &[OperationSum; 2]) -> Option<Finding> {
         let (figure, label) = (self.figure, label(second));
         if let Figure::Latency(percentile) = figure {
-            let of = PERCENTILES[percentile.place()].1;
+            let of = percentile.of();
             return self.of_values(run, label, [first.latencies(of), second.latencies(of)], "no latency was seen");
         }
         let (reference, measured) = (figure.of(first)?, figure.of(second)?);
@@ -169,17 +169,16 @@ impl ChangeLimit {
             return Some(Finding::unjudged(run, label, figure, absent));
         };
         let judged = Judged { measured, reference, allowed: reference + self.most.of(reference) };
+        let breach = || Some(Finding::breach(run, label, figure, judged, Changes::default()));
         let Some(repeated) = Repeated::of(values) else {
             if matches!(figure, Figure::Syscalls(_)) {
-                return judged
-                    .is_above(figure)
-                    .then(|| Finding::breach(run, label, figure, judged, Changes::default()));
+                return breach().filter(|_| judged.is_above(figure));
             }
             let why = "one run shows no difference: repeat it, with capture --runs 5";
             return Some(Finding::unjudged(run, label, figure, why));
         };
         if repeated.interval[0] > judged.allowed - reference {
-            return Some(Finding::breach(run, label, figure, judged, Changes::default()));
+            return breach();
         }
         judged.is_above(figure).then(|| {
             let message = format!(

@@ -52,7 +52,7 @@ impl Figure {
             sums.into_iter().chain(Account::ALL.map(|account| Self::Account(side, account)))
         };
         let latencies = (0..PERCENTILES.len()).map(|at| Self::Latency(Percentile(at)));
-        let of_roles = RoleName::BOTH.into_iter().flat_map(|role| [Self::Syscalls(role), Self::Cycles(role)]);
+        let of_roles = RoleName::ALL.into_iter().flat_map(|role| [Self::Syscalls(role), Self::Cycles(role)]);
         Side::BOTH.into_iter().flat_map(of_side).chain(latencies).chain(of_roles)
     }
 
@@ -127,11 +127,6 @@ impl Percentile {
     /// Returns the accessor for a record.
     pub(crate) fn of(self) -> fn(&overhead_model::record::Latency) -> f64 {
         PERCENTILES[self.0].1
-    }
-
-    /// Returns the index among the percentiles compared.
-    pub(crate) const fn place(self) -> usize {
-        self.0
     }
 }
 

@@ -50,7 +50,7 @@ fn header(runs: &[NamedRun]) -> String {
 /// Writes limits for all operations, setup included, and for system calls if all runs counted them.
 fn of_runs(sums: &[RunSums<'_>]) -> String {
     let bytes = Side::BOTH.map(|side| (Figure::Payload(side), WHOLE));
-    let calls = RoleName::BOTH.map(|process| (Figure::Syscalls(process), CALLS));
+    let calls = RoleName::ALL.map(|process| (Figure::Syscalls(process), CALLS));
     let mut out = String::from("\n# All operations together, setting up included, per workload operation.\n[run]\n");
     for (figure, tolerance) in bytes.into_iter().chain(calls) {
         let values: Option<Vec<f64>> = sums.iter().map(|sums| sums.of_run(figure).ok()).collect();

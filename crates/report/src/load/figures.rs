@@ -1,15 +1,13 @@
 //! Charts of a load: rates against the varied setting, and latencies by percentile.
 
 use super::tables::label;
-use crate::figure::{DotFigure, DotRow, LineFigure, Plot, only_in_table};
+use crate::figure::{DotFigure, DotRow, Line, LineFigure, Plot, left_out, only_in_table};
 use crate::limits::RANGE_ROWS;
+use crate::summary::distinct;
 use crate::text::number::grouped;
 use overhead_model::Spread;
 use overhead_model::load::{Load, LoadResult};
 use std::collections::BTreeSet;
-
-/// Maximum lines in a figure: one per colour.
-const LINES: usize = 8;
 
 /// Names of all possible figures of a load.
 const NAMES: [&str; 2] = ["rate", "latency"];
@@ -93,40 +91,26 @@ fn setting(result: &LoadResult) -> Setting {
 
 /// Draws operations per second by number of clients, one line per operation.
 fn rate_by_clients(load: &Load, places: &BTreeSet<Setting>) -> LineFigure {
-    let mut operations: Vec<&str> = Vec::new();
-    for result in &load.results {
-        if !operations.contains(&&*result.operation) {
-            operations.push(&result.operation);
-        }
-    }
+    let operations = distinct(load.results.iter().map(|result| &*result.operation));
     let spread = |operation: &str, place: &Setting| {
         let result = load.results.iter().find(|result| result.operation == operation && setting(result) == *place)?;
         Spread::of(&rates(result))
     };
-    let spreads = operations
-        .iter()
-        .map(|operation| (*operation, places.iter().map(|place| spread(operation, place)).collect::<Vec<_>>()));
-    let mut lines: Vec<(&str, Vec<Option<Spread>>)> =
-        spreads.filter(|(_, spreads)| spreads.iter().any(Option::is_some)).collect();
-    let left_out = lines.len().saturating_sub(LINES);
-    lines.truncate(LINES);
+    let line = |operation: &str| (operation.to_owned(), places.iter().map(|place| spread(operation, place)).collect());
+    let mut lines: Vec<Line> = operations.into_iter().map(line).collect();
+    lines.retain(|(_, spreads)| spreads.iter().any(Option::is_some));
+    let left_out = left_out(&mut lines, "line");
     LineFigure {
         title: "Operations per second".to_owned(),
         description: "Lines: the median rate of each operation, with its spread over the runs, by clients.".to_owned(),
         x_title: "clients".to_owned(),
         y_title: "operations per second".to_owned(),
         places: places.iter().map(|(clients, _)| clients.to_string()).collect(),
-        spreads: lines.iter().map(|(_, spreads)| spreads.clone()).collect(),
-        lines: lines
-            .into_iter()
-            .map(|(operation, spreads)| {
-                ((*operation).to_owned(), spreads.iter().map(|of| of.map(|of| of.median)).collect())
-            })
-            .collect(),
+        lines,
         method: method(load),
         note: format!(
             "Points are medians over the runs, thick bars the middle half, thin ones the range. {}",
-            only_in_table(left_out, "line")
+            left_out
         ),
         ..LineFigure::default()
     }
@@ -134,16 +118,16 @@ fn rate_by_clients(load: &Load, places: &BTreeSet<Setting>) -> LineFigure {
 
 /// Draws the latencies of each result's median run by percentile.
 fn latency(load: &Load) -> LineFigure {
-    let lines: Vec<(String, Vec<Option<f64>>)> = load
+    let mut lines: Vec<Line> = load
         .results
         .iter()
         .filter_map(|result| {
             let latency = &result.runs.get(result.summary?.median_run)?.latency_ns;
             let of = [latency.p50, latency.p90, latency.p99, latency.p999, latency.p9999, latency.max];
-            Some((label(load, result), of.map(|ns| Some(ns as f64 / 1e3).filter(|us| *us > 0.0)).to_vec()))
+            Some((label(load, result), of.map(|ns| (ns > 0).then(|| (ns as f64 / 1e3).into())).to_vec()))
         })
         .collect();
-    let left_out = lines.len().saturating_sub(LINES);
+    let left_out = left_out(&mut lines, "line");
     LineFigure {
         title: "Latency by percentile".to_owned(),
         description: "Lines: how long the slowest operations took, from the median to the slowest of all.".to_owned(),
@@ -151,9 +135,9 @@ fn latency(load: &Load) -> LineFigure {
         y_title: "µs, logarithmic".to_owned(),
         logarithmic: true,
         places: ["50%", "90%", "99%", "99.9%", "99.99%", "all"].map(str::to_owned).to_vec(),
-        lines: lines.into_iter().take(LINES).collect(),
+        lines,
         method: method(load),
-        note: format!("Latencies of the median run of each combination. {}", only_in_table(left_out, "line")),
+        note: format!("Latencies of the median run of each combination. {left_out}"),
         ..LineFigure::default()
     }
 }

@@ -6,7 +6,7 @@ mod write;
 
 pub use write::{LOAD_FILES, replaced_by_load, write_load};
 
-use crate::bounded::read_text;
+use crate::bounded::{parse_record, read_text};
 use crate::error::ReportError;
 use overhead_model::load::{LOAD_VERSION, Load};
 use std::path::Path;
@@ -22,14 +22,7 @@ pub fn read_load(path: &Path) -> Result<Option<Load>, ReportError> {
     if ["driver", "results", "db"].iter().any(|member| value.get(member).is_none()) {
         return Ok(None);
     }
-    match value.get("schema_version").and_then(serde_json::Value::as_u64) {
-        Some(found) if found != u64::from(LOAD_VERSION) => {
-            Err(ReportError::Version { path: path.to_owned(), found, expected: LOAD_VERSION })
-        }
-        _ => serde_json::from_slice(&text)
-            .map(Some)
-            .map_err(|source| ReportError::Malformed { path: path.to_owned(), source }),
-    }
+    parse_record(&text, path, LOAD_VERSION..=LOAD_VERSION).map(|(load, _)| Some(load))
 }
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
 //! Pages as documents, and their agreement with the other outputs.
 
 use super::*;
-use crate::figure::{FigureOptions, HOW_TO_READ, draw_inline};
+use crate::figure::{HOW_TO_READ, draw_inline};
 use crate::fixture;
-use crate::report_markdown;
 use crate::run::NamedRun;
 use crate::summary::{both_sides, per_operation, workload};
 use crate::text::number::decimal;
 use crate::text::rows::TableRows;
 use crate::text::{self, Columns, Style};
+use crate::{ReportOptions, report_markdown};
 use overhead_model::record::{RowTotals, SideRow, SideSums, StatementRow, Syscall};
 use overhead_model::{Account, Amounts, Class, Measured, Run};
 use records::Shown;
 
 fn page_of(runs: &[NamedRun]) -> String {
-    let svg = draw_inline(runs, "overhead", &FigureOptions::default()).unwrap();
-    let narrow = draw_inline(runs, "overhead-narrow", &FigureOptions::default()).unwrap();
+    let svg = draw_inline(runs, "overhead", "Overhead per operation", &ReportOptions::default()).unwrap();
+    let narrow = draw_inline(runs, "overhead-narrow", "Overhead per operation", &ReportOptions::default()).unwrap();
     let figure = PageFigure {
         name: "overhead".to_owned(),
         title: "The figure".to_owned(),
@@ -173,7 +173,7 @@ fn table_json_csv_markdown_and_page_have_the_same_figures() {
                 }
                 let total = both_sides(row).total();
                 let figure = cell(&headers, cells, "total B/op");
-                let bound = if crate::bounds::LowerBounds::of(&record).is_wire() { "≥" } else { "" };
+                let bound = if crate::bounds::LowerBounds::of(&record).wire { "≥" } else { "" };
                 assert_eq!(figure, format!("{bound}{}", decimal(per_operation(total, row.samples()).unwrap())));
                 let has = |text: &str| text.lines().any(|line| line.contains(&row.name) && line.contains(figure));
                 assert!(has(&table) && has(&markdown) && has(&report), "{figure} of {}", row.name);

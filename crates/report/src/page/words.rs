@@ -1,6 +1,5 @@
 //! Summarises the measurement and its result in three sentences.
 
-use super::runs::without_counters;
 use crate::bounds::LowerBounds;
 use crate::compare::kind;
 use crate::run::NamedRun;
@@ -84,14 +83,6 @@ fn largest(run: &Run) -> Option<String> {
 }
 
 fn work(run: &Run) -> Option<String> {
-    let latency = latency(run);
-    if let Some(reason) = without_counters(run) {
-        let measured = format!("System calls and CPU time were not measured ({reason})");
-        return Some(match latency {
-            Some(latency) => format!("{latency}; system calls and CPU time were not measured ({reason})."),
-            None => format!("{measured}."),
-        });
-    }
     let is_mixed = operation_mix(run).len() > 1;
     // A mean over several operations is of none of them.
     let count = if is_mixed { 1 } else { workload_count(run) };
@@ -103,10 +94,13 @@ fn work(run: &Run) -> Option<String> {
         let cpu = cpu.map(|ns| format!(" and {} of CPU time", duration(ns.round() as u64))).unwrap_or_default();
         Some(format!("the {} {calls} system calls{cpu}", role.name()))
     };
-    let roles: Vec<String> = RoleName::BOTH.into_iter().filter_map(of_role).collect();
+    let roles: Vec<String> = RoleName::ALL.into_iter().filter_map(of_role).collect();
     let what = if is_mixed { "all operations together cost" } else { "an operation costs" };
-    let roles = (!roles.is_empty()).then(|| format!("{what} {}", roles.join(", ")));
-    let said: Vec<String> = latency.into_iter().chain(roles).collect();
+    let work = match run.counters.reason() {
+        Some(reason) => Some(format!("system calls and CPU time were not measured ({reason})")),
+        None => (!roles.is_empty()).then(|| format!("{what} {}", roles.join(", "))),
+    };
+    let said: Vec<String> = latency(run).into_iter().chain(work).collect();
     (!said.is_empty()).then(|| capitalised(&format!("{}.", said.join("; "))))
 }
 
@@ -213,7 +207,7 @@ fn work_range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
             times(least.1, most.1)
         ));
     }
-    let absent: Vec<String> =
-        runs.iter().filter(|named| without_counters(&named.run).is_some()).map(|named| named.name.clone()).collect();
+    let absent = runs.iter().filter(|named| named.run.counters.reason().is_some());
+    let absent: Vec<String> = absent.map(|named| named.name.clone()).collect();
     (!absent.is_empty()).then(|| format!("System calls and CPU time were not measured of {}.", listed(&absent)))
 }

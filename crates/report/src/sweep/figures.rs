@@ -4,17 +4,14 @@ use super::NamedSweep;
 use super::render::command;
 use super::sections::shown;
 use crate::compare::kind;
-use crate::figure::{LineFigure, only_in_table};
-use crate::latencies::MEASURED;
-use crate::summary::{RunMix, is_one_mix};
+use crate::figure::{Line, LineFigure, left_out};
+use crate::latencies::{MEASURED, shares};
+use crate::summary::{RunMix, distinct, is_one_mix};
 use crate::text::capitalised;
-use crate::text::distribution::{self, count_within};
+use crate::text::distribution::TITLE;
 use overhead_model::record::{CycleSource, Within};
-use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepReported, SweepWork};
+use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepWork};
 use overhead_model::{Amounts, Measured, Spread};
-
-/// Maximum lines in a figure: one per colour.
-const LINES: usize = 8;
 
 /// Maximum time limits labelled below a figure.
 const BOUNDS: usize = 16;
@@ -55,12 +52,8 @@ pub(super) fn has_one_mix(sweeps: &[NamedSweep]) -> bool {
 
 /// Returns the values of the first parameter in all sweeps, in order: numbers rise, words stay as given.
 fn places(sweeps: &[NamedSweep]) -> Vec<String> {
-    let mut places: Vec<String> = Vec::new();
-    for value in sweeps.iter().filter_map(|of| of.sweep.parameters.first()).flat_map(|first| &first.values) {
-        if !places.contains(value) {
-            places.push(value.clone());
-        }
-    }
+    let firsts = sweeps.iter().filter_map(|of| of.sweep.parameters.first());
+    let mut places = distinct(firsts.flat_map(|first| first.values.clone()));
     let number = |place: &String| place.parse::<f64>().ok();
     if sweeps.len() > 1 && places.iter().all(|place| number(place).is_some()) {
         places.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
@@ -72,7 +65,7 @@ fn places(sweeps: &[NamedSweep]) -> Vec<String> {
 struct SweepLines<'a> {
     sweeps: &'a [NamedSweep],
     places: Vec<String>,
-    lines: Vec<(String, Vec<Option<Spread>>)>,
+    lines: Vec<Line>,
 }
 
 impl<'a> SweepLines<'a> {
@@ -104,7 +97,7 @@ impl<'a> SweepLines<'a> {
             };
             let values: Vec<Option<Spread>> = self.places.iter().map(value).collect();
             if values.iter().any(Option::is_some) {
-                self.lines.push((self.named(named, name, &others), values));
+                self.lines.push((self.named(named, name, others), values));
             }
         }
     }
@@ -125,7 +118,7 @@ impl<'a> SweepLines<'a> {
     /// Returns the figure; `said` explains its quantity.
     fn figure(self, title: &str, y_title: &str, said: &str, logarithmic: bool) -> LineFigure {
         let Self { sweeps, places, mut lines } = self;
-        let left_out = only_in_table(cut(&mut lines), "line");
+        let left_out = left_out(&mut lines, "line");
         let x_title = parameter(sweeps);
         LineFigure {
             title: title.to_owned(),
@@ -134,11 +127,7 @@ impl<'a> SweepLines<'a> {
             y_title: y_title.to_owned(),
             logarithmic,
             places,
-            spreads: lines.iter().map(|(_, spreads)| spreads.clone()).collect(),
-            lines: lines
-                .into_iter()
-                .map(|(name, spreads)| (name, spreads.iter().map(|spread| spread.map(|it| it.median)).collect()))
-                .collect(),
+            lines,
             method: format!(
                 "Squares are medians over the runs of a combination, bars reach from the first to the third quartile, thin \
                  lines from the smallest to the largest. The values of {x_title} stand side by side, not to scale. {}",
@@ -151,14 +140,8 @@ impl<'a> SweepLines<'a> {
 }
 
 /// Returns the values of all parameters except the first, in point order.
-fn others(sweep: &Sweep) -> Vec<Vec<String>> {
-    let mut found: Vec<Vec<String>> = Vec::new();
-    for rest in sweep.points.iter().map(|point| point.values.get(1..).unwrap_or_default()) {
-        if !found.iter().any(|known| known == rest) {
-            found.push(rest.to_vec());
-        }
-    }
-    found
+fn others(sweep: &Sweep) -> Vec<&[String]> {
+    distinct(sweep.points.iter().map(|point| point.values.get(1..).unwrap_or_default()))
 }
 
 /// Returns the name of the parameter that all sweeps vary.
@@ -173,13 +156,6 @@ fn commands(sweeps: &[NamedSweep]) -> String {
         format!("Command{name}: {}.", command(&of.sweep))
     };
     sweeps.iter().map(command).collect::<Vec<_>>().join(" ")
-}
-
-/// Drops the lines that do not fit. Returns their number.
-fn cut<T>(lines: &mut Vec<T>) -> usize {
-    let more = lines.len().saturating_sub(LINES);
-    lines.truncate(LINES);
-    more
 }
 
 /// Returns the operations shown at any point, by protocol and name, in order of appearance. The way of sending may be what the
@@ -305,13 +281,7 @@ fn rate(sweeps: &[NamedSweep]) -> LineFigure {
 
 /// Returns the command's tests in order of appearance.
 fn tests(sweep: &Sweep) -> Vec<(&str, &str)> {
-    let mut found: Vec<(&str, &str)> = Vec::new();
-    for SweepReported { program, name, .. } in sweep.points.iter().flat_map(|point| &point.reported) {
-        if !found.contains(&(program, name)) {
-            found.push((program, name));
-        }
-    }
-    found
+    distinct(sweep.points.iter().flat_map(|point| &point.reported).map(|test| (&*test.program, &*test.name)))
 }
 
 type SweepPercentile = fn(&SweepLatency) -> &Measured<Spread>;
@@ -358,30 +328,19 @@ fn distribution(sweeps: &[NamedSweep]) -> LineFigure {
             found.push((name.into_iter().chain(values).collect::<Vec<_>>().join(", "), &operation.latency_within));
         }
     }
-    let left_out = only_in_table(cut(&mut found), "line");
-    let bounds = distribution::bounds(&found.iter().map(|(_, within)| *within).collect::<Vec<_>>(), BOUNDS);
-    let share = |within: &[Within], ns: u64| {
-        let all = within.last().filter(|last| last.count > 0)?.count;
-        Some(count_within(within, ns) as f64 / all as f64 * 100.0)
-    };
+    let left_out = left_out(&mut found, "line");
     LineFigure {
         title: match kinds.as_slice() {
             [kind] => format!("Latency of {}: operations that took no longer", kind.name),
-            _ => distribution::TITLE.to_owned(),
+            _ => TITLE.to_owned(),
         },
-        description: "Lines: the share of operations that took no longer than each of some lengths of time.".to_owned(),
         x_title: "took no longer than".to_owned(),
-        y_title: "% of operations".to_owned(),
-        places: bounds.iter().map(|ns| distribution::bound(*ns)).collect(),
-        lines: found
-            .into_iter()
-            .map(|(name, within)| (name, bounds.iter().map(|ns| share(within, *ns)).collect()))
-            .collect(),
         method: commands(sweeps),
         note: format!(
             "A line for each combination, of all its runs together; the lengths of time stand side by side, not to scale. \
              {MEASURED} {left_out}"
         ),
-        ..LineFigure::default()
+        positions: Vec::new(),
+        ..shares(found, BOUNDS)
     }
 }

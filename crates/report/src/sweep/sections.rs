@@ -3,6 +3,7 @@
 use crate::bounds::AT_LEAST;
 use crate::document::Section;
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
+use crate::summary::distinct;
 use crate::text::clean;
 use crate::text::distribution;
 use crate::text::grid::{Column, Grid};
@@ -158,9 +159,8 @@ fn cycles(work: &SweepWork) -> String {
 
 /// Returns the reasons for missing work figures without duplicates.
 fn absences(sweep: &Sweep) -> String {
-    let mut reasons: Vec<String> = Vec::new();
     let has_runs = |point: &&SweepPoint| point.runs.iter().any(|run| run.fault.is_none());
-    for total in sweep.points.iter().filter(has_runs).map(|point| &point.total) {
+    let said = sweep.points.iter().filter(has_runs).map(|point| &point.total).flat_map(|total| {
         let figures = [
             ("operations per second", &total.per_second),
             ("frames", &total.frames),
@@ -169,15 +169,11 @@ fn absences(sweep: &Sweep) -> String {
             ("server's cycles", &total.server.cycles),
             ("client's cycles", &total.client.cycles),
         ];
-        for (name, figure) in figures {
-            let Some(reason) = figure.reason() else { continue };
-            let said = format!(" {name}: not measured: {}.", reason.trim_end_matches('.'));
-            if !reasons.contains(&said) {
-                reasons.push(said);
-            }
-        }
-    }
-    reasons.concat()
+        figures.into_iter().filter_map(|(name, figure)| {
+            Some(format!(" {name}: not measured: {}.", figure.reason()?.trim_end_matches('.')))
+        })
+    });
+    distinct(said).concat()
 }
 
 fn reported(sweep: &Sweep) -> Section {

@@ -3,7 +3,8 @@
 use crate::bounds::losses;
 use crate::reported::Reported;
 use crate::summary::{
-    CpuUnit, RoleName, both_sides, of_whole_run, per_operation, syscalls_per_operation, workload, workload_count,
+    CpuUnit, RoleName, both_sides, distinct, of_whole_run, per_operation, syscalls_per_operation, workload,
+    workload_count,
 };
 use crate::text::distribution::count_within;
 use overhead_model::exit::COMPLETE;
@@ -203,12 +204,7 @@ fn within(rows: &[&OperationRow]) -> Vec<Within> {
 
 /// Groups tests by name over the runs that have them, in order of appearance.
 fn reported(runs: &[&[Reported]]) -> Vec<SweepReported> {
-    let mut names: Vec<(&str, &str)> = Vec::new();
-    for test in runs.iter().copied().flatten() {
-        if !names.contains(&(test.program, &test.name)) {
-            names.push((test.program, &test.name));
-        }
-    }
+    let names = distinct(runs.iter().copied().flatten().map(|test| (test.program, &*test.name)));
     let of = |(program, name): (&str, &str)| {
         let tests: Vec<&Reported> =
             runs.iter().filter_map(|tests| tests.iter().find(|test| test.name == name)).collect();

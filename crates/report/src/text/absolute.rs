@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 
 /// Returns the roles shown this way: all in a run without packets, otherwise those with withheld counters.
 fn roles(run: &Run) -> Vec<(&'static str, &Role)> {
-    let all = RoleName::BOTH.into_iter().filter_map(|name| Some((name.name(), name.counted(run).ok()?)));
+    let all = RoleName::ALL.into_iter().filter_map(|name| Some((name.name(), name.counted(run).ok()?)));
     all.filter(|(_, role)| counters_only(run) || role.withheld.is_some()).collect()
 }
 

@@ -182,7 +182,7 @@ fn both_sides(
             let accounts = totals.accounts.iter();
             cells = accounts.fold(cells, |cells, (account, bytes)| cells.number(account.name(), bytes));
         }
-        cells = cells.number(BOUNDS[0], bounds.is_wire()).number(BOUNDS[1], bounds.is_payload());
+        cells = cells.number(BOUNDS[0], bounds.wire).number(BOUNDS[1], bounds.payload);
         if let Some(times) = reasons.value("latency_ns", &row.latency_ns) {
             cells = latency(cells, times);
         }

@@ -99,7 +99,7 @@ fn containers_line(run: &Run) -> Option<String> {
         let words = words.collect::<Vec<_>>().join(", ");
         (!containers.is_empty()).then(|| format!("{} in {noun} {words}", name.name()))
     };
-    let parts: Vec<String> = RoleName::BOTH.into_iter().filter_map(of).collect();
+    let parts: Vec<String> = RoleName::ALL.into_iter().filter_map(of).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
@@ -182,7 +182,7 @@ fn watching_in_words(cost: &WatchingCost) -> String {
 /// Returns the unit of CPU work, and the reason if it is not hardware cycles.
 pub(crate) fn cycle_label(run: &Run) -> String {
     let mut reason = None;
-    for role in RoleName::BOTH {
+    for role in RoleName::ALL {
         match role.counted(run) {
             Err(absent) => reason = reason.or(Some(absent)),
             Ok(counters) => match &counters.cycles {

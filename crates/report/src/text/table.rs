@@ -194,13 +194,8 @@ fn narrowed(grid: &mut Grid, shown: &[OperationColumn], beyond: usize) {
 
 /// Shortens the names to `chars` characters.
 fn narrowed_to(grid: &mut Grid, shown: &[OperationColumn], chars: usize) {
-    if let Some(at) = place(shown, "operation") {
-        shorten(grid, at, chars);
-    }
-}
-
-fn shorten(grid: &mut Grid, column: usize, chars: usize) {
-    let names = grid.rows.iter_mut().filter_map(|row| row.get_mut(column));
+    let Some(at) = place(shown, "operation") else { return };
+    let names = grid.rows.iter_mut().filter_map(|row| row.get_mut(at));
     names.for_each(|name| *name = middle_cut(&clean(name), chars));
 }
 
@@ -255,7 +250,7 @@ fn work(run: &Run) -> Option<Section> {
 
 /// Returns whether cycles are a unit of time.
 pub(crate) fn is_reference(run: &Run) -> bool {
-    RoleName::BOTH
+    RoleName::ALL
         .iter()
         .filter_map(|role| role.counted(run).ok()?.cycles.value())
         .any(|cycles| cycles.source == CycleSource::Reference)
