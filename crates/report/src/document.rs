@@ -1,9 +1,11 @@
 //! Documents: headings, prose, tables, figures and warnings. Each kind of result builds one; the renderers know nothing about
 //! results.
 
+use crate::error::ReportError;
 use crate::text::grid::{Column, Grid, alarming, bold, wrapped};
 use crate::text::number::DASH;
 use crate::text::{Style, clean, code_span, markdown_cell};
+use overhead_model::outside::to_json;
 use serde::Serialize;
 
 /// A titled table with its explanation.
@@ -165,11 +167,23 @@ impl Document {
     }
 }
 
+/// Renders a result as indented JSON with a final newline.
+///
+/// # Errors
+///
+/// Returns [`ReportError::Json`] if a number is not finite.
+pub fn json(result: &impl Serialize) -> Result<String, ReportError> {
+    Ok(to_json(result)?)
+}
+
 impl Grid {
     /// Removes the columns of figures in which nothing was measured.
     pub(crate) fn measured(mut self) -> Self {
         let is_said = |at: usize| at < self.keys || self.rows.is_empty() || self.rows.iter().any(|row| row[at] != DASH);
         let said: Vec<bool> = (0..self.columns.len()).map(is_said).collect();
+        fn said_of<T>(all: Vec<T>, said: &[bool]) -> Vec<T> {
+            all.into_iter().zip(said).filter_map(|(of, is_said)| is_said.then_some(of)).collect()
+        }
         self.columns = said_of(self.columns, &said);
         self.rows = self.rows.into_iter().map(|row| said_of(row, &said)).collect();
         self
@@ -184,9 +198,4 @@ impl Grid {
         out.extend(self.rows.iter().map(|row| line(row.iter().map(|cell| markdown_cell(cell)).collect())));
         out
     }
-}
-
-/// Returns the things whose flag is set.
-pub(crate) fn said_of<T>(all: Vec<T>, said: &[bool]) -> Vec<T> {
-    all.into_iter().zip(said).filter_map(|(of, is_said)| is_said.then_some(of)).collect()
 }

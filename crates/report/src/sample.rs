@@ -15,13 +15,10 @@
 //! the times before the first window and after the last.
 //! The code keeps only sums over windows, so a capture of months takes no more memory than one of minutes.
 
+use crate::compare::quantile;
 use overhead_model::record::{AccountEstimate, Estimate, Measured, OperationRow, RowEstimates, Sample};
 use overhead_model::{Account, Class, Run, Side};
-use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
-
-/// 19 of 20 intervals at this confidence contain the true value.
-const CONFIDENCE: f64 = 0.95;
 
 /// Totals of a window apart from its operations.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,8 +64,7 @@ impl Ratio {
         let k = windows as f64;
         let variance = (1.0 - f).max(0.0) * (k / (k - 1.0) * squares).max(least);
         let standard_error = (variance + ends * self.x * self.x).sqrt() / self.n;
-        let quantile = StudentsT::new(0.0, 1.0, (with - 1) as f64)
-            .map_or(f64::INFINITY, |student| student.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)));
+        let quantile = quantile((with - 1) as f64).unwrap_or(f64::INFINITY);
         let margin = if standard_error > 0.0 { quantile * standard_error } else { 0.0 };
         Measured::Value(Estimate { value, standard_error, low: (value - margin).max(0.0), high: value + margin })
     }

@@ -1,6 +1,7 @@
 //! Row views: grouped, sorted, limited and priced.
 
 use crate::summary::{per_operation, window_ns};
+use crate::sums::is_one_statement;
 use overhead_model::record::{
     BillingPeriod, By, Cost, Distribution, OperationRow, Price, RowTotals, SideRow, SideSums, SortKey, StatementRow,
     View, ViewRow,
@@ -141,7 +142,7 @@ fn of_statements(row: &OperationRow) -> Vec<ViewRow> {
 /// operations are unknown per statement.
 pub(crate) fn with_statements(run: &Run, most: usize) -> Run {
     let told_apart = run.operations.iter().filter(|row| is_told_apart(row)).flat_map(|row| &row.statements);
-    let mut sizes: Vec<u64> = told_apart.filter(|statement| is_one(statement)).map(bytes_of).collect();
+    let mut sizes: Vec<u64> = told_apart.filter(|statement| is_shown(statement, 0)).map(bytes_of).collect();
     sizes.sort_unstable_by_key(|bytes| Reverse(*bytes));
     let least = sizes.get(most.saturating_sub(1)).copied().unwrap_or(0);
     let are_most = |row: &OperationRow| {
@@ -159,14 +160,9 @@ pub(crate) fn is_told_apart(row: &OperationRow) -> bool {
     row.class == Class::Workload && row.statements.len() > 1
 }
 
-/// Returns whether this is a single statement, not a placeholder for others or for none.
-fn is_one(statement: &StatementRow) -> bool {
-    !statement.text.starts_with('(')
-}
-
 /// Returns whether this is a single statement of at least this size.
 fn is_shown(statement: &StatementRow, least: u64) -> bool {
-    is_one(statement) && bytes_of(statement) >= least
+    is_one_statement(&statement.text) && bytes_of(statement) >= least
 }
 
 fn bytes_of(statement: &StatementRow) -> u64 {

@@ -60,8 +60,12 @@ fn margin(first: &IntervalSample, second: &IntervalSample) -> Option<f64> {
     }
     let parts = [first, second].map(|sample| sample.error.powi(2) / sample.freedom);
     let freedom = error.powi(2) / (parts[0] + parts[1]);
-    let quantile = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(f64::midpoint(1.0, CONFIDENCE));
-    Some(quantile * error.sqrt())
+    Some(quantile(freedom)? * error.sqrt())
+}
+
+/// Returns how many standard errors half the interval takes.
+pub(crate) fn quantile(freedom: f64) -> Option<f64> {
+    Some(StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)))
 }
 
 #[cfg(test)]

@@ -14,12 +14,13 @@ mod sentence;
 mod shape;
 mod work;
 
+pub use crate::document::json;
 pub use csv::csv;
-pub(crate) use interval::mean;
 pub use interval::{CONFIDENCE, Repeated};
+pub(crate) use interval::{mean, quantile};
 pub(crate) use pairing::kind;
 pub(crate) use pairing::pairs;
-pub use render::{json, markdown, table};
+pub use render::{markdown, table};
 pub(crate) use shape::is_same_statement;
 pub use work::WorkDifference;
 pub(crate) use work::{cycles, system_calls};
@@ -27,7 +28,7 @@ pub(crate) use work::{cycles, system_calls};
 use crate::bounds::{LowerBounds, lower_bounds};
 use crate::group::RunGroup;
 use crate::run::NamedRun;
-use crate::summary::{data_difference, failed_command};
+use crate::summary::{data_difference, distinct, failed_command};
 use crate::sums::{OperationSum, by_name};
 use overhead_model::record::{By, FieldRow, Latency};
 use overhead_model::{Account, Class, Side};
@@ -270,20 +271,15 @@ fn group_bounds(group: &RunGroup) -> LowerBounds {
 fn remarks(groups: [&RunGroup; 2]) -> Vec<String> {
     let of_first = |group: &RunGroup| Some(NamedRun::new(&group.name, group.runs.first()?.run.clone()));
     let firsts: Vec<NamedRun> = groups.into_iter().filter_map(of_first).collect();
-    let mut remarks: Vec<String> = data_difference(&firsts).into_iter().collect();
-    for group in groups {
-        for named in &group.runs {
-            let bound = lower_bounds(&named.run).map(|bound| format!("{bound}; differences from it are not exact."));
-            let failed = failed_command(&named.run).map(|status| format!("the command ended with status {status}."));
-            for said in bound.iter().chain(&failed).chain(&named.run.warnings) {
-                let remark = format!("{}: {said}", group.name);
-                if !remarks.contains(&remark) {
-                    remarks.push(remark);
-                }
-            }
-        }
-    }
-    remarks
+    let said_of = |group: &RunGroup| {
+        let said = group.runs.iter().flat_map(|NamedRun { run, .. }| {
+            let bound = lower_bounds(run).map(|bound| format!("{bound}; differences from it are not exact."));
+            let failed = failed_command(run).map(|status| format!("the command ended with status {status}."));
+            bound.into_iter().chain(failed).chain(run.warnings.iter().cloned())
+        });
+        said.map(|said| format!("{}: {said}", group.name)).collect::<Vec<_>>()
+    };
+    distinct(data_difference(&firsts).into_iter().chain(groups.into_iter().flat_map(said_of)))
 }
 
 impl KindPair {

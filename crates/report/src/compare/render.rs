@@ -8,13 +8,12 @@ use super::{
 };
 use crate::bounds::LowerBounds;
 use crate::document::Document;
-use crate::error::ReportError;
 use crate::limits;
+use crate::summary::distinct;
 use crate::sums::is_one_statement;
 use crate::text::grid::Grid;
 use crate::text::number::{DASH, counted, decimal, grouped, microseconds, significant};
 use crate::text::{Style, capitalised, clean, shortened};
-use overhead_model::outside::to_json;
 use overhead_model::record::Measured;
 use overhead_model::{Account, Class};
 
@@ -24,15 +23,6 @@ pub fn table(comparisons: &Comparisons, style: Style) -> String {
 
 pub fn markdown(comparisons: &Comparisons) -> String {
     document(comparisons).markdown() + "\n"
-}
-
-/// Renders indented JSON with a final newline.
-///
-/// # Errors
-///
-/// Returns [`ReportError::Json`] if a number is not finite.
-pub fn json(comparisons: &Comparisons) -> Result<String, ReportError> {
-    Ok(to_json(comparisons)?)
 }
 
 fn document(comparisons: &Comparisons) -> Document {
@@ -65,8 +55,8 @@ fn add(document: &mut Document, comparison: &Comparison) {
         document.prose(format!("In {name} alone: {}.", subjects.join("; ")));
     }
     work(document, comparison, &runs);
-    for remark in work_reasons(comparison).chain(comparison.remarks.iter().cloned()) {
-        document.prose(remark);
+    for remark in work_reasons(comparison).iter().chain(&comparison.remarks) {
+        document.prose(remark.as_str());
     }
 }
 
@@ -263,19 +253,15 @@ fn shown(repeated: &Repeated, number: fn(f64) -> String) -> String {
 }
 
 /// Returns the reasons for missing work figures without duplicates.
-fn work_reasons(comparison: &Comparison) -> impl Iterator<Item = String> {
-    let mut said: Vec<String> = Vec::new();
-    for work in &comparison.work {
-        for (name, figure) in comparison.runs.iter().zip(&work.per_operation) {
-            if let Some(reason) = figure.reason() {
-                let line = format!("{}: work of the {} not measured: {}.", name, work.role, reason);
-                if !said.contains(&line) {
-                    said.push(line);
-                }
-            }
-        }
-    }
-    said.into_iter()
+fn work_reasons(comparison: &Comparison) -> Vec<String> {
+    let reasons = |work: &WorkDifference| {
+        let figures = comparison.runs.iter().zip(&work.per_operation);
+        let reasons = figures.filter_map(|(name, figure)| {
+            Some(format!("{name}: work of the {} not measured: {}.", work.role, figure.reason()?))
+        });
+        reasons.collect::<Vec<_>>()
+    };
+    distinct(comparison.work.iter().flat_map(reasons))
 }
 
 /// Formats a signed number, such as `+12.0`, `−3.5` or `0.0`.

@@ -103,7 +103,8 @@ fn what_was_not_measured_is_absent_with_its_reason() {
     let text = table(&comparison.clone().into(), Style::default());
     assert!(text.contains("file: work of the server not measured: offline."), "{text}");
     assert!(text.contains("Fields: not recorded"), "{text}");
-    let value: serde_json::Value = serde_json::from_str(&json(&comparison.clone().into()).unwrap()).unwrap();
+    let value: serde_json::Value =
+        serde_json::from_str(&json(&Comparisons::from(comparison.clone())).unwrap()).unwrap();
     assert_eq!(value["work"][0]["per_operation"][0]["unavailable"], "offline");
 }
 
@@ -147,7 +148,7 @@ fn a_lossy_run_has_lower_bounds_in_every_form() {
         assert!(text.contains("request 124.0, response 182.0 B/op"), "{text}");
     }
     assert!(table.contains("≥66.0"), "{table}");
-    let json: serde_json::Value = serde_json::from_str(&json(&comparison.clone().into()).unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json(&Comparisons::from(comparison.clone())).unwrap()).unwrap();
     assert!(json["lower_bounds"][0].as_str().unwrap().contains("2,896 bytes in gaps"));
     assert!(json["lower_bounds"][1].is_null());
     assert!(csv(&comparison.clone().into()).lines().skip(1).all(|line| line.contains(",first,")));
@@ -283,7 +284,7 @@ fn each_further_run_stands_against_the_first() {
     assert_eq!(json["runs"], serde_json::json!(["postgres", "cassandra"]));
     assert_eq!(json["further"][0]["runs"], serde_json::json!(["postgres", "mongodb"]));
     assert!(compare_all(&groups[..1], By::Statement).is_none());
-    let two = super::json(&compare(&database("postgres"), &database("redis")).into()).unwrap();
+    let two = super::json(&Comparisons::from(compare(&database("postgres"), &database("redis")))).unwrap();
     assert!(!two.contains("further"));
 }
 

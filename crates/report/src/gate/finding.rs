@@ -31,21 +31,11 @@ pub struct Finding {
     /// The figure; absent if the finding concerns the whole operation or run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
-    /// The measured value, per operation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured: Option<f64>,
-    /// The reference, without the tolerance.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reference: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed: Option<f64>,
-    /// Accounts that changed against the reference, in bytes per operation, largest first.
-    pub accounts: Vec<Change>,
-    /// Fields that changed, in the same form.
-    pub fields: Vec<Change>,
-    /// Operations whose share of the run changed, with their class if it is not workload.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub operations: Vec<Change>,
+    /// Absent without a verdict.
+    #[serde(flatten)]
+    pub judged: Option<Judged>,
+    #[serde(flatten)]
+    pub changes: Changes,
     /// One line without the run's name or a full stop.
     pub message: String,
 }
@@ -74,12 +64,8 @@ impl Finding {
             run: run.to_owned(),
             operation: operation.to_owned(),
             figure: None,
-            measured: None,
-            reference: None,
-            allowed: None,
-            accounts: Vec::new(),
-            fields: Vec::new(),
-            operations: Vec::new(),
+            judged: None,
+            changes: Changes::default(),
             message: if operation.is_empty() { message } else { format!("{operation}: {message}") },
         }
     }
@@ -91,8 +77,8 @@ impl Finding {
     }
 
     /// Reports a figure above its limit.
-    pub(super) fn breach(run: &str, operation: &str, figure: Figure, values: Judged, changes: Changes) -> Self {
-        let Judged { measured, reference, allowed } = values;
+    pub(super) fn breach(run: &str, operation: &str, figure: Figure, judged: Judged, changes: Changes) -> Self {
+        let Judged { measured, allowed, .. } = judged;
         let by = figure.printed(measured) - figure.printed(allowed);
         let percent = by / allowed * 100.0;
         let percent = if percent.is_finite() { format!(", {percent:+.1}%") } else { String::new() };
@@ -110,23 +96,16 @@ impl Finding {
             }
         }
         let finding = Self::plain(Severity::Breach, run, operation, message);
-        Self {
-            figure: Some(figure),
-            measured: Some(measured),
-            reference: Some(reference),
-            allowed: Some(allowed),
-            accounts: changes.accounts,
-            fields: changes.fields,
-            operations: changes.operations,
-            ..finding
-        }
+        Self { figure: Some(figure), judged: Some(judged), changes, ..finding }
     }
 }
 
 /// A figure and its reference.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Judged {
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// The measured value, per operation.
     pub measured: f64,
+    /// The reference, without the tolerance.
     pub reference: f64,
     pub allowed: f64,
 }
@@ -139,10 +118,14 @@ impl Judged {
 }
 
 /// The changes beneath a figure.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Changes {
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Changes {
+    /// Accounts that changed against the reference, in bytes per operation, largest first.
     pub accounts: Vec<Change>,
+    /// Fields that changed, in the same form.
     pub fields: Vec<Change>,
+    /// Operations whose share of the run changed, with their class if it is not workload.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<Change>,
 }
 

@@ -15,7 +15,7 @@ pub use against::{ChangeLimit, exceeded};
 pub use budget::{Budget, BudgetError, OperationBudget, Tolerance, Unlisted};
 pub use check::{check, incomplete};
 pub use figure::{Figure, FigureError};
-pub use finding::{Change, Finding, Severity, status};
+pub use finding::{Change, Changes, Finding, Judged, Severity, status};
 pub use print::{FindingForm, findings};
 pub use write::budget_of;
 

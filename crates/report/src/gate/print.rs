@@ -1,11 +1,11 @@
 //! Formats findings for people and programs.
 
 use super::{Finding, Severity, status};
+use crate::document::json;
 use crate::error::ReportError;
 use crate::text::clean;
 use crate::text::grid::Grid;
 use overhead_model::csv::{CsvCell, CsvColumn, csv};
-use overhead_model::outside::to_json;
 use serde::Serialize;
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub enum FindingForm {
 pub fn findings(findings: &[Finding], form: FindingForm, file: Option<&Path>) -> Result<String, ReportError> {
     Ok(match form {
         FindingForm::Lines => findings.iter().map(line).collect(),
-        FindingForm::Json => json(findings)?,
+        FindingForm::Json => report(findings)?,
         FindingForm::Csv => csv(&COLUMNS, findings),
         FindingForm::Markdown => markdown(findings),
         FindingForm::Github => findings.iter().map(|finding| annotation(finding, file)).collect(),
@@ -58,13 +58,13 @@ fn line(finding: &Finding) -> String {
     format!("{}\n", clean(&format!("{word}{}: {}", finding.run, finding.message)))
 }
 
-fn json(findings: &[Finding]) -> Result<String, ReportError> {
+fn report(findings: &[Finding]) -> Result<String, ReportError> {
     #[derive(Serialize)]
     struct Report<'a> {
         status: u8,
         findings: &'a [Finding],
     }
-    Ok(to_json(&Report { status: status(findings), findings })?)
+    json(&Report { status: status(findings), findings })
 }
 
 const COLUMNS: [CsvColumn<Finding>; 8] = [
@@ -72,9 +72,9 @@ const COLUMNS: [CsvColumn<Finding>; 8] = [
     ("run", |of| CsvCell::text(&of.run)),
     ("operation", |of| CsvCell::text(&of.operation)),
     ("figure", |of| CsvCell::maybe(of.figure)),
-    ("measured", |of| CsvCell::maybe(of.measured)),
-    ("reference", |of| CsvCell::maybe(of.reference)),
-    ("allowed", |of| CsvCell::maybe(of.allowed)),
+    ("measured", |of| CsvCell::maybe(of.judged.map(|judged| judged.measured))),
+    ("reference", |of| CsvCell::maybe(of.judged.map(|judged| judged.reference))),
+    ("allowed", |of| CsvCell::maybe(of.judged.map(|judged| judged.allowed))),
     ("message", |of| CsvCell::text(&of.message)),
 ];
 

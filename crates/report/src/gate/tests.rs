@@ -44,7 +44,7 @@ fn a_byte_more_in_a_response_is_a_breach_that_names_account_and_field() {
         finding.message,
         "SELECT: response.payload 237 B per operation, allowed 236 B (+1 B, +0.4%): schema +1; schema row.new +1"
     );
-    assert_eq!((finding.measured, finding.allowed), (Some(237.0), Some(236.0)));
+    assert_eq!(finding.judged.map(|of| (of.measured, of.allowed)), Some((237.0, 236.0)));
 }
 
 #[test]
@@ -56,11 +56,12 @@ fn a_run_that_sets_up_more_says_which_operations_grew() {
     let findings = check(&budget(&[postgres()]), &run);
     let finding = findings.iter().find(|finding| finding.figure == Some(Figure::Payload(Side::Request))).unwrap();
     assert_eq!(finding.operation, "all operations");
-    let [grown] = finding.operations.as_slice() else { panic!("{finding:?}") };
+    let judged = finding.judged.unwrap();
+    let [grown] = finding.changes.operations.as_slice() else { panic!("{finding:?}") };
     assert_eq!(grown.name, "setup PREPARE");
     // The budget is rounded up to a tenth, and the composition to hundredths.
-    assert!((grown.by - (finding.measured.unwrap() - finding.reference.unwrap())).abs() < 0.11, "{finding:?}");
-    let accounts: f64 = finding.accounts.iter().map(|change| change.by).sum();
+    assert!((grown.by - (judged.measured - judged.reference)).abs() < 0.11, "{finding:?}");
+    let accounts: f64 = finding.changes.accounts.iter().map(|change| change.by).sum();
     assert!((accounts - grown.by).abs() < 0.1, "{finding:?}");
     assert!(finding.message.contains("; setup PREPARE +"), "{}", finding.message);
 }

@@ -1,11 +1,10 @@
 //! The content of a page, as the template receives it.
 
-use crate::document::{Fact, Section, said_of};
+use crate::document::{Fact, Section};
 use crate::error::ReportError;
 use crate::figure::{Look, NARROW, Plot};
 use crate::series::RunSeries;
 use crate::text::grid::{Column, Grid};
-use crate::text::number::DASH;
 use serde::Serialize;
 
 #[derive(Debug, Default, Serialize)]
@@ -254,17 +253,6 @@ impl PageTable {
             notes: Vec::new(),
             folded: false,
         }
-    }
-
-    /// Removes the columns after the first in which nothing was measured.
-    pub(crate) fn measured(mut self) -> Self {
-        let is_said = |at: usize| at == 0 || self.rows.iter().any(|row| row.cells[at] != DASH);
-        let said: Vec<bool> = (0..self.columns.len()).map(is_said).collect();
-        self.columns = said_of(self.columns, &said);
-        for row in &mut self.rows {
-            row.cells = said_of(std::mem::take(&mut row.cells), &said);
-        }
-        self
     }
 
     pub(crate) fn of_section(id: &str, section: Section) -> Self {

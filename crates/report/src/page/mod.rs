@@ -12,6 +12,7 @@ mod words;
 
 use crate::error::ReportError;
 use crate::figure::fonts;
+use crate::summary::distinct;
 pub(crate) use content::{Conditions, Doubt, PageFigure, PageTable, WebPage};
 pub use content::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 use minijinja::syntax::SyntaxConfig;
@@ -55,12 +56,8 @@ impl WebPage {
             None => escape_formatter(out, state, value),
         });
         let style = theme::variables() + &STYLE.replace("@REGULAR@", &regular).replace("@BOLD@", &bold);
-        let mut methods: Vec<String> = Vec::new();
-        for PageFigure { method, .. } in &self.figures {
-            if !method.is_empty() && !methods.contains(method) {
-                methods.push(method.clone());
-            }
-        }
+        let methods =
+            distinct(self.figures.iter().map(|figure| figure.method.clone()).filter(|method| !method.is_empty()));
         let page = Value::from(Serde(self));
         let values = context! { page, methods, style, script => SCRIPT, findings_shown => FINDINGS_SHOWN };
         let mut text = environment.render_named_str(TEMPLATE_NAME, TEMPLATE, values)?;

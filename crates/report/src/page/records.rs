@@ -3,6 +3,7 @@
 use super::content::Record;
 use crate::error::ReportError;
 use crate::run::NamedRun;
+use crate::sums::is_one_statement;
 use crate::text;
 use overhead_model::outside::json_escaped;
 use overhead_model::record::{OperationRow, StatementRow};
@@ -88,19 +89,19 @@ fn cut(name: &mut String, shown: Shown) {
 }
 
 fn shorten_statements(row: &mut OperationRow, most: usize) {
-    let is_other = |statement: &StatementRow| statement.text.starts_with('(');
-    let named = row.statements.iter().filter(|statement| !is_other(statement)).count();
-    if named <= most.max(1) {
+    let most = most.max(1);
+    if row.statements.iter().filter(|statement| is_one_statement(&statement.text)).count() <= most {
         return;
     }
-    let (mut kept, mut rest) = (Vec::new(), Vec::new());
-    for statement in row.statements.drain(..) {
-        if kept.len() < most.max(1) && !is_other(&statement) { kept.push(statement) } else { rest.push(statement) }
-    }
-    let mut other = StatementRow { text: OTHER.to_owned(), ..StatementRow::default() };
-    for statement in &rest {
-        other.totals.add(statement);
-    }
-    kept.push(other);
-    row.statements = kept;
+    let (mut kept, mut other) = (0, StatementRow { text: OTHER.to_owned(), ..StatementRow::default() });
+    row.statements.retain(|statement| {
+        let is_kept = kept < most && is_one_statement(&statement.text);
+        if is_kept {
+            kept += 1
+        } else {
+            other.totals.add(statement)
+        }
+        is_kept
+    });
+    row.statements.push(other);
 }

@@ -1,8 +1,6 @@
 //! The page for several runs.
 
-use super::content::{
-    Conditions, Doubt, PageColumn, PageExtras, PageFigure, PageRow, PageTable, Record, RowDetail, WebPage,
-};
+use super::content::{Conditions, Doubt, PageExtras, PageFigure, PageRow, PageTable, Record, RowDetail, WebPage};
 use super::records::{Shown, embedded, shortened};
 use super::{PAGE_BYTES, detail, words};
 use crate::document::{COMMAND, Fact, Section};
@@ -103,11 +101,13 @@ fn tables(runs: &[NamedRun], shown: Shown) -> Vec<PageTable> {
 }
 
 /// A table of all runs, with a column for their names if there are several. `None` without rows.
-fn of_all(runs: &[NamedRun], id: &str, title: &str, columns: Vec<PageColumn>, rows: Vec<PageRow>) -> Option<PageTable> {
-    let run = (runs.len() > 1).then(|| PageColumn { header: "run".to_owned(), left: true });
-    let columns = run.into_iter().chain(columns).collect();
-    let (id, title) = (id.to_owned(), title.to_owned());
-    (!rows.is_empty()).then(|| PageTable { id, title, columns, rows, notes: Vec::new(), folded: false }.measured())
+fn of_all(runs: &[NamedRun], id: &str, title: &str, columns: Vec<Column>, rows: Vec<PageRow>) -> Option<PageTable> {
+    let run = (runs.len() > 1).then(|| Column::left("run"));
+    let (rows, details): (Vec<_>, Vec<_>) = rows.into_iter().map(|row| (row.cells, row.detail)).unzip();
+    let grid = Grid { columns: run.into_iter().chain(columns).collect(), rows, keys: 1 }.if_any()?;
+    let mut table = PageTable::of_grid(id, title, grid);
+    table.rows.iter_mut().zip(details).for_each(|(row, detail)| row.detail = detail);
+    Some(table)
 }
 
 fn of_run(runs: &[NamedRun], named: &NamedRun, cells: impl IntoIterator<Item = String>) -> PageRow {
@@ -123,7 +123,7 @@ fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable
     let tables: Vec<TableRows<'_>> = all.iter().map(|named| TableRows::of(&named.run)).collect();
     let columns = columns(&tables, workload);
     let first = tables.first()?;
-    let headers = columns.iter().map(|column| PageColumn::of(&column.header(first)));
+    let headers = columns.iter().map(|column| column.header(first)).collect();
     let (mut rows, mut left_out) = (Vec::new(), 0);
     for (at, (named, table)) in all.iter().zip(&tables).enumerate() {
         let mut unfolding = 0;
@@ -145,17 +145,14 @@ fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable
             unfolding += 1;
         }
     }
-    let mut notes = legend::legend(first, &columns);
-    if left_out > 0 {
+    let left_out = (left_out > 0).then(|| {
         let operations = counted(left_out, "operation");
-        notes.insert(
-            0,
-            format!("{operations} with fewer bytes left out, so that the page stays small: the record has all."),
-        );
-    }
+        format!("{operations} with fewer bytes left out, so that the page stays small: the record has all.")
+    });
+    let notes = left_out.into_iter().chain(legend::legend(first, &columns)).collect();
     let (id, title) =
         if workload { ("operations", "Operations") } else { ("beside", "Setup, background and other traffic") };
-    Some(PageTable { notes, folded: !workload, ..of_all(all, id, title, headers.collect(), rows)? })
+    Some(PageTable { notes, folded: !workload, ..of_all(all, id, title, headers, rows)? })
 }
 
 /// Returns the statements of whole records by share of the wire, or `None` if no operation has several. Numbers are those that
@@ -175,7 +172,7 @@ fn statements(all: &[NamedRun], most: Shown) -> Option<PageTable> {
     let tables: Vec<TableRows<'_>> = runs.iter().map(TableRows::of).collect();
     let columns = columns(&tables, true);
     let first = tables.first()?;
-    let headers = columns.iter().map(|column| PageColumn::of(&column.header(first))).collect();
+    let headers = columns.iter().map(|column| column.header(first)).collect();
     let row = |(named, table)| {
         let cells = |shown| columns.iter().map(|column| column.cell(shown, table)).collect::<Vec<_>>();
         table.rows.iter().map(|shown| of_run(all, named, cells(shown))).collect::<Vec<_>>()
@@ -213,25 +210,22 @@ fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
 
 /// Merges the tables of several runs and adds a run column.
 fn together(id: &str, title: &str, runs: &[NamedRun], grid: impl Fn(&Run) -> Option<Grid>) -> Option<PageTable> {
-    let grids: Vec<(&NamedRun, Grid)> = runs.iter().filter_map(|named| Some((named, grid(&named.run)?))).collect();
-    let columns = grids.first()?.1.columns.iter().map(PageColumn::of).collect();
-    let rows = |(named, grid): (&NamedRun, Grid)| {
-        grid.rows.into_iter().map(|cells| of_run(runs, named, cells)).collect::<Vec<_>>()
-    };
-    of_all(runs, id, title, columns, grids.into_iter().flat_map(rows).collect())
+    let (mut columns, mut rows) = (Vec::new(), Vec::new());
+    for named in runs {
+        let Some(grid) = grid(&named.run) else { continue };
+        rows.extend(grid.rows.into_iter().map(|cells| of_run(runs, named, cells)));
+        columns = if columns.is_empty() { grid.columns } else { columns };
+    }
+    of_all(runs, id, title, columns, rows)
 }
 
 fn work_table(runs: &[NamedRun]) -> Option<PageTable> {
     let title = "Work of the processes per operation";
     let reference = runs.iter().any(|named| table::is_reference(&named.run));
-    let mut table =
-        together("work", title, runs, |run| (!counters_only(run)).then(|| table::work_grid(run)).flatten())?;
-    let mut notes = vec!["Over all operations of the workload of a run together.".to_owned()];
-    if reference {
-        notes.push("Reference cycles are a unit of time, not information beyond it.".to_owned());
-    }
-    table.notes = notes;
-    Some(table)
+    let table = together("work", title, runs, |run| (!counters_only(run)).then(|| table::work_grid(run)).flatten())?;
+    let notes = ["Over all operations of the workload of a run together."].into_iter();
+    let notes = notes.chain(reference.then_some("Reference cycles are a unit of time, not information beyond it."));
+    Some(table.with_notes(notes.map(str::to_owned)))
 }
 
 /// Calls per operation below which a foldable row sums system calls.
@@ -271,8 +265,7 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
             }
         }
     }
-    let columns = ["role", "call"].map(Column::left).into_iter().chain(CALL_FIGURES.map(Column::right));
-    let columns = columns.map(|column| PageColumn::of(&column)).collect();
+    let columns = ["role", "call"].map(Column::left).into_iter().chain(CALL_FIGURES.map(Column::right)).collect();
     let folded = rows.len() > LONG;
     let notes =
         vec!["Counted exactly, by name; the time in a call is estimated from those that were sampled.".to_owned()];
@@ -359,12 +352,4 @@ fn commands(run: &Run) -> Vec<Fact> {
     let own = (!machine.command_line.is_empty()).then(|| Fact::new(COMMAND, facts::shell(&machine.command_line)));
     let workload = machine.workload.as_ref().map(|workload| Fact::new("under it", facts::shell(&workload.command)));
     own.into_iter().chain(workload).collect()
-}
-
-/// Returns why the run has no kernel counters at all, or `None` if it has some.
-pub(super) fn without_counters(run: &Run) -> Option<&str> {
-    match &run.counters {
-        Measured::Unavailable { unavailable } => Some(unavailable),
-        Measured::Value(_) => None,
-    }
 }

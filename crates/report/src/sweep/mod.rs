@@ -7,8 +7,9 @@ mod render;
 mod sections;
 mod summary;
 
+pub use crate::document::json;
 pub use page::{SWEEP_FILES, replaced_by_sweep, write_sweeps};
-pub use render::{csv, json, markdown, remarks, table};
+pub use render::{csv, markdown, remarks, table};
 pub use summary::{PointRun, point};
 
 use crate::bounded::{parse_record, read_record};

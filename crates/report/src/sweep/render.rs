@@ -2,9 +2,7 @@
 
 use super::sections::{CELLS, sections};
 use crate::document::Document;
-use crate::error::ReportError;
 use crate::text::{Style, clean, counted};
-use overhead_model::outside::to_json;
 use overhead_model::sweep::{Sweep, SweepLatency, SweepPoint, SweepWork};
 use overhead_model::{Csv, Measured, Spread};
 
@@ -31,15 +29,6 @@ pub(super) fn document(sweeps: &[(&str, &Sweep)]) -> Document {
     document
         .warnings(sweeps.iter().flat_map(|(name, sweep)| remarks(sweep).into_iter().map(move |text| of(name, text))));
     document
-}
-
-/// Renders indented JSON with a final newline.
-///
-/// # Errors
-///
-/// Returns [`ReportError::Json`] if a number is not finite.
-pub fn json(sweep: &Sweep) -> Result<String, ReportError> {
-    Ok(to_json(sweep)?)
 }
 
 /// Returns a title such as `redis-benchmark -P {P}: P = 1, 10, 25, 50; 5 runs each`.

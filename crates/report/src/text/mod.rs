@@ -28,9 +28,7 @@ pub(crate) use facts::{beside_the_workload, command, integrity};
 pub use facts::{interface_line, quoted};
 pub use grid::wrapped;
 
-use crate::error::ReportError;
-use overhead_model::Run;
-use overhead_model::outside::to_json;
+pub use crate::document::json;
 
 /// Terminal formatting. The caller decides on colour (`NO_COLOR`, `--color`, not a terminal).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,15 +50,6 @@ pub enum Columns {
     Fitting,
     All,
     Listed(Vec<OperationColumn>),
-}
-
-/// Renders the record as indented JSON with a final newline.
-///
-/// # Errors
-///
-/// Returns [`ReportError::Json`] if a number of the record is not finite.
-pub fn json(run: &Run) -> Result<String, ReportError> {
-    Ok(to_json(run)?)
 }
 
 #[cfg(test)]

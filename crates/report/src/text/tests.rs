@@ -4,7 +4,7 @@ use super::*;
 use crate::fixture;
 use crate::run::NamedRun;
 use overhead_model::record::{Counters, ProtocolCounters, Role, StatementRow};
-use overhead_model::{Account, Measured};
+use overhead_model::{Account, Measured, Run};
 
 const PLAIN: Style = Style { color: false, width: None, prose: None, legend: true };
 const NARROW: Style = Style { color: false, width: Some(80), prose: Some(80), legend: true };
