@@ -285,12 +285,24 @@ impl<'r, R: Reader> Out<'r, R> {
         self.current = None;
     }
 
-    /// Opens, labels as `unmatched` and charges an operation for bytes without a request or response. The caller closes it.
-    pub fn orphan(&mut self, name: &str) -> OpId {
+    /// Opens, labels and charges an operation.
+    pub fn begin(&mut self, class: Class, name: &str, via: &'static str) -> OpId {
         let op = self.open();
-        self.label(op, Class::Unmatched, name, "");
+        self.label(op, class, name, via);
         self.charge(op);
         op
+    }
+
+    /// Opens, labels as `unmatched` and charges an operation for bytes without a request or response. The caller closes it.
+    pub fn orphan(&mut self, name: &str) -> OpId {
+        self.begin(Class::Unmatched, name, "")
+    }
+
+    /// Posts a field without a request or response to an operation of its own.
+    pub fn post_alone(&mut self, name: &str, (account, field, len): Field) {
+        let op = self.orphan(name);
+        self.post(account, field, len);
+        self.close(op, Outcome::NoReply);
     }
 
     /// Posts the next `len` bytes to the operation being charged, unless `len` is 0.
@@ -446,6 +458,41 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.note(note);
     }
 }
+
+/// Passes facts about operations on to the field `out` of a [`Reader`] that keeps postings, none of which may vary.
+macro_rules! pass_facts_on {
+    () => {
+        fn open(&mut self) -> OpId {
+            self.out.open()
+        }
+
+        fn wants_free(&self) -> bool {
+            false
+        }
+
+        fn label(&mut self, op: OpId, label: Label<'_>) {
+            self.out.label_statement(op, label);
+        }
+
+        fn wants_statements(&self) -> bool {
+            self.out.wants_statements()
+        }
+
+        fn software(&mut self, side: Side, name: &str) {
+            self.out.software(side, name);
+        }
+
+        fn software_version(&mut self, side: Side, version: &str) {
+            self.out.software_version(side, version);
+        }
+
+        fn note(&mut self, note: Note) {
+            self.out.note(note);
+        }
+    };
+}
+
+pub(crate) use pass_facts_on;
 
 /// Returns the start and end of a text with an ellipsis between, in at most `most` bytes.
 pub fn cut_in_the_middle(text: &str, most: usize) -> String {

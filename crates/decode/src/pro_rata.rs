@@ -2,6 +2,7 @@
 //! Nothing more precise is known about them.
 
 use super::{Label, Note, OpId, Out, ProportionalSplit, Reader};
+use crate::out::pass_facts_on;
 use overhead_model::{Account, Amounts, Outcome, Side};
 
 /// A reader that sums postings by account, whatever their operation, and forwards everything else.
@@ -21,41 +22,15 @@ impl<'a, 'r, R: Reader> Weigher<'a, 'r, R> {
 }
 
 impl<R: Reader> Reader for Weigher<'_, '_, R> {
-    fn open(&mut self) -> OpId {
-        self.out.open()
-    }
+    pass_facts_on!();
 
     fn post(&mut self, _: Side, _: OpId, account: Account, field: &'static str, len: u64) {
         self.amounts[account] += len;
         self.out.inner(account, field, len);
     }
 
-    fn wants_free(&self) -> bool {
-        false
-    }
-
-    fn label(&mut self, op: OpId, label: Label<'_>) {
-        self.out.label_statement(op, label);
-    }
-
-    fn wants_statements(&self) -> bool {
-        self.out.wants_statements()
-    }
-
     fn close(&mut self, op: OpId, outcome: Outcome) {
         self.out.close(op, outcome);
-    }
-
-    fn software(&mut self, side: Side, name: &str) {
-        self.out.software(side, name);
-    }
-
-    fn software_version(&mut self, side: Side, version: &str) {
-        self.out.software_version(side, version);
-    }
-
-    fn note(&mut self, note: Note) {
-        self.out.note(note);
     }
 }
 

@@ -6,6 +6,7 @@
 //! body, which belongs to one operation.
 
 use super::{Label, Note, OpId, OperationShares, Out, Reader};
+use crate::out::pass_facts_on;
 use overhead_model::{Account, Amounts, Outcome, Side};
 use std::collections::VecDeque;
 
@@ -41,13 +42,6 @@ pub struct TapeRecorder<'a, 'r, R: Reader> {
     tape: &'a mut PostingTape,
 }
 
-impl PostingTape {
-    /// Returns the memory held, in bytes.
-    pub fn held_bytes(&self) -> usize {
-        self.events.capacity() * size_of::<TapeEvent>()
-    }
-}
-
 impl<'a, 'r, R: Reader> TapeRecorder<'a, 'r, R> {
     /// Clears `tape` and records on it.
     pub fn new(out: &'a mut Out<'r, R>, tape: &'a mut PostingTape) -> Self {
@@ -62,9 +56,7 @@ impl<'a, 'r, R: Reader> TapeRecorder<'a, 'r, R> {
 }
 
 impl<R: Reader> Reader for TapeRecorder<'_, '_, R> {
-    fn open(&mut self) -> OpId {
-        self.out.open()
-    }
+    pass_facts_on!();
 
     fn post(&mut self, _: Side, op: OpId, account: Account, field: &'static str, len: u64) {
         self.tape.recorded += len;
@@ -79,36 +71,17 @@ impl<R: Reader> Reader for TapeRecorder<'_, '_, R> {
         self.tape.events.push(TapeEvent::Leave);
     }
 
-    fn wants_free(&self) -> bool {
-        false
-    }
-
-    fn label(&mut self, op: OpId, label: Label<'_>) {
-        self.out.label_statement(op, label);
-    }
-
-    fn wants_statements(&self) -> bool {
-        self.out.wants_statements()
-    }
-
     fn close(&mut self, op: OpId, outcome: Outcome) {
         self.tape.closed.push((op, outcome));
-    }
-
-    fn software(&mut self, side: Side, name: &str) {
-        self.out.software(side, name);
-    }
-
-    fn software_version(&mut self, side: Side, version: &str) {
-        self.out.software_version(side, version);
-    }
-
-    fn note(&mut self, note: Note) {
-        self.out.note(note);
     }
 }
 
 impl PostingTape {
+    /// Returns the memory held, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.events.capacity() * size_of::<TapeEvent>()
+    }
+
     /// Frees memory beyond `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         self.clear();
@@ -158,30 +131,22 @@ pub struct TapePlayer<'a> {
     at: TapePosition,
 }
 
-struct TapePosting {
-    op: OpId,
-    account: Account,
-    field: &'static str,
-    len: u64,
-}
-
 impl TapePlayer<'_> {
     pub fn position(&self) -> TapePosition {
         self.at
     }
 
-    /// Plays up to `len` bytes: calls `group` for groups and `post` for postings.
-    fn run(&mut self, mut len: u64, mut group: impl FnMut(Option<&'static str>), mut post: impl FnMut(TapePosting)) {
+    /// Plays up to `len` bytes: calls `hear` for each event, the last posting cut.
+    fn run(&mut self, mut len: u64, mut hear: impl FnMut(TapeEvent)) {
         while let Some(&event) = self.tape.events.get(self.at.next) {
             match event {
                 TapeEvent::Enter(_) | TapeEvent::Post { .. } if len == 0 => return,
-                TapeEvent::Enter(name) => group(Some(name)),
-                TapeEvent::Leave => group(None),
+                TapeEvent::Enter(_) | TapeEvent::Leave => hear(event),
                 TapeEvent::Post { op, account, field, len: whole } => {
                     let taken = len.min(whole - self.at.within);
                     len -= taken;
                     self.at.within += taken;
-                    post(TapePosting { op, account, field, len: taken });
+                    hear(TapeEvent::Post { op, account, field, len: taken });
                     if self.at.within < whole {
                         return;
                     }
@@ -192,36 +157,35 @@ impl TapePlayer<'_> {
         }
     }
 
+    /// Plays the postings among the next `len` bytes.
+    fn postings(&mut self, len: u64, mut post: impl FnMut(OpId, Account, &'static str, u64)) {
+        self.run(len, |event| {
+            if let TapeEvent::Post { op, account, field, len } = event {
+                post(op, account, field, len);
+            }
+        });
+    }
+
     /// Collects the shares of the operations in the next `len` bytes, in order; adjacent shares of one operation are
     /// merged.
     pub fn owners(mut self, len: u64, owners: &mut Vec<(OpId, u64)>) {
         owners.clear();
-        self.run(
-            len,
-            |_| {},
-            |piece| match owners.last_mut() {
-                Some((op, share)) if *op == piece.op => *share += piece.len,
-                _ => owners.push((piece.op, piece.len)),
-            },
-        );
+        self.postings(len, |by, _, _, len| match owners.last_mut() {
+            Some((op, share)) if *op == by => *share += len,
+            _ => owners.push((by, len)),
+        });
     }
 
     /// Posts the next `len` bytes as recorded.
     pub fn post<R: Reader>(&mut self, len: u64, out: &mut Out<'_, R>) {
-        // Two closures cannot both hold `out`.
-        let out = std::cell::RefCell::new(out);
-        self.run(
-            len,
-            |name| match name {
-                Some(name) => out.borrow_mut().enter(name),
-                None => out.borrow_mut().leave(),
-            },
-            |piece| {
-                let mut out = out.borrow_mut();
-                out.charge(piece.op);
-                out.post(piece.account, piece.field, piece.len);
-            },
-        );
+        self.run(len, |event| match event {
+            TapeEvent::Enter(group) => out.enter(group),
+            TapeEvent::Leave => out.leave(),
+            TapeEvent::Post { op, account, field, len } => {
+                out.charge(op);
+                out.post(account, field, len);
+            }
+        });
     }
 
     /// Posts `wire` compressed bytes in proportion to the operations and accounts of the next `len` bytes: see
@@ -235,17 +199,13 @@ impl TapePlayer<'_> {
     ) {
         if out.wants_inner() {
             let mut again = *self;
-            again.run(len, |_| {}, |piece| out.inner(piece.account, piece.field, piece.len));
+            again.postings(len, |_, account, field, len| out.inner(account, field, len));
         }
         let mut parts = shares.take_parts();
-        self.run(
-            len,
-            |_| {},
-            |piece| match parts.last_mut() {
-                Some((op, amounts)) if *op == piece.op => amounts[piece.account] += piece.len,
-                _ => parts.push((piece.op, Amounts::of(piece.account, piece.len))),
-            },
-        );
+        self.postings(len, |by, account, _, len| match parts.last_mut() {
+            Some((op, amounts)) if *op == by => amounts[account] += len,
+            _ => parts.push((by, Amounts::of(account, len))),
+        });
         shares.post_parts(parts, wire, "compressed", out);
     }
 }
