@@ -2,11 +2,8 @@
 
 use crate::fill::Filler;
 use overhead_model::Protocol;
-use overhead_protocols::statement::spans::{SpanKind, is_keyword, spans};
-use std::ops::Range;
+use overhead_protocols::statement::spans::{TokenKind, is_keyword, spans};
 
-/// Lengths of the groups of a UUID (RFC 9562 section 4).
-const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 /// Longest text that is split into tokens. The rest is replaced word by word.
 const LONGEST: usize = 1 << 20;
 /// Public words, which a decoder looks for or every server uses.
@@ -36,43 +33,37 @@ impl Filler {
         if protocol == Protocol::Mysql {
             read = without_hints(read);
         }
-        let uuids = uuids(read.as_bytes());
         let tokens = spans(protocol, &read);
         let end = tokens.last().map_or(0, |(at, _)| at.end);
         let is_copy = first_word(&read).eq_ignore_ascii_case("COPY");
         for (at, kind) in tokens {
-            let is_in = |uuid: &Range<usize>| uuid.start <= at.start && at.end <= uuid.end;
-            let is_uuid = matches!(kind, SpanKind::Name | SpanKind::Number) && uuids.iter().any(is_in);
             // `E'…'`, `_utf8'…'`
             let introduces = matches!(read.as_bytes().get(at.end), Some(b'\'' | b'"')) && at.len() <= 2;
             let Some(token) = bytes.get_mut(at.clone()) else { continue };
             match kind {
-                _ if is_uuid => self.hexadecimal(token),
-                SpanKind::Name if introduces => {}
-                SpanKind::Name if is_duration(token) => {
-                    self.digits(token);
-                }
-                SpanKind::Name => self.identifier(token),
-                SpanKind::Quoted => self.identifier(inside(token)),
+                TokenKind::Word if introduces || is_keyword(token) => {}
+                TokenKind::Word if is_duration(token) => self.digits(token),
+                TokenKind::Word => self.identifier(token),
+                TokenKind::Quoted => self.identifier(inside(token)),
                 // Options of COPY that give the format of the data.
-                SpanKind::Text if is_copy && token.len() <= 7 => {}
-                SpanKind::Text => {
+                TokenKind::Text if is_copy && token.len() <= 7 => {}
+                TokenKind::Text => {
                     self.tag(token);
                     self.literal(inside_text(token));
                 }
-                SpanKind::Number => self.digits(token),
-                SpanKind::Hexadecimal => {
+                TokenKind::Number => self.digits(token),
+                TokenKind::Hexadecimal => {
                     let from = token.iter().position(|byte| matches!(byte, b'x' | b'X')).map_or(0, |at| at + 1);
                     self.hexadecimal(token.get_mut(from..).unwrap_or_default());
                 }
-                SpanKind::Comment => self.text(token),
-                SpanKind::Marker => {
+                TokenKind::Comment => self.text(token),
+                TokenKind::Marker => {
                     let is_number = token.iter().skip(1).all(u8::is_ascii_digit);
                     if !is_number {
                         self.identifier(token.get_mut(1..).unwrap_or_default());
                     }
                 }
-                SpanKind::Other => {}
+                TokenKind::Space | TokenKind::Symbol => {}
             }
         }
         self.text(bytes.get_mut(end..).unwrap_or_default());
@@ -177,25 +168,6 @@ fn without_hints(text: String) -> String {
 fn find(bytes: &[u8], from: usize, wanted: &[u8]) -> Option<usize> {
     bytes.get(from..)?.windows(wanted.len()).position(|window| window == wanted).map(|at| from + at)
 }
-
-fn uuids(text: &[u8]) -> Vec<Range<usize>> {
-    let is_uuid = |start: usize| {
-        let mut at = start;
-        UUID.iter().enumerate().all(|(group, len)| {
-            let digits = text.get(at..at + len).unwrap_or_default();
-            let end = at + len;
-            at = end + 1;
-            let is_last = group + 1 == UUID.len();
-            digits.len() == *len
-                && digits.iter().all(u8::is_ascii_hexdigit)
-                && (is_last || text.get(end) == Some(&b'-'))
-        })
-    };
-    let length = UUID.iter().sum::<usize>() + UUID.len() - 1;
-    let dashes = text.iter().enumerate().filter(|(_, byte)| **byte == b'-').filter_map(|(at, _)| at.checked_sub(8));
-    dashes.filter(|start| is_uuid(*start)).map(|start| start..start + length).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -159,7 +159,7 @@ fn push_words(part: &str, out: &mut String) -> bool {
     while !rest.is_empty() {
         let is_at_start = rest.len() == part.len()
             || !part[..part.len() - rest.len()].ends_with(|last: char| last.is_ascii_alphanumeric());
-        let len = if is_at_start { uuid(rest) } else { 0 };
+        let len = if is_at_start { uuid(rest.as_bytes()) } else { 0 };
         if len > 0 {
             out.push(ANY);
             rest = &rest[len..];
@@ -179,14 +179,14 @@ fn push_words(part: &str, out: &mut String) -> bool {
 }
 
 /// Returns the length of the UUID at the start of a text, or 0.
-fn uuid(text: &str) -> usize {
-    let mut groups = text.splitn(UUID.len(), '-');
+pub(crate) fn uuid(text: &[u8]) -> usize {
+    let mut groups = text.splitn(UUID.len(), |byte| *byte == b'-');
     let mut len = 0;
     for (index, expected) in UUID.into_iter().enumerate() {
         let Some(group) = groups.next() else { return 0 };
-        let digits = group.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let digits = group.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
         let is_last = index + 1 == UUID.len();
-        let ends = is_last && !group.as_bytes().get(digits).is_some_and(u8::is_ascii_alphanumeric);
+        let ends = is_last && !group.get(digits).is_some_and(u8::is_ascii_alphanumeric);
         if digits != expected || !ends && (is_last || digits != group.len()) {
             return 0;
         }

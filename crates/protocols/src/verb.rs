@@ -24,14 +24,10 @@ impl SqlVerb {
     /// Returns the verb of a command tag of PostgreSQL.
     pub fn of_tag(tag: &[u8]) -> Self {
         let tag = tag.strip_suffix(b"\0").unwrap_or(tag);
-        if tag == Self::TWO_PHASE { Self::of_words(tag) } else { Self::of_word(tag) }
+        if tag == Self::TWO_PHASE { Self::in_capitals(tag) } else { Self::of_word(tag) }
     }
 
-    pub fn of_words(text: &[u8]) -> Self {
-        Self::in_capitals(text)
-    }
-
-    fn in_capitals<'a>(text: impl IntoIterator<Item = &'a u8>) -> Self {
+    pub fn in_capitals<'a>(text: impl IntoIterator<Item = &'a u8>) -> Self {
         let mut verb = Self::default();
         for (slot, byte) in verb.text.iter_mut().zip(text) {
             *slot = byte.to_ascii_uppercase();

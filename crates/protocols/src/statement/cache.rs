@@ -41,32 +41,25 @@ pub(crate) fn of(
     if text.len() > LONGEST || !is_whole {
         return normalise(text, is_whole, dialect, verb);
     }
-    KNOWN.with_borrow_mut(|known| known.statement(text, dialect, verb))
-}
-
-impl StatementCache {
-    fn statement(
-        &mut self,
-        text: &[u8],
-        dialect: StatementDialect,
-        verb: impl FnOnce() -> String,
-    ) -> NormalisedStatement {
-        let mut key = std::mem::take(&mut self.key);
+    KNOWN.with_borrow_mut(|cache| {
+        let mut key = std::mem::take(&mut cache.key);
         fill(&mut key, text, dialect);
-        let found = match self.get(&key) {
+        let found = match cache.get(&key) {
             Some(known) if known.has_free_numbers || !has_numbers(text) => known,
             // The digits matter, and may differ from those in the cached text.
             Some(_) => normalise(text, true, dialect, verb),
             None => {
                 let new = normalise(text, true, dialect, verb);
-                self.insert(key.clone().into(), new.clone());
+                cache.insert(key.clone().into(), new.clone());
                 new
             }
         };
-        self.key = key;
+        cache.key = key;
         found
-    }
+    })
+}
 
+impl StatementCache {
     fn get(&mut self, key: &[u8]) -> Option<NormalisedStatement> {
         if let Some(known) = self.young.get(key) {
             return Some(known.clone());

@@ -1,6 +1,6 @@
 //! Cuts the texts of each language into tokens.
 
-use std::ops::Range;
+use crate::pattern;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatementDialect {
@@ -13,7 +13,7 @@ pub(crate) enum StatementDialect {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TokenKind {
+pub enum TokenKind {
     Space,
     Comment,
     Word,
@@ -22,7 +22,7 @@ pub(crate) enum TokenKind {
     /// A text literal with its quotes and prefix.
     Text,
     Number,
-    /// Hexadecimal digits with their prefix.
+    /// Hexadecimal digits with their prefix, or a UUID.
     Hexadecimal,
     /// A placeholder: `$1`, `?`.
     Marker,
@@ -36,12 +36,6 @@ pub(super) struct StatementToken<'t> {
     pub text: &'t str,
     /// Offset in the statement.
     pub at: usize,
-}
-
-impl StatementToken<'_> {
-    pub fn range(&self) -> Range<usize> {
-        self.at..self.at + self.text.len()
-    }
 }
 
 /// Operators of `MySQL` and CQL with several characters.
@@ -89,6 +83,7 @@ impl StatementDialect {
     pub(super) fn token(self, text: &[u8], before: Option<TokenKind>) -> Option<(TokenKind, usize)> {
         let (is_mysql, is_postgres) = (self.is_mysql(), self == Self::Postgres);
         Some(match text {
+            _ if self == Self::Cql && pattern::uuid(text) > 0 => (TokenKind::Hexadecimal, pattern::uuid(text)),
             [b'\'', ..] => (TokenKind::Text, quoted(text, 0, self == Self::Mysql)?),
             [b'"', ..] if is_mysql => (TokenKind::Text, quoted(text, 0, self == Self::Mysql)?),
             [b'"', ..] => (TokenKind::Quoted, quoted(text, 0, false)?),

@@ -48,7 +48,7 @@ impl ValueLists {
     }
 
     fn kind(&self, bracket: &str, before: &[SqlPiece<'_>]) -> GroupKind {
-        let is_row = |(_, end)| end + 1 == before.len() && before.last() == Some(&SqlPiece::Comma);
+        let is_row = |(_, end)| end + 1 == before.len() && before.last() == Some(&SqlPiece::Symbol(","));
         match (bracket, before.last()) {
             ("(", Some(SqlPiece::Reserved(word))) if word.eq_ignore_ascii_case("IN") => GroupKind::List,
             ("(", Some(SqlPiece::Reserved(word))) if word.eq_ignore_ascii_case("VALUES") => GroupKind::Row,
@@ -96,16 +96,14 @@ fn is_of_values(piece: SqlPiece<'_>, before: &[SqlPiece<'_>]) -> bool {
         SqlPiece::Literal
         | SqlPiece::Marker(_)
         | SqlPiece::Named(_)
-        | SqlPiece::Comma
-        | SqlPiece::Colon
-        | SqlPiece::Cast
+        | SqlPiece::Symbol("," | ":" | "::")
         | SqlPiece::LeftOut => true,
         SqlPiece::Reserved(word) => {
             ["NULL", "TRUE", "FALSE", "DEFAULT"].iter().any(|value| word.eq_ignore_ascii_case(value))
         }
         // The sign of a value.
         SqlPiece::Symbol(_) => piece.is_sign() && !before.last().is_some_and(|before| before.is_operand()),
-        SqlPiece::Word(_) => before.last() == Some(&SqlPiece::Cast),
+        SqlPiece::Word(_) => before.last() == Some(&SqlPiece::Symbol("::")),
         _ => false,
     }
 }

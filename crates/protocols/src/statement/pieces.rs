@@ -2,7 +2,7 @@
 
 use super::dialect::{StatementDialect, StatementToken, TokenKind};
 use super::lists::ValueLists;
-use super::words::{is_duration, is_introducer, is_reserved, uuid};
+use super::words::{is_duration, is_introducer, is_reserved};
 use overhead_decode::numbers;
 
 /// Longest name of a table, column or user that a server accepts (`MySQL`: 64 characters, PostgreSQL: 63 bytes).
@@ -24,12 +24,7 @@ pub(super) enum SqlPiece<'t> {
     TooLong,
     Open(&'t str),
     Close(&'t str),
-    Comma,
-    Period,
-    Colon,
-    /// `::`
-    Cast,
-    End,
+    /// An operator or other punctuation.
     Symbol(&'t str),
     /// A list of values whose length is not shown, or the rest of a text.
     LeftOut,
@@ -86,15 +81,8 @@ impl<'t> SqlPieces<'t> {
             has_free_numbers: true,
             last: None,
         };
-        let mut rest = tokens;
-        while let Some((token, behind)) = rest.split_first() {
-            rest = behind;
-            if dialect == StatementDialect::Cql
-                && let Some(length) = uuid(token, behind)
-            {
-                rest = behind.get(length..).unwrap_or_default();
-                pieces.literal(PieceOrigin::Number)?;
-            } else if !dialect.is_mysql() || !is_introducer(token, behind) {
+        for (index, token) in tokens.iter().enumerate() {
+            if !dialect.is_mysql() || !is_introducer(token, tokens.get(index + 1..).unwrap_or_default()) {
                 pieces.take(token)?;
             }
         }
@@ -106,7 +94,7 @@ impl<'t> SqlPieces<'t> {
         if !is_whole {
             self.push(SqlPiece::LeftOut);
         }
-        while self.all.last() == Some(&SqlPiece::End) {
+        while self.all.last() == Some(&SqlPiece::Symbol(";")) {
             self.all.pop();
         }
     }
@@ -132,12 +120,7 @@ impl<'t> SqlPieces<'t> {
             TokenKind::Symbol => match text {
                 "(" | "[" | "{" => self.push(SqlPiece::Open(text)),
                 ")" | "]" | "}" => self.push(SqlPiece::Close(text)),
-                "," => self.push(SqlPiece::Comma),
-                "." => self.push(SqlPiece::Period),
-                ":" => self.push(SqlPiece::Colon),
-                "::" => self.push(SqlPiece::Cast),
-                ";" if self.all.last().is_none_or(|last| *last == SqlPiece::End) => {}
-                ";" => self.push(SqlPiece::End),
+                ";" if self.all.last().is_none_or(|last| *last == SqlPiece::Symbol(text)) => {}
                 "!=" => self.push(SqlPiece::Symbol("<>")),
                 symbol => self.push(SqlPiece::Symbol(symbol)),
             },
@@ -206,7 +189,7 @@ impl<'t> SqlPieces<'t> {
             _ => SqlPiece::Word(text),
         };
         if let SqlPiece::Word(name) = piece
-            && let [before @ .., SqlPiece::Colon] = self.all.as_slice()
+            && let [before @ .., SqlPiece::Symbol(":")] = self.all.as_slice()
             && !before.last().is_some_and(|before| before.is_operand())
         {
             self.all.pop();
@@ -220,15 +203,12 @@ impl<'t> SqlPieces<'t> {
 
     /// Returns whether a word is a value: a number in another base (`0b01` in `MySQL`), or an ISO 8601 duration in CQL.
     fn is_value(&self, word: &str) -> bool {
-        match (self.dialect, word.as_bytes()) {
-            (
-                StatementDialect::Mysql | StatementDialect::MysqlUnescaped,
-                [b'0', b'b' | b'B' | b'x' | b'X', digits @ ..],
-            ) => digits.iter().all(u8::is_ascii_hexdigit),
-            (StatementDialect::Mysql | StatementDialect::MysqlUnescaped, digits) => {
-                digits.iter().all(u8::is_ascii_digit)
+        match word.as_bytes() {
+            [b'0', b'b' | b'B' | b'x' | b'X', digits @ ..] if self.dialect.is_mysql() => {
+                digits.iter().all(u8::is_ascii_hexdigit)
             }
-            (StatementDialect::Cql, [b'P' | b'p', inside @ ..]) => is_duration(inside),
+            digits if self.dialect.is_mysql() => digits.iter().all(u8::is_ascii_digit),
+            [b'P' | b'p', inside @ ..] => self.dialect == StatementDialect::Cql && is_duration(inside),
             _ => false,
         }
     }

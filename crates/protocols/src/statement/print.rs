@@ -32,22 +32,14 @@ fn write(piece: SqlPiece<'_>, line: &mut String) {
         }
         SqlPiece::Reserved(word) => line.extend(word.chars().map(|letter| letter.to_ascii_uppercase())),
         SqlPiece::TooLong | SqlPiece::LeftOut => line.push_str(LEFT_OUT),
-        SqlPiece::Comma => line.push(','),
-        SqlPiece::Period => line.push('.'),
-        SqlPiece::Colon => line.push(':'),
-        SqlPiece::Cast => line.push_str("::"),
-        SqlPiece::End => line.push(';'),
     }
 }
 
 /// Returns whether a space separates two pieces.
 fn is_apart(before: SqlPiece<'_>, piece: SqlPiece<'_>) -> bool {
     match (before, piece) {
-        (SqlPiece::Open(_) | SqlPiece::Period | SqlPiece::Cast, _)
-        | (
-            _,
-            SqlPiece::Close(_) | SqlPiece::Comma | SqlPiece::Period | SqlPiece::Colon | SqlPiece::Cast | SqlPiece::End,
-        )
+        (SqlPiece::Open(_) | SqlPiece::Symbol("." | "::"), _)
+        | (_, SqlPiece::Close(_) | SqlPiece::Symbol("," | "." | ":" | "::" | ";"))
         | (SqlPiece::Word(_) | SqlPiece::Quoted(_) | SqlPiece::TooLong, SqlPiece::Open("("))
         | (SqlPiece::Word(_) | SqlPiece::Quoted(_) | SqlPiece::Close(_) | SqlPiece::Marker(_), SqlPiece::Open("[")) => {
             false

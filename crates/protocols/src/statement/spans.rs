@@ -1,32 +1,14 @@
 //! Locates the tokens of a text, for callers that replace some of them.
 
-use super::dialect::{StatementDialect, TokenKind};
+use super::dialect::StatementDialect;
+pub use super::dialect::TokenKind;
 pub use super::words::is_keyword;
 use overhead_model::Protocol;
 use std::ops::Range;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpanKind {
-    /// An unquoted word that is not a keyword of any dialect.
-    Name,
-    /// A quoted name, including its quotes.
-    Quoted,
-    /// A text literal, including its quotes and prefix.
-    Text,
-    Number,
-    /// Hexadecimal digits with their prefix.
-    Hexadecimal,
-    /// A comment with its delimiters.
-    Comment,
-    /// A placeholder.
-    Marker,
-    /// A keyword, white space, or another symbol.
-    Other,
-}
-
 /// Returns the tokens of a text in the protocol's statement language, with their positions. Stops at the first invalid
 /// token; empty for a protocol without such a language.
-pub fn spans(protocol: Protocol, text: &str) -> Vec<(Range<usize>, SpanKind)> {
+pub fn spans(protocol: Protocol, text: &str) -> Vec<(Range<usize>, TokenKind)> {
     let dialect = match protocol {
         Protocol::Pgwire => StatementDialect::Postgres,
         Protocol::Mysql => StatementDialect::Mysql,
@@ -34,21 +16,7 @@ pub fn spans(protocol: Protocol, text: &str) -> Vec<(Range<usize>, SpanKind)> {
         _ => return Vec::new(),
     };
     let (tokens, _) = dialect.tokens(text);
-    tokens.iter().map(|token| (token.range(), kind(token.kind, token.text))).collect()
-}
-
-fn kind(kind: TokenKind, text: &str) -> SpanKind {
-    match kind {
-        TokenKind::Word if is_keyword(text.as_bytes()) => SpanKind::Other,
-        TokenKind::Word => SpanKind::Name,
-        TokenKind::Quoted => SpanKind::Quoted,
-        TokenKind::Text => SpanKind::Text,
-        TokenKind::Number => SpanKind::Number,
-        TokenKind::Hexadecimal => SpanKind::Hexadecimal,
-        TokenKind::Comment => SpanKind::Comment,
-        TokenKind::Marker => SpanKind::Marker,
-        TokenKind::Space | TokenKind::Symbol => SpanKind::Other,
-    }
+    tokens.iter().map(|token| (token.at..token.at + token.text.len(), token.kind)).collect()
 }
 
 #[cfg(test)]
@@ -60,12 +28,13 @@ mod tests {
         let text = "SELECT größe, \"a b\" -- é\nFROM tt WHERE x = 'it''s' AND y > 1.5e3 /* c */ AND z = $1";
         let spans = spans(Protocol::Pgwire, text);
         let of = |kind| spans.iter().filter(|(_, of)| *of == kind).map(|(at, _)| &text[at.clone()]).collect::<Vec<_>>();
-        assert_eq!(of(SpanKind::Name), ["größe", "tt", "x", "y", "z"]);
-        assert_eq!(of(SpanKind::Quoted), ["\"a b\""]);
-        assert_eq!(of(SpanKind::Text), ["'it''s'"]);
-        assert_eq!(of(SpanKind::Number), ["1.5e3"]);
-        assert_eq!(of(SpanKind::Marker), ["$1"]);
-        assert_eq!(of(SpanKind::Comment).len(), 2);
+        let is_name = |word: &&str| !is_keyword(word.as_bytes());
+        assert_eq!(of(TokenKind::Word).into_iter().filter(is_name).collect::<Vec<_>>(), ["größe", "tt", "x", "y", "z"]);
+        assert_eq!(of(TokenKind::Quoted), ["\"a b\""]);
+        assert_eq!(of(TokenKind::Text), ["'it''s'"]);
+        assert_eq!(of(TokenKind::Number), ["1.5e3"]);
+        assert_eq!(of(TokenKind::Marker), ["$1"]);
+        assert_eq!(of(TokenKind::Comment).len(), 2);
         assert_eq!(spans.iter().map(|(at, _)| at.len()).sum::<usize>(), text.len());
     }
 

@@ -41,7 +41,7 @@ impl StatementDialect {
             && verb.is(b"PREPARE")
             && words.word().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION"));
         if is_two_phase {
-            return SqlVerb::of_words(SqlVerb::TWO_PHASE);
+            return SqlVerb::in_capitals(SqlVerb::TWO_PHASE);
         }
         verb
     }

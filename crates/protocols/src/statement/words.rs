@@ -30,31 +30,6 @@ pub(super) fn is_duration(mut inside: &[u8]) -> bool {
     }
 }
 
-/// Returns how many tokens after `first` belong to the same UUID; `None` if there is none.
-pub(super) fn uuid(first: &StatementToken<'_>, behind: &[StatementToken<'_>]) -> Option<usize> {
-    const LENGTH: usize = 36;
-    let mut text = [0_u8; LENGTH];
-    let mut at = 0;
-    let mut count = 0;
-    for token in std::iter::once(first).chain(behind) {
-        let part = match token.kind {
-            TokenKind::Number | TokenKind::Word => token.text,
-            TokenKind::Symbol if token.text == "-" => token.text,
-            _ => break,
-        };
-        let Some(place) = text.get_mut(at..at + part.len()) else { break };
-        place.copy_from_slice(part.as_bytes());
-        at += part.len();
-        count += 1;
-    }
-    let is_uuid = at == LENGTH
-        && text.iter().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => *byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        });
-    is_uuid.then(|| count - 1)
-}
-
 /// Words printed in capitals: they are rarely used as names.
 const RESERVED: WordsByLength = WordsByLength(&[
     "",
