@@ -2,7 +2,7 @@
 
 use super::copy::{CopyReader, CopyTransfers};
 use super::decode::header;
-use super::pair::{PgRequest, PgSetupKind};
+use super::pair::{PgExpectedReply, PgRequest, PgSetupKind};
 use super::values::{self, PgTypeShape};
 use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
 use super::{PgPhase, Pgwire, copy};
@@ -38,7 +38,7 @@ pub fn startup<R: Reader>(
     };
     state.pairing.restart();
     let unit = state.pairing.open_single(request, out)?;
-    state.pairing.label_setup(unit, name, "", out);
+    state.pairing.label_setup(unit, name, out);
     let mut c = Cursor::new(input, total, out);
     let _ = c.skip(4, Account::Framing, "packet length");
     if request == PgRequest::Startup {
@@ -72,7 +72,7 @@ fn parameters<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>) -> F
             b"application_name" | b"fallback_application_name" => state.name_client(value, c.out()),
             b"replication" => {
                 let off = [&b""[..], b"false", b"off", b"no", b"0"];
-                state.pairing.replicates = !off.iter().any(|off| value.eq_ignore_ascii_case(off));
+                state.pairing.facts.replicates = !off.iter().any(|off| value.eq_ignore_ascii_case(off));
             }
             _ => {}
         }
@@ -86,9 +86,9 @@ impl Pgwire {
     pub(super) fn name_client<R: Reader>(&mut self, name: &[u8], out: &mut Out<'_, R>) {
         if let Ok(name) = std::str::from_utf8(name)
             && !name.is_empty()
-            && !self.client_named
+            && !self.pairing.facts.client_named
         {
-            self.client_named = true;
+            self.pairing.facts.client_named = true;
             out.software(Side::Request, name);
         }
     }
@@ -146,7 +146,7 @@ impl Pgwire {
             }
             b'p' => {
                 self.pairing.charge_authentication(out);
-                message.read("password", out, |c| password(self.authentication, c));
+                message.read("password", out, |c| password(self.pairing.facts.authentication, c));
                 Ok(())
             }
             _ => {
@@ -211,7 +211,7 @@ impl Pgwire {
             Ok(asked)
         });
         self.pairing.set_prepared(unit, prepared);
-        self.pairing.expect(PgRequest::Parse, unit, None, None)
+        self.pairing.expect(PgExpectedReply::to(PgRequest::Parse, unit))
     }
 
     fn bind<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
@@ -230,7 +230,7 @@ impl Pgwire {
             session.bind(portal, id, results.unwrap_or(super::wire::PgFormatCodes(&[])));
             results.map(|_| ())
         });
-        self.pairing.expect(PgRequest::Bind, unit, None, None)
+        self.pairing.expect(PgExpectedReply::to(PgRequest::Bind, unit))
     }
 
     fn describe_or_close<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
@@ -256,7 +256,7 @@ impl Pgwire {
             }
             Ok(None)
         });
-        self.pairing.expect(request, unit, None, statement)
+        self.pairing.expect(PgExpectedReply { statement, ..PgExpectedReply::to(request, unit) })
     }
 
     fn execute<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
@@ -278,7 +278,7 @@ impl Pgwire {
         if let Some(copies) = copies {
             self.pairing.start_copies(unit, copies);
         }
-        self.pairing.expect(PgRequest::Execute, unit, portal, None)
+        self.pairing.expect(PgExpectedReply { portal, ..PgExpectedReply::to(PgRequest::Execute, unit) })
     }
 
     fn ending<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
@@ -293,7 +293,7 @@ impl Pgwire {
     }
 
     fn copy_data<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) {
-        let mut stray = CopyReader::stray();
+        let mut stray = CopyReader::Opaque;
         let copy = self.pairing.client_copy(out);
         let known = copy.is_some();
         let copy = copy.unwrap_or(&mut stray);

@@ -23,25 +23,18 @@ use statement::CopyDialect;
 
 #[derive(Debug)]
 pub(super) enum CopyReader {
+    /// Without a format, the first bytes show whether the data is binary.
     Begin(Option<CopyFormat>),
     Rows(Box<CopyRowReader>),
     Binary(CopyBinaryReader),
     Replication,
+    /// Also used for data of unknown copies.
     Opaque,
     /// Bytes were lost, so the position in the stream is unknown.
     Lost,
 }
 
 impl CopyReader {
-    /// Without a format, the first bytes show whether the data is binary.
-    pub fn new(format: Option<CopyFormat>) -> Self {
-        Self::Begin(format)
-    }
-
-    pub fn stray() -> Self {
-        Self::Opaque
-    }
-
     pub fn data<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         if let Self::Begin(format) = self {
             *self = Self::begin(format.take(), c.peek());

@@ -7,7 +7,7 @@ use super::{PgPhase, Pgwire};
 use crate::{SharedContext, limits};
 use overhead_decode::near;
 use overhead_decode::{Cursor, DecodeStep, FieldRead, Input, Malformed, OpId, Out, Reader, Step};
-use overhead_model::{Account, Class, Outcome, Side};
+use overhead_model::{Account, Class, Outcome};
 
 impl Pgwire {
     pub(super) fn request<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
@@ -144,22 +144,10 @@ impl Pgwire {
         if let Some(op) = handshake {
             out.close(op, Outcome::Ok);
         }
-        let op = if encrypted {
-            out.orphan("(encrypted)")
-        } else {
-            let op = out.open();
-            out.label(op, Class::Setup, "GSSENCREQUEST", "handshake");
-            op
-        };
+        let op =
+            if encrypted { out.orphan("(encrypted)") } else { out.begin(Class::Setup, "GSSENCREQUEST", "handshake") };
         self.phase = PgPhase::Gss(Some(super::GssOperation { op, encrypted }));
         op
-    }
-
-    pub(super) fn lose<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        self.pairing.note_loss(side == Side::Request, out);
-        if side == Side::Request && self.phase == PgPhase::Startup {
-            self.phase = PgPhase::Messages;
-        }
     }
 }
 
@@ -175,9 +163,6 @@ impl Pgwire {
         Self {
             phase: if mid_stream { PgPhase::Messages } else { PgPhase::Startup },
             pairing,
-            authentication: 0,
-            client_named: false,
-            server_named: false,
             states: super::idle::PgIdleStates::default(),
         }
     }

@@ -3,7 +3,10 @@
 //! A value of unknown type counts as data. That is right for numbers and texts, so only values that look like an array,
 //! a composite or a range are reported.
 
-const DIMENSIONS: u32 = 6;
+use overhead_decode::{Free, Out, Reader};
+
+/// Most dimensions of an array (`MAXDIM` of the server).
+pub(super) const DIMENSIONS: u32 = 6;
 /// Most fields of a composite (`MaxTupleAttributeNumber` of the server).
 const FIELDS: u32 = 1664;
 /// Flags of a range: empty, inclusive bounds, infinite bounds.
@@ -16,37 +19,21 @@ pub fn may_be_structured(bytes: &[u8], len: u64, binary: bool) -> bool {
     if binary { in_binary(bytes, len) } else { in_text(bytes) }
 }
 
-/// First bytes that rule out a structure, whatever follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PgPlainStart {
-    Any,
-    Digit,
-    /// Only the byte seen.
-    Byte,
-}
-
-/// Returns which first bytes, including the present one, rule out a structure; `None` if this one does not.
-pub fn plain_start(bytes: &[u8], len: u64, binary: bool) -> Option<PgPlainStart> {
+/// Marks the bytes of a value of unknown type, posted next, that cannot make it look structured.
+pub fn free_plain<R: Reader>(bytes: &[u8], len: u64, binary: bool, out: &mut Out<'_, R>) {
     let is_whole = bytes.len() as u64 >= len;
-    let first = bytes.first().copied().filter(|_| is_whole && len > 0)?;
-    if binary { binary_start(first, len) } else { text_start(first, len) }
-}
-
-fn text_start(first: u8, len: u64) -> Option<PgPlainStart> {
+    let Some(&first) = bytes.first().filter(|_| is_whole && len > 0) else { return };
+    let is_short = len < if binary { 5 } else { 2 };
     match first {
-        _ if len == 1 => Some(PgPlainStart::Any),
-        b'0'..=b'9' => Some(PgPlainStart::Digit),
-        b'{' | b'(' | b'[' => None,
-        _ => Some(PgPlainStart::Byte),
-    }
-}
-
-fn binary_start(first: u8, len: u64) -> Option<PgPlainStart> {
-    match len {
-        0..5 => Some(PgPlainStart::Any),
+        _ if is_short => out.free(0, len, Free::Any),
+        b'0'..=b'9' if !binary => {
+            out.free(0, 1, Free::Digits);
+            out.free(1, len - 1, Free::Any);
+        }
+        b'{' | b'(' | b'[' if !binary => {}
         // Long enough only for a range; its first byte gives its shortest length.
-        5..12 => range_bounds(first).is_none_or(|bounds| 1 + 4 * bounds > len).then_some(PgPlainStart::Byte),
-        _ => None,
+        flags if binary && (len >= 12 || range_bounds(flags).is_some_and(|bounds| 1 + 4 * bounds <= len)) => {}
+        _ => out.free(1, len - 1, Free::Any),
     }
 }
 

@@ -23,16 +23,13 @@ pub(super) struct PgIdleStates {
 
 /// Everything that decoding may depend on between requests.
 #[derive(Debug, PartialEq, Eq)]
-struct PgIdleState<'a> {
+pub(super) struct PgIdleState<'a> {
     view: PgSessionView<'a>,
     facts: PgConnectionFacts,
-    authentication: u32,
-    client_named: bool,
-    server_named: bool,
 }
 
 impl PgIdleStates {
-    fn number(&self, state: &PgIdleState<'_>) -> Option<u64> {
+    pub fn number(&self, state: &PgIdleState<'_>) -> Option<u64> {
         self.known.iter().find(|(_, known)| known == state).map(|(number, _)| *number)
     }
 
@@ -52,18 +49,13 @@ impl PgIdleStates {
 }
 
 impl Pgwire {
-    fn state(&self) -> Option<PgIdleState<'_>> {
+    pub(super) fn state(&self) -> Option<PgIdleState<'_>> {
         // All fields are named, so that a new one cannot be missed.
-        let Self { phase, pairing, authentication, client_named, server_named, states: _ } = self;
+        let Self { phase, pairing, states: _ } = self;
         if *phase != PgPhase::Messages {
             return None;
         }
-        let (authentication, client_named, server_named) = (*authentication, *client_named, *server_named);
-        Some(PgIdleState { view: pairing.view()?, facts: pairing.facts(), authentication, client_named, server_named })
-    }
-
-    pub(super) fn state_number(&self) -> Option<u64> {
-        self.states.number(&self.state()?)
+        Some(PgIdleState { view: pairing.view()?, facts: pairing.facts })
     }
 
     /// Numbers the state once the server is ready.
@@ -73,9 +65,8 @@ impl Pgwire {
         }
         let Some(state) = self.state() else { return };
         if self.states.number(&state).is_none() && state.view.entries() <= ENTRIES {
-            let PgIdleState { view, facts, authentication, client_named, server_named } = state;
-            let view = view.into_owned();
-            self.states.add(PgIdleState { view, facts, authentication, client_named, server_named });
+            let owned = PgIdleState { view: state.view.into_owned(), facts: state.facts };
+            self.states.add(owned);
         }
     }
 }

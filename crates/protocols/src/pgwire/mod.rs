@@ -34,11 +34,6 @@ use pair::{PgPairing, PgRequest};
 pub struct Pgwire {
     phase: PgPhase,
     pairing: PgPairing,
-    authentication: u32,
-    /// The client sent its name.
-    client_named: bool,
-    /// The server named its product in `crdb_version`.
-    server_named: bool,
     states: idle::PgIdleStates,
 }
 
@@ -92,7 +87,10 @@ impl Decoder for Pgwire {
     }
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        self.lose(side, out);
+        self.pairing.note_loss(side == Side::Request, out);
+        if side == Side::Request && self.phase == PgPhase::Startup {
+            self.phase = PgPhase::Messages;
+        }
     }
 
     fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
@@ -104,7 +102,7 @@ impl Decoder for Pgwire {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        self.state_number()
+        self.states.number(&self.state()?)
     }
 
     fn held(&self) -> usize {

@@ -61,6 +61,12 @@ pub(super) struct PgExpectedReply {
     pub statement: Option<PgStatementId>,
 }
 
+impl PgExpectedReply {
+    pub fn to(request: PgRequest, unit: PgUnitId) -> Self {
+        Self { request, unit, portal: None, statement: None }
+    }
+}
+
 /// Effects of lost bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PgLossState {
@@ -73,11 +79,19 @@ struct PgLossState {
 }
 
 /// Facts that outlive units and are not part of the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the connection, independent of the others")]
 pub(super) struct PgConnectionFacts {
+    /// A statement other than `SET` and `SHOW` may have been executed.
     has_begun: bool,
-    replicates: bool,
+    pub replicates: bool,
     losses: PgLossState,
+    /// The server's last authentication request.
+    pub authentication: u32,
+    /// The client sent its name.
+    pub client_named: bool,
+    /// The server named its product in `crdb_version`.
+    pub server_named: bool,
 }
 
 #[derive(Debug, Default)]
@@ -94,22 +108,18 @@ pub(super) struct PgPairing {
     skipping: bool,
     /// Set if the client may send copy data.
     copy_in: Option<CopyIn>,
-    copy_out: Option<Box<CopyReader>>,
+    /// Set while the server sends copy data whose start was captured.
+    pub copy_out: Option<Box<CopyReader>>,
     /// Operations without a counterpart, by side.
     stray: [Option<OpId>; 2],
-    /// A statement other than `SET` and `SHOW` may have been executed.
-    has_begun: bool,
-    pub replicates: bool,
-    losses: PgLossState,
+    pub facts: PgConnectionFacts,
 }
 
 impl PgPairing {
     pub fn new(mid_stream: bool) -> Self {
-        Self {
-            has_begun: mid_stream,
-            losses: PgLossState { misaligned: mid_stream, ..PgLossState::default() },
-            ..Self::default()
-        }
+        let losses = PgLossState { misaligned: mid_stream, ..PgLossState::default() };
+        let facts = PgConnectionFacts { has_begun: mid_stream, losses, ..PgConnectionFacts::default() };
+        Self { facts, ..Self::default() }
     }
 
     /// Returns what the session remembers; `None` if a request is in progress.
@@ -126,17 +136,11 @@ impl PgPairing {
             copy_in,
             copy_out,
             stray,
-            has_begun: _,
-            replicates: _,
-            losses: _,
+            facts: _,
         } = self;
         let is_open = !expected.is_empty() || !units.is_empty() || current.is_some() || *skipping;
         let copies = copy_in.is_some() || copy_out.is_some();
         if is_open || copies || stray.iter().any(Option::is_some) { None } else { session.view() }
-    }
-
-    pub fn facts(&self) -> PgConnectionFacts {
-        PgConnectionFacts { has_begun: self.has_begun, replicates: self.replicates, losses: self.losses }
     }
 
     fn unit(&mut self, id: PgUnitId) -> Option<&mut PgUnit> {
@@ -148,19 +152,7 @@ impl PgPairing {
     fn open<R: Reader>(&mut self, setup: PgSetupKind, out: &mut Out<'_, R>) -> PgUnitId {
         let op = out.open();
         out.charge(op);
-        self.units.push_back(PgUnit {
-            op,
-            pending: 0,
-            fate: PgUnitFate::Fine,
-            stage: PgUnitStage::Building,
-            labelled: false,
-            via_unknown: None,
-            statement: StatementText::None,
-            answered: false,
-            setup,
-            simple: false,
-            copies: None,
-        });
+        self.units.push_back(PgUnit { op, setup, ..PgUnit::default() });
         self.first_unit + self.units.len() as u64 - 1
     }
 
@@ -172,11 +164,11 @@ impl PgPairing {
             self.seal(id, out);
         }
         if self.cycles > 0 {
-            if self.losses.missed_answers && !self.losses.pipelines {
+            if self.facts.losses.missed_answers && !self.facts.losses.pipelines {
                 self.drop_expected(usize::MAX, PgUnitFate::Lost, out);
                 self.skipping = false;
             } else {
-                self.losses.pipelines = true;
+                self.facts.losses.pipelines = true;
             }
         }
     }
@@ -190,7 +182,7 @@ impl PgPairing {
     }
 
     pub fn label_unexecuted<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) {
-        let class = if self.replicates { Class::Background } else { Class::Setup };
+        let class = if self.facts.replicates { Class::Background } else { Class::Setup };
         if let Some(unit) = self.unit(id).filter(|unit| !unit.labelled) {
             unit.labelled = true;
             let statement = if unit.setup == PgSetupKind::Parse { unit.statement.as_str() } else { "" };
@@ -222,7 +214,7 @@ impl PgPairing {
     pub fn open_single<R: Reader>(&mut self, request: PgRequest, out: &mut Out<'_, R>) -> DecodeStep<PgUnitId> {
         self.move_on(out);
         let id = self.open(PgSetupKind::Flush, out);
-        self.expect(request, id, None, None)?;
+        self.expect(PgExpectedReply::to(request, id))?;
         if let Some(unit) = self.unit(id) {
             unit.stage = PgUnitStage::Sealed;
             unit.labelled = true;
@@ -269,7 +261,7 @@ impl PgPairing {
             return Ok(());
         }
         self.skipping = false;
-        self.expect(PgRequest::Sync, id, None, None)?;
+        self.expect(PgExpectedReply::to(PgRequest::Sync, id))?;
         if !self.is_copying(id) {
             self.current = None;
             self.seal(id, out);
@@ -277,18 +269,12 @@ impl PgPairing {
         Ok(())
     }
 
-    pub fn expect(
-        &mut self,
-        request: PgRequest,
-        unit: PgUnitId,
-        portal: Option<PgPortalId>,
-        statement: Option<PgStatementId>,
-    ) -> DecodeStep<()> {
+    pub fn expect(&mut self, reply: PgExpectedReply) -> DecodeStep<()> {
         if self.expected.len().max(self.units.len()) >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than are followed"));
         }
         let skipping = self.skipping;
-        let Some(of) = self.unit(unit) else { return Ok(()) };
+        let Some(of) = self.unit(reply.unit) else { return Ok(()) };
         if skipping {
             if of.fate == PgUnitFate::Fine {
                 of.fate = PgUnitFate::Skipped;
@@ -296,27 +282,21 @@ impl PgPairing {
             return Ok(());
         }
         of.pending += 1;
-        self.cycles += usize::from(request.ends_cycle());
-        if let Some(portal) = portal {
+        self.cycles += usize::from(reply.request.ends_cycle());
+        if let Some(portal) = reply.portal {
             self.session.retain_portal(portal);
         }
-        if let Some(statement) = statement {
+        if let Some(statement) = reply.statement {
             self.session.retain_statement(statement);
         }
-        self.expected.push_back(PgExpectedReply { request, unit, portal, statement });
+        self.expected.push_back(reply);
         Ok(())
     }
 
-    pub fn label_setup<R: Reader>(
-        &mut self,
-        id: PgUnitId,
-        name: &'static str,
-        via: &'static str,
-        out: &mut Out<'_, R>,
-    ) {
+    pub fn label_setup<R: Reader>(&mut self, id: PgUnitId, name: &str, out: &mut Out<'_, R>) {
         if let Some(unit) = self.unit(id) {
             unit.labelled = true;
-            out.label(unit.op, Class::Setup, name, via);
+            out.label(unit.op, Class::Setup, name, "");
         }
     }
 
@@ -330,12 +310,12 @@ impl PgPairing {
         statement: StatementText,
         out: &mut Out<'_, R>,
     ) {
-        let class = if self.replicates {
+        let class = if self.facts.replicates {
             Class::Background
-        } else if name == "PREPARE" || (settings && !self.has_begun) {
+        } else if name == "PREPARE" || (settings && !self.facts.has_begun) {
             Class::Setup
         } else {
-            self.has_begun = true;
+            self.facts.has_begun = true;
             Class::Workload
         };
         if let Some(unit) = self.unit(id) {
@@ -389,16 +369,13 @@ impl PgPairing {
     /// Opens and charges an operation for a request without an answer. The caller closes it.
     pub fn charge_unanswered<R: Reader>(&mut self, class: Class, name: &str, out: &mut Out<'_, R>) -> OpId {
         self.move_on(out);
-        let op = out.open();
-        out.label(op, class, name, "");
-        out.charge(op);
-        op
+        out.begin(class, name, "")
     }
 
     /// Forgets the connection before this start-up packet.
     pub fn restart(&mut self) {
-        self.has_begun = false;
-        self.losses = PgLossState::default();
+        self.facts.has_begun = false;
+        self.facts.losses = PgLossState::default();
     }
 
     pub fn charge_authentication<R: Reader>(&mut self, out: &mut Out<'_, R>) {
@@ -423,7 +400,7 @@ impl PgPairing {
         }
     }
 
-    fn end_stray<R: Reader>(&mut self, side: usize, out: &mut Out<'_, R>) {
+    pub fn end_stray<R: Reader>(&mut self, side: usize, out: &mut Out<'_, R>) {
         if let Some(op) = self.stray.get_mut(side).and_then(Option::take) {
             out.close(op, Outcome::NoReply);
         }

@@ -25,35 +25,6 @@ impl Pgwire {
             return self.asynchronous(message, out);
         }
         let front = self.pairing.match_response(message.kind, out);
-        self.paired_response(front, message, out);
-    }
-
-    fn asynchronous<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) {
-        let (name, within) = match message.kind {
-            b'A' => ("NOTIFICATION", false),
-            b'N' => ("NOTICE", true),
-            _ => ("PARAMETER STATUS", true),
-        };
-        let op = self.pairing.charge_asynchronous(name, within, out);
-        match message.kind {
-            b'A' => message.read("notification", out, notification),
-            b'N' => {
-                message.read("notice", out, fields);
-            }
-            _ => message.read("parameter status", out, |c| parameter_status(self, c)),
-        }
-        if let Some(op) = op {
-            out.close(op, Outcome::Unsolicited);
-        }
-    }
-
-    /// Reads a response; `front` is its request, if captured.
-    fn paired_response<R: Reader>(
-        &mut self,
-        front: Option<PgExpectedReply>,
-        message: PgMessage<'_>,
-        out: &mut Out<'_, R>,
-    ) {
         match message.kind {
             b'D' => self.data_row(front, message, out),
             b'T' | b't' | b'n' => self.describe(front, message, out),
@@ -95,10 +66,30 @@ impl Pgwire {
                 let fatal = message.read("error", out, fields);
                 match front {
                     Some(front) => self.pairing.fail(front, fatal, out),
-                    None => self.pairing.fail_stray(fatal, out),
+                    None if fatal => self.pairing.end_stray(1, out),
+                    None => {}
                 }
             }
             _ => self.rare_response(front, message, out),
+        }
+    }
+
+    fn asynchronous<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) {
+        let (name, within) = match message.kind {
+            b'A' => ("NOTIFICATION", false),
+            b'N' => ("NOTICE", true),
+            _ => ("PARAMETER STATUS", true),
+        };
+        let op = self.pairing.charge_asynchronous(name, within, out);
+        match message.kind {
+            b'A' => message.read("notification", out, notification),
+            b'N' => {
+                message.read("notice", out, fields);
+            }
+            _ => message.read("parameter status", out, |c| parameter_status(self, c)),
+        }
+        if let Some(op) = op {
+            out.close(op, Outcome::Unsolicited);
         }
     }
 
@@ -110,7 +101,7 @@ impl Pgwire {
         out: &mut Out<'_, R>,
     ) {
         match message.kind {
-            b'R' => self.authentication = message.read("authentication", out, authentication),
+            b'R' => self.pairing.facts.authentication = message.read("authentication", out, authentication),
             b'K' => message.read("backend key", out, |c| {
                 c.skip(4, Account::Metadata, "process id")?;
                 c.rest(Account::Metadata, "secret key");
@@ -119,13 +110,13 @@ impl Pgwire {
             b'v' => message.read("negotiate protocol version", out, negotiate),
             b'V' => message.read("function result", out, |c| values::cell(c, PgTypeShape::Unknown, true)),
             b'd' => {
-                let mut stray = CopyReader::stray();
-                let copy = self.pairing.server_copy().filter(|_| front.is_some()).unwrap_or(&mut stray);
+                let mut stray = CopyReader::Opaque;
+                let copy = self.pairing.copy_out.as_deref_mut().filter(|_| front.is_some()).unwrap_or(&mut stray);
                 message.read("copy", out, |c| copy.data(c));
             }
             b'c' => {
                 message.read("copy", out, |_| Ok(()));
-                self.pairing.end_copy_out();
+                self.pairing.copy_out = None;
             }
             _ => {
                 let format = message.read("copy response", out, |c| {
@@ -316,7 +307,7 @@ fn parameter_status<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>
             // YugabyteDB appends its version to PostgreSQL's.
             match version.split_once("-YB-") {
                 Some((_, version)) => name_server("YugabyteDB", version, c.out()),
-                None if state.server_named => {}
+                None if state.pairing.facts.server_named => {}
                 None => name_server("PostgreSQL", version, c.out()),
             }
         }
@@ -324,7 +315,7 @@ fn parameter_status<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>
         b"crdb_version" => {
             let version = std::str::from_utf8(value).unwrap_or_default();
             let version = version.split_whitespace().find(|word| word.starts_with('v')).unwrap_or_default();
-            state.server_named = true;
+            state.pairing.facts.server_named = true;
             name_server("CockroachDB", version.trim_start_matches('v'), c.out());
         }
         b"application_name" => state.name_client(value, c.out()),
@@ -334,11 +325,5 @@ fn parameter_status<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>
 }
 
 fn name_server<R: Reader>(product: &str, version: &str, out: &mut Out<'_, R>) {
-    let mut name = String::with_capacity(product.len() + 1 + version.len());
-    name.push_str(product);
-    if !version.is_empty() {
-        name.push(' ');
-        name.push_str(version);
-    }
-    out.software(Side::Response, &name);
+    out.software(Side::Response, format!("{product} {version}").trim_end());
 }

@@ -11,15 +11,13 @@
 //!
 //! Text formats: PostgreSQL manual, chapters 8.15.6 (arrays), 8.16.6 (composites), 8.17.5 (ranges).
 
-use super::hidden::{self, PgPlainStart};
+use super::hidden::{self, DIMENSIONS};
 use super::types;
 use crate::limits;
 use overhead_decode::near;
 use overhead_decode::{Cursor, FieldRead, Free, Note, Reader, Short};
 use overhead_model::Account;
 
-/// Most dimensions of an array (`MAXDIM` of the server).
-const DIMENSIONS: u32 = 6;
 /// OIDs below this are the same on every server (`FirstGenbkiObjectId` of the server).
 const BUILT_IN: u32 = 10_000;
 
@@ -95,16 +93,7 @@ fn unknown<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, len: u64, binary: bool) -> 
     if hidden::may_be_structured(value, len, binary) {
         c.out().note(Note::UntypedValue);
     } else if c.out().wants_free() {
-        let out = c.out();
-        match hidden::plain_start(value, len, binary) {
-            Some(PgPlainStart::Any) => out.free(0, len, Free::Any),
-            Some(PgPlainStart::Digit) => {
-                out.free(0, 1, Free::Digits);
-                out.free(1, len - 1, Free::Any);
-            }
-            Some(PgPlainStart::Byte) => out.free(1, len - 1, Free::Any),
-            None => {}
-        }
+        hidden::free_plain(value, len, binary, c.out());
     }
     c.skip(len, Account::Data, "value")
 }

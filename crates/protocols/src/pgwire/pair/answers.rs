@@ -27,7 +27,7 @@ impl PgPairing {
     }
 
     pub fn begin_answer<R: Reader>(&mut self, front: PgExpectedReply, out: &mut Out<'_, R>) {
-        self.losses.misaligned = false;
+        self.facts.losses.misaligned = false;
         self.end_stray(1, out);
         self.charge_unit(front.unit, out);
         if let Some(unit) = self.unit(front.unit) {
@@ -39,7 +39,7 @@ impl PgPairing {
         let Some(front) = self.front() else { return false };
         // A `Query` is answered by more than `ReadyForQuery`, so this one belongs to another request.
         let early = kind == b'Z'
-            && self.losses.misaligned
+            && self.facts.losses.misaligned
             && front.request == PgRequest::Query
             && self.unit(front.unit).is_some_and(|unit| !unit.answered);
         front.request.answers().contains(&kind) && !early
@@ -58,19 +58,14 @@ impl PgPairing {
         {
             unit.pending += 1;
             self.cycles += 1;
-            self.expected.push_front(PgExpectedReply {
-                request: PgRequest::Sync,
-                unit: id,
-                portal: None,
-                statement: None,
-            });
+            self.expected.push_front(PgExpectedReply::to(PgRequest::Sync, id));
         }
     }
 
     /// Drops requests whose answers must have been lost because `kind` answers a later one.
     #[cold]
     fn realign<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
-        if self.losses.misaligned || (kind == b'Z' && self.cycles == 0) {
+        if self.facts.losses.misaligned || (kind == b'Z' && self.cycles == 0) {
             return;
         }
         let reach = if kind == b'Z' { self.expected.len() } else { LOOK_AHEAD };
@@ -105,7 +100,7 @@ impl PgPairing {
             self.pop_one(out);
         }
         if self.cycles == 0 {
-            self.losses.missed_answers = false;
+            self.facts.losses.missed_answers = false;
         }
     }
 
@@ -156,7 +151,7 @@ impl PgPairing {
     /// Handles an error. After a fatal one, the server sends nothing more.
     pub fn fail<R: Reader>(&mut self, front: PgExpectedReply, fatal: bool, out: &mut Out<'_, R>) {
         self.end_copy_requests(front.unit);
-        self.end_copy_out();
+        self.copy_out = None;
         let copying = self.is_copying(front.unit);
         if let Some(unit) = self.unit(front.unit) {
             unit.fate = PgUnitFate::Failed;
@@ -189,24 +184,15 @@ impl PgPairing {
             self.charge_unit(front.unit, out);
             return None;
         }
-        let op = out.open();
-        out.label(op, Class::Background, name, "");
-        out.charge(op);
-        Some(op)
-    }
-
-    pub fn fail_stray<R: Reader>(&mut self, fatal: bool, out: &mut Out<'_, R>) {
-        if fatal {
-            self.end_stray(1, out);
-        }
+        Some(out.begin(Class::Background, name, ""))
     }
 
     pub fn note_loss<R: Reader>(&mut self, of_client: bool, out: &mut Out<'_, R>) {
-        self.losses.missed_answers = self.cycles > 0;
+        self.facts.losses.missed_answers = self.cycles > 0;
         self.skipping = false;
         self.copy_lost(of_client);
         if of_client {
-            self.losses.misaligned = true;
+            self.facts.losses.misaligned = true;
             self.end_stray(0, out);
             if let Some(id) = self.current.take() {
                 if let Some(unit) = self.unit(id).filter(|unit| unit.stage == PgUnitStage::Building) {

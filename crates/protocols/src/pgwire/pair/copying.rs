@@ -96,7 +96,7 @@ impl PgPairing {
         if copy.data.is_none() {
             let copies = self.unit(id).and_then(|unit| unit.copies.as_ref());
             let format = copies.and_then(|copies| copies.format(Side::Request, copy.ended));
-            copy.data = Some(Box::new(CopyReader::new(format)));
+            copy.data = Some(Box::new(CopyReader::Begin(format)));
         }
         self.copy_in.insert(copy).data.as_deref_mut()
     }
@@ -113,7 +113,7 @@ impl PgPairing {
         let (id, early) = (copy.unit, copy.ended > copy.asked);
         if early && !self.expected.is_empty() {
             // Data sent early: up to here, the server reads everything as copy data.
-            let _ = self.expect(PgRequest::CopyEnd, id, None, None);
+            let _ = self.expect(PgExpectedReply::to(PgRequest::CopyEnd, id));
         }
         let copying = self.is_copying(id);
         if self.unit(id).is_some_and(|unit| unit.simple) && !copying && self.current == Some(id) {
@@ -157,16 +157,7 @@ impl PgPairing {
             Some(CopyFormat::Binary) => None,
             stated => stated,
         };
-        self.copy_out = Some(Box::new(CopyReader::new(format)));
-    }
-
-    /// Returns the reader of the server's copy data; `None` if its start was not captured.
-    pub fn server_copy(&mut self) -> Option<&mut CopyReader> {
-        self.copy_out.as_deref_mut()
-    }
-
-    pub fn end_copy_out(&mut self) {
-        self.copy_out = None;
+        self.copy_out = Some(Box::new(CopyReader::Begin(format)));
     }
 
     /// Notes that the server expects no more data for this unit.

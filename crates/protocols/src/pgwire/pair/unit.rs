@@ -8,8 +8,9 @@ use overhead_model::enum_with;
 /// Units are numbered from 0.
 pub(in super::super) type PgUnitId = u64;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum PgUnitFate {
+    #[default]
     Fine,
     Failed,
     /// The server skipped part of it after an earlier error, so no answer is due.
@@ -19,9 +20,10 @@ pub(super) enum PgUnitFate {
 }
 
 /// Progress of a unit, by what it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PgUnitStage {
     /// More requests.
+    #[default]
     Building,
     /// Copy data, a `Sync` or a `Flush`.
     Complete,
@@ -32,8 +34,9 @@ pub(super) enum PgUnitStage {
 
 enum_with! {
     /// Messages that can name a unit that executes nothing; the greatest one does.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
     pub(in super::super) enum PgSetupKind, name: &'static str {
+        #[default]
         Flush = "FLUSH",
         Sync = "SYNC",
         Close = "CLOSE",
@@ -44,7 +47,7 @@ enum_with! {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PgUnit {
     pub op: OpId,
     /// Its entries in the queue.
