@@ -6,7 +6,7 @@ use super::decode::{LoginPhase, PlainDecoder};
 use super::pair::ExpectedResponse;
 use super::response::{MysqlPacket, ResponseStage};
 use super::wire::HEADER;
-use overhead_decode::{DecodeStep, Input, Malformed, MessageBoundary};
+use overhead_decode::{DecodeStep, Malformed, MessageBoundary};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ClientPacket {
@@ -30,8 +30,8 @@ impl ClientPacket {
 
 impl PlainDecoder {
     /// Classifies a packet of the client.
-    pub(super) fn client(&self, packet: MysqlPacket, input: Input<'_>) -> DecodeStep<ClientPacket> {
-        let MysqlPacket { first, sequence, len, .. } = packet;
+    pub(super) fn client(&self, packet: MysqlPacket<'_>) -> DecodeStep<ClientPacket> {
+        let MysqlPacket { input, first, sequence, len, .. } = packet;
         if self.rest_of_command.is_some() {
             return Ok(ClientPacket::Continued);
         }
@@ -70,7 +70,7 @@ impl PlainDecoder {
     }
 
     /// Returns whether a packet before the login is a command: the login was not captured.
-    fn is_early(&self, packet: MysqlPacket) -> bool {
+    fn is_early(&self, packet: MysqlPacket<'_>) -> bool {
         self.phase == LoginPhase::Start
             && packet.sequence == 0
             && packet.first.is_some_and(|code| command::fits(code, packet.len))

@@ -294,11 +294,7 @@ impl CompressedDirection {
 
     fn lose<R: Reader>(&mut self, len: u64, out: &mut Out<'_, R>) {
         self.is_lost = true;
-        self.record(out, |out| {
-            let op = out.orphan("(undecoded)");
-            out.post(Account::Unknown, "undecoded", len);
-            out.close(op, Outcome::NoReply);
-        });
+        self.record(out, |out| out.post_alone("(undecoded)", (Account::Unknown, "undecoded", len)));
     }
 
     /// Drops the buffered content because no readable bytes follow.
@@ -333,9 +329,7 @@ impl CompressedDirection {
         let mut player = self.tape.play();
         player.owners(packet.content, &mut self.owners);
         if self.owners.is_empty() {
-            let op = out.orphan("(empty packet)");
-            out.post(Account::Framing, "compressed packet header", packet.total());
-            out.close(op, Outcome::NoReply);
+            out.post_alone("(empty packet)", (Account::Framing, "compressed packet header", packet.total()));
             return;
         }
         let around = self.around.of(HEADER, self.owners.iter().map(|&(_, weight)| weight));

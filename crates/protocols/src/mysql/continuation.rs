@@ -1,9 +1,9 @@
 //! Messages that continue in further packets, and packets decoded piece by piece.
 
-use super::decode::{PlainDecoder, begin, end};
+use super::decode::{PlainDecoder, end};
 use super::response::{MysqlPacket, ResponseStage};
 use super::values::{BulkRows, ValueLayout, ValuesRead, value, values};
-use super::wire::{self, HEADER};
+use super::wire;
 use overhead_decode::{Cursor, FieldRead, Free, Input, OpId, Out, Reader, Step};
 use overhead_model::{Account, Outcome, Side};
 
@@ -99,9 +99,9 @@ impl PlainDecoder {
     }
 
     /// Decodes a packet that continues a command.
-    pub(super) fn continue_command<R: Reader>(&mut self, packet: MysqlPacket, input: Input<'_>, out: &mut Out<'_, R>) {
+    pub(super) fn continue_command<R: Reader>(&mut self, packet: MysqlPacket<'_>, out: &mut Out<'_, R>) {
         let what = self.charge_rest(out);
-        let mut c = begin(input, HEADER + packet.here, out);
+        let mut c = packet.begin(out);
         let what = what.go_on(&mut c, packet.is_continued);
         let is_whole = end(c, packet);
         let what = what.ok().flatten().filter(|_| is_whole).unwrap_or(PacketContinuation::Undecoded);

@@ -4,7 +4,7 @@ use super::boundary;
 use super::client_packet::ClientPacket;
 use super::command;
 use super::continuation::{CommandRemainder, PacketContinuation, PacketRemainder};
-use super::handshake::{self, LoginPacket};
+use super::handshake;
 use super::pair::{ExpectedResponse, MysqlPairing, MysqlPending};
 use super::response::{MysqlPacket, ResponseProgress, ResponseStage};
 use super::session::Session;
@@ -78,9 +78,9 @@ impl PlainDecoder {
         if first.is_none() && len > 0 && input.opaque == 0 {
             return Ok(Step::More);
         }
-        let mut packet = MysqlPacket { first, sequence, len, here: len, is_continued: len == FULL };
+        let mut packet = MysqlPacket { input, first, sequence, len, here: len, is_continued: len == FULL };
         let what = match side {
-            Side::Request => match self.client(packet, input)? {
+            Side::Request => match self.client(packet)? {
                 // More bytes are needed to decide.
                 ClientPacket::Stray if self.is_unsure && input.opaque == 0 => return Ok(Step::More),
                 what => Some(what),
@@ -111,8 +111,8 @@ impl PlainDecoder {
         }
         let before = out.posted();
         let step = match what {
-            Some(what) => self.request(what, packet, input, out),
-            None => self.response(packet, input, out),
+            Some(what) => self.request(what, packet, out),
+            None => self.response(packet, out),
         };
         let left = (HEADER + len).saturating_sub(out.posted() - before);
         if packet.here < len && left > 0 {
@@ -129,7 +129,7 @@ impl PlainDecoder {
     }
 
     /// Returns whether a server packet may be decoded piece by piece: rows and their continuations.
-    fn may_flow(&self, packet: MysqlPacket) -> bool {
+    fn may_flow(&self, packet: MysqlPacket<'_>) -> bool {
         let is_row = match self.stage {
             ResponseStage::Rows | ResponseStage::Defined => true,
             ResponseStage::First | ResponseStage::Cloning | ResponseStage::Cloned => {
@@ -140,14 +140,7 @@ impl PlainDecoder {
         self.rest_of_row.is_some() || is_row && packet.first != Some(wire::ERR)
     }
 
-    fn request<R: Reader>(
-        &mut self,
-        what: ClientPacket,
-        packet: MysqlPacket,
-        input: Input<'_>,
-        out: &mut Out<'_, R>,
-    ) -> DecodeStep {
-        let total = HEADER + packet.here;
+    fn request<R: Reader>(&mut self, what: ClientPacket, packet: MysqlPacket<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         match what {
             ClientPacket::Command(code, command) => {
                 self.phase = LoginPhase::Begun;
@@ -156,7 +149,7 @@ impl PlainDecoder {
                     // The previous reply is complete.
                     self.sequence = 0;
                 }
-                let mut c = begin(input, total, out);
+                let mut c = packet.begin(out);
                 let rest = self.command((op, code, command), &mut c, packet.is_continued);
                 let is_whole = end(c, packet);
                 let is_answered = command.kind.is_some();
@@ -168,25 +161,25 @@ impl PlainDecoder {
                 }
                 out.release();
             }
-            ClientPacket::Continued => self.continue_command(packet, input, out),
-            ClientPacket::Opening => return self.open(packet, input, out),
-            ClientPacket::SemiSync => self.aside("semi-synchronous", Account::Metadata, total, input, out),
-            ClientPacket::Authentication => self.aside("authentication data", Account::Metadata, total, input, out),
+            ClientPacket::Continued => self.continue_command(packet, out),
+            ClientPacket::Opening => return self.open(packet, out),
+            ClientPacket::SemiSync => self.aside("semi-synchronous", Account::Metadata, packet, out),
+            ClientPacket::Authentication => self.aside("authentication data", Account::Metadata, packet, out),
             ClientPacket::File => {
                 if packet.len == 0 {
                     self.stage = ResponseStage::FileSent;
                 }
-                self.aside("file", Account::Data, total, input, out);
+                self.aside("file", Account::Data, packet, out);
             }
             ClientPacket::Clone => {
                 if packet.first == Some(command::CLONE_EXIT) {
                     self.stage = ResponseStage::Cloned;
                 }
-                self.aside("clone command", Account::Metadata, total, input, out);
+                self.aside("clone command", Account::Metadata, packet, out);
             }
             ClientPacket::Stray => {
                 self.pairing.charge_stray(out);
-                begin(input, total, out).finish();
+                packet.begin(out).finish();
                 out.release();
             }
         }
@@ -200,7 +193,7 @@ impl PlainDecoder {
             self.answered(out);
         }
         if self.pairing.is_given_up() && !self.session.pipelines {
-            self.drop_all(out);
+            self.abandon(out);
         } else if self.pairing.is_stray() {
             // Clients wait for replies, so this one is complete.
             self.drop_front(out);
@@ -216,23 +209,22 @@ impl PlainDecoder {
         &mut self,
         field: &'static str,
         account: Account,
-        total: u64,
-        input: Input<'_>,
+        packet: MysqlPacket<'_>,
         out: &mut Out<'_, R>,
     ) {
         if let Some(front) = self.pairing.front() {
             out.charge(front.op);
         }
-        let mut c = begin(input, total, out);
+        let mut c = packet.begin(out);
         c.rest(account, field);
         c.finish();
         out.release();
     }
 
     /// Decodes a login, or the request for TLS before it.
-    fn open<R: Reader>(&mut self, packet: MysqlPacket, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
-        let payload = input.bytes.get(HEADER as usize..).unwrap_or_default();
-        let opening = handshake::opening(payload, packet.len);
+    fn open<R: Reader>(&mut self, packet: MysqlPacket<'_>, out: &mut Out<'_, R>) -> DecodeStep {
+        let payload = packet.input.bytes.get(HEADER as usize..).unwrap_or_default();
+        let requests_tls = handshake::requests_tls(payload, packet.len);
         let is_greeted =
             self.pairing.front().filter(|front| front.kind == ExpectedResponse::Login).map(|front| front.op);
         let op = match is_greeted {
@@ -240,10 +232,10 @@ impl PlainDecoder {
             None => self.start(out)?,
         };
         out.charge(op);
-        let mut c = begin(input, HEADER + packet.here, out);
+        let mut c = packet.begin(out);
         c.out().enter("login");
         let capabilities = handshake::fixed(&mut c);
-        if opening == LoginPacket::Tls {
+        if requests_tls {
             c.finish();
             out.label(op, Class::Setup, "SSLREQUEST", "handshake");
             self.pairing.answered(out);
@@ -280,7 +272,7 @@ impl PlainDecoder {
         }
     }
 
-    fn response<R: Reader>(&mut self, packet: MysqlPacket, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
+    fn response<R: Reader>(&mut self, packet: MysqlPacket<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         if self.may_be_over() && !(packet.first == Some(wire::EOF) && packet.len <= wire::EOF_LENGTH) {
             self.end_without_eof();
             self.answered(out);
@@ -296,25 +288,25 @@ impl PlainDecoder {
         let is_greeting = packet.sequence == 0 && boundary::is_greeting_of(packet.first, packet.len);
         let is_start = match self.phase {
             LoginPhase::Start => is_greeting || packet.first == Some(wire::ERR),
-            LoginPhase::Begun => is_greeting && boundary::is_greeting(input.bytes),
+            LoginPhase::Begun => is_greeting && boundary::is_greeting(packet.input.bytes),
         };
         let next = match self.pairing.front() {
             None if is_start => {
                 self.phase = LoginPhase::Start;
                 self.start(out)?;
-                self.packet(ExpectedResponse::Login, is_greeting, packet, input, out)
+                self.packet(ExpectedResponse::Login, is_greeting, packet, out)
             }
             None => {
                 self.pairing.stray_answer(out);
                 self.stage = ResponseStage::First;
-                self.packet(ExpectedResponse::Result { is_binary: None }, false, packet, input, out)
+                self.packet(ExpectedResponse::Result { is_binary: None }, false, packet, out)
             }
             Some(front) => {
                 let (op, kind) = (front.op, front.kind);
                 let is_greeting = is_greeting && kind == ExpectedResponse::Login && !front.is_answered;
                 front.is_answered = true;
                 out.charge(op);
-                self.packet(kind, is_greeting, packet, input, out)
+                self.packet(kind, is_greeting, packet, out)
             }
         };
         out.release();
@@ -338,11 +330,10 @@ impl PlainDecoder {
         &mut self,
         kind: ExpectedResponse,
         is_greeting: bool,
-        packet: MysqlPacket,
-        input: Input<'_>,
+        packet: MysqlPacket<'_>,
         out: &mut Out<'_, R>,
     ) -> ResponseProgress {
-        let mut c = begin(input, HEADER + packet.here, out);
+        let mut c = packet.begin(out);
         let next = if is_greeting {
             c.out().enter("greeting");
             handshake::greeting(&mut c, &mut self.server).map(|()| ResponseProgress::More)
@@ -359,7 +350,7 @@ impl PlainDecoder {
     }
 
     /// Handles a packet that could not be decoded completely, depending on what it was.
-    fn undecoded(&mut self, packet: MysqlPacket) -> ResponseProgress {
+    fn undecoded(&mut self, packet: MysqlPacket<'_>) -> ResponseProgress {
         match (self.stage, packet.first) {
             (ResponseStage::Columns(left), _) => {
                 // Without this type, the types after it have no place.
@@ -404,23 +395,15 @@ impl PlainDecoder {
         self.is_unsure = true;
         // Earlier knowledge no longer holds.
         self.session.change(|_| {});
+        self.flows[side as usize] = None;
         match side {
             Side::Request => {
                 self.rest_of_command = None;
-                self.flows[side as usize] = None;
                 self.pairing.mark_unsure();
                 self.phase = LoginPhase::Begun;
             }
-            Side::Response => {
-                self.flows[side as usize] = None;
-                self.drop_all(out);
-            }
+            Side::Response => self.abandon(out),
         }
-    }
-
-    /// No packet of the server is captured.
-    pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.drop_all(out);
     }
 
     fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
@@ -430,7 +413,7 @@ impl PlainDecoder {
     }
 
     /// Drops all waiting operations, whose replies will not be seen.
-    fn drop_all<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+    pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.pairing.drop_all(out);
         self.rest_of_row = None;
         self.stage = ResponseStage::First;
@@ -460,7 +443,7 @@ impl PlainDecoder {
 }
 
 /// Ends a packet, or its decoded piece; returns whether it was decoded completely.
-pub fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: MysqlPacket) -> bool {
+pub fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: MysqlPacket<'_>) -> bool {
     let left = c.remaining();
     if packet.here < packet.len && left < wire::LENGTH as u64 {
         // The beginning of a length, which continues in the next piece.
@@ -468,11 +451,4 @@ pub fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: MysqlPacket) -> bool {
     }
     c.finish();
     left == 0
-}
-
-/// Returns a cursor over a packet of `total` bytes, after its header.
-pub fn begin<'a, 'o, 'r, R: Reader>(input: Input<'a>, total: u64, out: &'o mut Out<'r, R>) -> Cursor<'a, 'o, 'r, R> {
-    let mut c = Cursor::new(input, total, out);
-    let _ = c.skip(HEADER, Account::Framing, "packet header");
-    c
 }

@@ -82,18 +82,11 @@ pub(super) fn product(version: &str) -> (&'static str, &str) {
     ("MySQL", version)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LoginPacket {
-    Login,
-    /// Requests TLS; the login follows inside it.
-    Tls,
-}
-
-/// Returns the kind of the client's first packet, which has `len` bytes.
-pub(super) fn opening(payload: &[u8], len: u64) -> LoginPacket {
+/// Returns whether the client's first packet, which has `len` bytes, requests TLS. The login follows inside it.
+pub(super) fn requests_tls(payload: &[u8], len: u64) -> bool {
     let flags = u64::from(u16_at(payload, 0).unwrap_or_default());
     let is_short = len == if flags & capability::PROTOCOL_41 == 0 { OLD_LOGIN } else { LOGIN };
-    if is_short && flags & capability::SSL != 0 { LoginPacket::Tls } else { LoginPacket::Login }
+    is_short && flags & capability::SSL != 0
 }
 
 /// Posts the fixed part of a login, which is all of a TLS request; returns the client's capabilities.

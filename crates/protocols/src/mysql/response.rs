@@ -5,9 +5,9 @@ use super::continuation::PacketContinuation;
 use super::decode::PlainDecoder;
 use super::pair::{ExpectedResponse, label};
 use super::values::{ValueLayout, present, untyped, values};
-use super::wire::{self, capability, lenenc, lenenc_free, lenenc_text, status, u16_at};
+use super::wire::{self, HEADER, capability, lenenc, lenenc_free, lenenc_text, status, u16_at};
 use crate::statement::{StatementSummary, add_column};
-use overhead_decode::{Cursor, FieldRead, Out, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Input, Out, Reader, Short};
 use overhead_model::{Account, Outcome};
 
 /// Most columns of a result (`MAX_FIELDS` of the server).
@@ -53,9 +53,11 @@ pub(super) enum ResponseProgress {
 /// What follows a packet of a reply.
 pub(super) type ReplyRead = FieldRead<ResponseProgress>;
 
-/// A packet after its header.
+/// A packet, or the available part of a long one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MysqlPacket {
+pub(super) struct MysqlPacket<'a> {
+    /// The bytes from its header on.
+    pub input: Input<'a>,
     /// `None` if it is empty or was not captured.
     pub first: Option<u8>,
     pub sequence: u8,
@@ -66,7 +68,14 @@ pub(super) struct MysqlPacket {
     pub is_continued: bool,
 }
 
-impl MysqlPacket {
+impl<'a> MysqlPacket<'a> {
+    /// Returns a cursor over the packet, or its decoded piece, after its header.
+    pub fn begin<'o, 'r, R: Reader>(self, out: &'o mut Out<'r, R>) -> Cursor<'a, 'o, 'r, R> {
+        let mut c = Cursor::new(self.input, HEADER + self.here, out);
+        let _ = c.skip(HEADER, Account::Framing, "packet header");
+        c
+    }
+
     /// Returns whether it ends definitions or rows.
     fn is_end(self) -> bool {
         self.first == Some(wire::EOF) && self.len < wire::FULL
@@ -81,7 +90,7 @@ impl PlainDecoder {
     pub(super) fn reply_packet<R: Reader>(
         &mut self,
         kind: ExpectedResponse,
-        packet: MysqlPacket,
+        packet: MysqlPacket<'_>,
         c: &mut Cursor<'_, '_, '_, R>,
     ) -> ReplyRead {
         use {ExpectedResponse as Kind, ResponseStage as Stage};
@@ -138,7 +147,7 @@ impl PlainDecoder {
     fn result<R: Reader>(
         &mut self,
         is_binary: Option<bool>,
-        packet: MysqlPacket,
+        packet: MysqlPacket<'_>,
         first: u8,
         c: &mut Cursor<'_, '_, '_, R>,
     ) -> ReplyRead {
@@ -191,7 +200,7 @@ impl PlainDecoder {
     }
 
     /// Posts the packet after definitions: an `EOF` packet if the server sends one; if unknown, this packet decides.
-    fn behind_definitions<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
+    fn behind_definitions<R: Reader>(&mut self, packet: MysqlPacket<'_>, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
         self.stage = ResponseStage::Rows;
         if self.session.has_eof().is_none() {
             self.session.put(|session| &mut session.is_eof_seen, Some(packet.is_eof()));
@@ -204,7 +213,7 @@ impl PlainDecoder {
         if flags & status::CURSOR_EXISTS != 0 { Ok(self.ended(flags)) } else { Ok(ResponseProgress::More) }
     }
 
-    fn row<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
+    fn row<R: Reader>(&mut self, packet: MysqlPacket<'_>, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
         let is_binary = *self.is_binary.get_or_insert_with(|| {
             let cells = usize::try_from(self.column_count).unwrap_or(usize::MAX);
             packet.first == Some(wire::OK) && !super::values::is_text_row(c.peek(), cells)
@@ -215,7 +224,7 @@ impl PlainDecoder {
         read.map(|()| ResponseProgress::More)
     }
 
-    fn text_row<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    fn text_row<R: Reader>(&mut self, packet: MysqlPacket<'_>, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let cells = usize::try_from(self.column_count).unwrap_or(usize::MAX);
         let mut layouts = std::iter::repeat_n(ValueLayout::Text, cells);
         let read = values(c, &mut layouts, packet.is_continued)?;
@@ -223,7 +232,7 @@ impl PlainDecoder {
         Ok(())
     }
 
-    fn binary_row<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    fn binary_row<R: Reader>(&mut self, packet: MysqlPacket<'_>, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         c.skip(1, Account::Framing, "header")?;
         if self.column_count == 0 || (self.columns.len() as u64) < self.column_count {
             // The statement was prepared and executed unseen.
@@ -304,7 +313,7 @@ impl PlainDecoder {
     }
 
     /// Posts the packet after rows or definitions: `EOF`, or the `OK` that replaced it.
-    fn end_result<R: Reader>(&mut self, packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
+    fn end_result<R: Reader>(&mut self, packet: MysqlPacket<'_>, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
         if !packet.is_eof() {
             return self.ok(c);
         }
@@ -407,14 +416,14 @@ fn old_column<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u8> {
 }
 
 /// Posts an `EOF` packet and returns its status flags.
-pub(super) fn eof<R: Reader>(packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u16> {
+pub(super) fn eof<R: Reader>(packet: MysqlPacket<'_>, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u16> {
     let flags = if packet.len >= wire::EOF_LENGTH { u16_at(c.peek(), 3).ok_or(Short)? } else { 0 };
     c.rest(Account::Status, "EOF");
     Ok(flags)
 }
 
 /// Posts an event of a binary log, after its marker byte; its header has 19 bytes.
-fn event<R: Reader>(packet: MysqlPacket, c: &mut Cursor<'_, '_, '_, R>) -> ResponseProgress {
+fn event<R: Reader>(packet: MysqlPacket<'_>, c: &mut Cursor<'_, '_, '_, R>) -> ResponseProgress {
     if packet.is_end() {
         c.rest(Account::Status, "EOF");
         return ResponseProgress::Done;
