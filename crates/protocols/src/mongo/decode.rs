@@ -124,13 +124,9 @@ impl Mongo {
 
     fn end<R: Reader>(&mut self, side: Side, message: MongoMessage, out: &mut Out<'_, R>) {
         let walk = &self.directions[side as usize].walk;
-        let (opcode, facts) = (walk.opcode, &walk.facts);
         match (side, message.waiting) {
-            (Side::Request, _) => {
-                let statement = walk.shape.statement(facts);
-                self.pairing.request(out, message.op, &message.header, (opcode, facts), &statement);
-            }
-            (Side::Response, Some(waiting)) => self.pairing.reply(out, waiting, &message.header, opcode, facts),
+            (Side::Request, _) => self.pairing.request(&message, walk, out),
+            (Side::Response, Some(waiting)) => self.pairing.reply(waiting, &message.header, walk, out),
             (Side::Response, None) => out.close(message.op, Outcome::NoReply),
         }
         out.release();

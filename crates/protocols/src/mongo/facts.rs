@@ -30,57 +30,32 @@ pub(super) struct MongoFacts {
     pub driver: String,
     pub driver_version: String,
     /// The first collection named in the message.
-    collection: String,
-    name: CommandName,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct CommandName {
-    bytes: [u8; limits::NAME],
-    len: usize,
-}
-
-impl Default for CommandName {
-    fn default() -> Self {
-        Self { bytes: [0; limits::NAME], len: 0 }
-    }
+    pub collection: String,
+    /// The command's name; empty if none was read.
+    pub name: String,
 }
 
 impl MongoFacts {
     pub fn clear(&mut self) {
-        let Self { flags, failed, streaming, oplog, documents, cursor_open, wire_version, name, .. } = self;
-        (*flags, *wire_version, name.len) = (0, None, 0);
+        let Self { flags, failed, streaming, oplog, documents, cursor_open, wire_version, .. } = self;
+        (*flags, *wire_version) = (0, None);
         for fact in [failed, streaming, oplog, documents, cursor_open] {
             *fact = false;
         }
-        self.collection.clear();
-        for text in [&mut self.version, &mut self.ferret_version, &mut self.driver, &mut self.driver_version] {
+        let Self { version, ferret_version, driver, driver_version, collection, name, .. } = self;
+        for text in [version, ferret_version, driver, driver_version, collection, name] {
             text.clear();
         }
     }
 
-    /// Returns the command's name; empty if none was read.
-    pub fn name(&self) -> &str {
-        let bytes = self.name.bytes.get(..self.name.len).unwrap_or_default();
-        std::str::from_utf8(bytes).unwrap_or(OTHER)
-    }
-
     /// Sets the command's name once: the command inside `explain` does not replace it.
     pub fn set_name(&mut self, name: &[u8]) {
-        if self.name.len > 0 {
+        if !self.name.is_empty() {
             return;
         }
         let spelt = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.');
         let fits = !name.is_empty() && name.len() <= limits::NAME && name.iter().all(spelt);
-        let name = if fits { name } else { OTHER.as_bytes() };
-        if let Some(place) = self.name.bytes.get_mut(..name.len()) {
-            place.copy_from_slice(name);
-            self.name.len = name.len();
-        }
-    }
-
-    pub fn collection(&self) -> &str {
-        &self.collection
+        self.name.push_str(std::str::from_utf8(name).ok().filter(|_| fits).unwrap_or(OTHER));
     }
 
     /// Sets the collection, with or without its database.

@@ -24,14 +24,9 @@ enum NameFields {
     Command,
 }
 
-struct PreambleLayout {
-    before: &'static [FixedField],
-    names: NameFields,
-    after: &'static [FixedField],
-}
-
-fn layout(opcode: MongoOpcode) -> PreambleLayout {
-    let (before, names, after): (&[FixedField], _, &[FixedField]) = match opcode {
+/// Returns the fields before the names, the names, and the fields after them.
+fn layout(opcode: MongoOpcode) -> (&'static [FixedField], NameFields, &'static [FixedField]) {
+    match opcode {
         MongoOpcode::Msg => (&[FLAGS], NameFields::None, &[]),
         MongoOpcode::Reply => {
             const REPLY: &[FixedField] =
@@ -45,13 +40,12 @@ fn layout(opcode: MongoOpcode) -> PreambleLayout {
         MongoOpcode::KillCursors => (&[RESERVED, (4, Framing, "cursor count")], NameFields::None, &[]),
         MongoOpcode::Command => (&[], NameFields::Command, &[]),
         MongoOpcode::CommandReply | MongoOpcode::OldMsg | MongoOpcode::Compressed => (&[], NameFields::None, &[]),
-    };
-    PreambleLayout { before, names, after }
+    }
 }
 
 /// Posts the fields together, then opens what follows them.
 pub fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
-    let PreambleLayout { before, names, after } = layout(walk.opcode);
+    let (before, names, after) = layout(walk.opcode);
     let here = cursor.peek();
     let [lead, trail] = [before, after].map(|parts| parts.iter().map(|(len, _, _)| len).sum::<u64>());
     let room = walk.left().checked_sub(lead + trail).ok_or(BodyStop::Damaged)?;

@@ -1,7 +1,9 @@
 //! Pairs replies with requests, and names and classifies operations.
 
+use super::decode::MongoMessage;
 use super::facts::MongoFacts;
 use super::roles::DocumentRole;
+use super::walk::BodyWalk;
 use super::wire::{EXHAUST_ALLOWED, Header, MORE_TO_COME, MongoOpcode, QUERY_EXHAUST};
 use crate::{limits, pattern};
 use overhead_decode::{Label, OpId, Out, Reader, Versioned};
@@ -10,19 +12,8 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 /// Commands that ask about the server; shells and drivers send them before the application's.
-const INTROSPECTION: [&str; 11] = [
-    "buildInfo",
-    "buildinfo",
-    "whatsmyuri",
-    "getCmdLineOpts",
-    "getLog",
-    "getParameter",
-    "getFreeMonitoringStatus",
-    "connectionStatus",
-    "hostInfo",
-    "atlasVersion",
-    "features",
-];
+const INTROSPECTION: &str = "buildInfo buildinfo whatsmyuri getCmdLineOpts getLog getParameter getFreeMonitoringStatus \
+     connectionStatus hostInfo atlasVersion features";
 
 /// A request without its complete reply.
 #[derive(Clone, Copy, Debug)]
@@ -135,16 +126,11 @@ impl MongoPairing {
         waiting
     }
 
-    pub fn request<R: Reader>(
-        &mut self,
-        out: &mut Out<'_, R>,
-        op: OpId,
-        header: &Header,
-        (opcode, facts): (MongoOpcode, &MongoFacts),
-        statement: &str,
-    ) {
+    pub fn request<R: Reader>(&mut self, message: &MongoMessage, walk: &BodyWalk, out: &mut Out<'_, R>) {
+        let (&MongoMessage { header, op, .. }, &BodyWalk { opcode, ref facts, .. }) = (message, walk);
+        let statement = &walk.shape.statement(facts);
         let class = self.class(opcode, facts);
-        let name = match facts.name() {
+        let name = match facts.name.as_str() {
             "" => "(no command)",
             name if is_command(name) => name,
             _ => "(unknown)",
@@ -171,13 +157,13 @@ impl MongoPairing {
         self.wait(out, header.request_id, waiting);
     }
 
+    /// Handles a complete reply to `waiting`.
     pub fn reply<R: Reader>(
         &mut self,
-        out: &mut Out<'_, R>,
         mut waiting: MongoPending,
         header: &Header,
-        opcode: MongoOpcode,
-        facts: &MongoFacts,
+        &BodyWalk { opcode, ref facts, .. }: &BodyWalk,
+        out: &mut Out<'_, R>,
     ) {
         waiting.failed |= facts.failed;
         if waiting.reply == MongoReplyKind::BuildInfo || facts.wire_version.is_some() {
@@ -199,7 +185,7 @@ impl MongoPairing {
     }
 
     fn class(&mut self, opcode: MongoOpcode, facts: &MongoFacts) -> Class {
-        let name = facts.name();
+        let name = facts.name.as_str();
         match name {
             "hello" | "isMaster" | "ismaster" => self.hello(opcode, facts),
             "saslStart" | "saslContinue" | "authenticate" | "getnonce" | "logout" | "endSessions" => Class::Setup,
@@ -207,7 +193,7 @@ impl MongoPairing {
             "ping" if self.state.monitor => Class::Background,
             "ping" => Class::Workload,
             _ if facts.oplog || name.starts_with("replSet") || name.starts_with('_') => Class::Background,
-            _ if !self.state.working && INTROSPECTION.contains(&name) => Class::Setup,
+            _ if !self.state.working && INTROSPECTION.split(' ').any(|known| known == name) => Class::Setup,
             _ => {
                 self.state.put(|state| &mut state.working, true);
                 Class::Workload

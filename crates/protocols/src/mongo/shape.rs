@@ -170,12 +170,12 @@ impl CommandShape {
 
     /// Returns the statement; empty if the command's name is enough.
     pub fn statement(&self, facts: &MongoFacts) -> String {
-        let collection = if OF_COLLECTION.contains(facts.name().as_bytes()) { facts.collection() } else { "" };
+        let collection = if OF_COLLECTION.contains(facts.name.as_bytes()) { facts.collection.as_str() } else { "" };
         if self.is_off || collection.is_empty() && self.text.is_empty() {
             return String::new();
         }
         let space = if collection.is_empty() { "" } else { " " };
-        [facts.name(), space, collection, &self.text].concat()
+        [&facts.name, space, collection, &self.text].concat()
     }
 }
 

@@ -24,42 +24,34 @@ pub(super) const REPLY_FAILED: u32 = 3;
 
 /// Shortest BSON document: its length and its terminator.
 pub(super) const EMPTY_DOCUMENT: u64 = 5;
+
 enum_with! {
+    /// Opcodes with their numbers, the most frequent first.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub(super) enum MongoOpcode, name: &'static str {
-        Reply = "OP_REPLY",
-        OldMsg = "OP_MSG_OLD",
-        Update = "OP_UPDATE",
-        Insert = "OP_INSERT",
-        Query = "OP_QUERY",
-        GetMore = "OP_GET_MORE",
-        Delete = "OP_DELETE",
-        KillCursors = "OP_KILL_CURSORS",
-        Command = "OP_COMMAND",
-        CommandReply = "OP_COMMANDREPLY",
-        Compressed = "OP_COMPRESSED",
+    pub(super) enum MongoOpcode, wire: (i32, &'static str) {
         #[default]
-        Msg = "OP_MSG",
+        Msg = (2013, "OP_MSG"),
+        Compressed = (2012, "OP_COMPRESSED"),
+        Reply = (1, "OP_REPLY"),
+        Query = (2004, "OP_QUERY"),
+        OldMsg = (1000, "OP_MSG_OLD"),
+        Update = (2001, "OP_UPDATE"),
+        Insert = (2002, "OP_INSERT"),
+        GetMore = (2005, "OP_GET_MORE"),
+        Delete = (2006, "OP_DELETE"),
+        KillCursors = (2007, "OP_KILL_CURSORS"),
+        Command = (2010, "OP_COMMAND"),
+        CommandReply = (2011, "OP_COMMANDREPLY"),
     }
 }
 
 impl MongoOpcode {
     pub fn of(code: i32) -> Option<Self> {
-        Some(match code {
-            1 => Self::Reply,
-            1000 => Self::OldMsg,
-            2001 => Self::Update,
-            2002 => Self::Insert,
-            2004 => Self::Query,
-            2005 => Self::GetMore,
-            2006 => Self::Delete,
-            2007 => Self::KillCursors,
-            2010 => Self::Command,
-            2011 => Self::CommandReply,
-            2012 => Self::Compressed,
-            2013 => Self::Msg,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|opcode| opcode.wire().0 == code)
+    }
+
+    pub fn name(self) -> &'static str {
+        self.wire().1
     }
 
     pub fn is_sent_by(self, side: Side) -> bool {
