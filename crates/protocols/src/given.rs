@@ -8,16 +8,10 @@ use std::sync::Arc;
 /// Texts by the statement's name or id as on the wire (a number, or hexadecimal digits), for all connections or one: `10.0.0.7:40000/12`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenStatements {
-    texts: Arc<HashMap<String, GivenText>>,
+    /// Absent if connections use the name for different texts.
+    texts: Arc<HashMap<String, Option<String>>>,
     /// The ends of the connection, in either order.
     ends: Option<[SocketAddr; 2]>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum GivenText {
-    Only(String),
-    /// Connections use the name for different texts.
-    Several,
 }
 
 /// Ends a text that was cut.
@@ -43,9 +37,9 @@ impl GivenStatements {
         }
         let mut texts = HashMap::new();
         for (name, text) in listed {
-            let given = texts.entry(name).or_insert_with(|| GivenText::Only(text.clone()));
-            if !matches!(given, GivenText::Only(first) if *first == text) {
-                *given = GivenText::Several;
+            let given = texts.entry(name).or_insert_with(|| Some(text.clone()));
+            if given.as_ref() != Some(&text) {
+                *given = None;
             }
         }
         Ok(Self { texts: Arc::new(texts), ends: None })
@@ -59,7 +53,7 @@ impl GivenStatements {
 
     /// Returns the names and ids that stand for several texts, in order. They are not used.
     pub fn ambiguous(&self) -> Vec<&str> {
-        let several = self.texts.iter().filter(|(_, text)| **text == GivenText::Several);
+        let several = self.texts.iter().filter(|(_, text)| text.is_none());
         let mut names: Vec<&str> = several.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         names
@@ -68,10 +62,7 @@ impl GivenStatements {
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let mut ends = self.ends.into_iter().flatten().filter(|_| !self.texts.is_empty());
         let own = ends.find_map(|end| self.texts.get(&format!("{end}/{name}")));
-        match own.or_else(|| self.texts.get(name))? {
-            GivenText::Only(text) => Some(text),
-            GivenText::Several => None,
-        }
+        own.or_else(|| self.texts.get(name))?.as_deref()
     }
 
     /// Returns the summary of a statement that was prepared before the capture.

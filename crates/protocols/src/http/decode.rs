@@ -11,7 +11,7 @@ use overhead_model::{Class, Outcome};
 use std::borrow::Cow;
 
 #[derive(Debug, Default)]
-struct HttpMessage {
+pub(super) struct HttpMessage {
     stage: HttpStage,
     /// Bytes of a head already searched for its end.
     scanned: usize,
@@ -30,7 +30,7 @@ enum HttpStage {
 
 #[derive(Debug, Default)]
 pub(super) struct HttpRequest {
-    message: HttpMessage,
+    pub message: HttpMessage,
     op: OpId,
     /// The outcome, if the response came before the end of the request.
     early: Option<Outcome>,
@@ -44,7 +44,7 @@ pub(super) struct HttpRequest {
 
 #[derive(Debug, Default)]
 pub(super) struct HttpResponse {
-    message: HttpMessage,
+    pub message: HttpMessage,
     op: OpId,
     is_error: bool,
     /// It answers no known request.
@@ -52,92 +52,49 @@ pub(super) struct HttpResponse {
     pub knows_software: bool,
 }
 
-impl HttpRequest {
-    pub fn is_between(&self) -> bool {
-        self.message.stage == HttpStage::Head
-    }
-}
-
 impl HttpResponse {
-    pub fn is_between(&self) -> bool {
-        self.message.stage == HttpStage::Head
-    }
-
     fn outcome(&self) -> Outcome {
         if self.is_error { Outcome::Error } else { Outcome::Ok }
     }
 }
 
-/// A head, as far as it was captured.
-enum HttpHead<'a> {
-    Whole(&'a [u8]),
-    /// Complete lines only: the rest was not captured.
-    Cut(&'a [u8]),
-    Not,
-}
-
-impl<'a> HttpHead<'a> {
-    /// Returns the head, its length on the wire, and whether it was cut. A cut head is completed with an empty line.
-    fn head(self) -> Option<(Cow<'a, [u8]>, usize, bool)> {
-        match self {
-            Self::Whole(head) => Some((head.into(), head.len(), false)),
-            Self::Cut(lines) => Some(([lines, b"\r\n"].concat().into(), lines.len(), true)),
-            Self::Not => None,
-        }
-    }
-}
+/// A head, its length on the wire, and whether it was cut: only complete lines were captured, to which an empty line was
+/// appended.
+type HttpHead<'a> = (Cow<'a, [u8]>, usize, bool);
 
 impl HttpMessage {
+    pub fn is_between(&self) -> bool {
+        self.stage == HttpStage::Head
+    }
+
     fn reset(&mut self) {
         *self = Self::default();
     }
 
     /// Searches `input` for a head that follows `empty` bytes of empty lines.
-    fn find<'a>(&mut self, input: Input<'a>, empty: usize) -> DecodeStep<HttpHead<'a>> {
+    fn find<'a>(&mut self, input: Input<'a>, empty: usize) -> DecodeStep<Option<HttpHead<'a>>> {
         let bytes = input.bytes;
         // The end may straddle the bytes already searched.
-        let from = self.scanned.saturating_sub(2).max(empty);
+        let from = std::mem::take(&mut self.scanned).saturating_sub(2).max(empty);
         if let Some(end) = head::end(bytes, from) {
-            self.scanned = 0;
-            return Ok(HttpHead::Whole(bytes.get(..end).unwrap_or_default()));
+            return Ok(Some((bytes.get(..end).unwrap_or_default().into(), end, false)));
         }
         if bytes.len() > MAX_HEAD {
             return Err(Malformed("a head without an end"));
         }
         if input.opaque == 0 {
             self.scanned = bytes.len();
-            return Ok(HttpHead::Not);
+            return Ok(None);
         }
-        self.scanned = 0;
-        let lines = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        Ok(if lines > empty { HttpHead::Cut(bytes.get(..lines).unwrap_or_default()) } else { HttpHead::Not })
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        let lines = bytes.get(..end).unwrap_or_default();
+        Ok((end > empty).then(|| ([lines, b"\r\n"].concat().into(), end, true)))
     }
 }
 
 /// Returns the bytes of empty lines before a message (section 2.2).
 fn empty_lines(bytes: &[u8]) -> usize {
     bytes.iter().take(MAX_EMPTY).take_while(|byte| matches!(byte, b'\r' | b'\n')).count()
-}
-
-/// The first line of a request, as far as it can be recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FirstLine {
-    /// Too short to decide.
-    Begun,
-    Request,
-    Other,
-    Http2,
-}
-
-impl FirstLine {
-    fn of(bytes: &[u8]) -> Self {
-        match near::find(b'\n', bytes).and_then(|end| bytes.get(..=end)) {
-            Some(b"PRI * HTTP/2.0\r\n") => Self::Http2,
-            Some(line) if wire::is_request_line(line) => Self::Request,
-            None if bytes.is_empty() || wire::may_begin_request(bytes) => Self::Begun,
-            _ => Self::Other,
-        }
-    }
 }
 
 impl Http {
@@ -168,20 +125,19 @@ impl Http {
     fn request_head<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let empty = empty_lines(input.bytes);
         if !self.request.message.is_begun {
-            let line = FirstLine::of(input.bytes.get(empty..).unwrap_or_default());
-            match (line, self.pairing.asked_to_switch()) {
-                (FirstLine::Http2, _) => self.pairing.switch("HTTP/2"),
-                (FirstLine::Other, Some(protocol)) => self.pairing.switch(protocol),
-                (FirstLine::Other, None) => return Err(Malformed("not a request line")),
-                (FirstLine::Begun | FirstLine::Request, _) => {
-                    self.request.message.is_begun = line == FirstLine::Request;
-                }
+            let begun = input.bytes.get(empty..).unwrap_or_default();
+            match near::find(b'\n', begun).and_then(|end| begun.get(..=end)) {
+                Some(b"PRI * HTTP/2.0\r\n") => self.pairing.switch("HTTP/2"),
+                Some(line) if wire::is_request_line(line) => self.request.message.is_begun = true,
+                // Too short to decide.
+                None if begun.is_empty() || wire::may_begin_request(begun) => {}
+                _ => self.pairing.switch(self.pairing.asked_to_switch().ok_or(Malformed("not a request line"))?),
             }
             if self.pairing.has_switched() {
                 return Ok(self.pairing.foreign(input.available(), out));
             }
         }
-        let Some((head, len, is_cut)) = self.request.message.find(input, empty)?.head() else { return Ok(Step::More) };
+        let Some((head, len, is_cut)) = self.request.message.find(input, empty)? else { return Ok(Step::More) };
         let op = out.open();
         out.charge(op);
         let HttpRequest { name, statement, knows_software, .. } = &mut self.request;
@@ -243,7 +199,7 @@ impl Http {
             }
             return Ok(self.pairing.foreign(input.available(), out));
         }
-        let Some((head, len, is_cut)) = self.response.message.find(input, empty)?.head() else { return Ok(Step::More) };
+        let Some((head, len, is_cut)) = self.response.message.find(input, empty)? else { return Ok(Step::More) };
         let status = wire::status(head.get(empty..).unwrap_or_default());
         let front = self.pairing.front();
         let is_interim = (100..200).contains(&status) && status != 101;
@@ -252,12 +208,7 @@ impl Http {
         (self.response.op, self.response.is_orphan, self.response.is_error) = (op, front.is_none(), status >= 400);
         // After an unreadable or cut head, the next message cannot be found.
         self.response.message.stage = HttpStage::Endless;
-        let HttpResponse { knows_software, .. } = &mut self.response;
-        let lengths = head::response(
-            &head,
-            &mut HeadOptions { len, knows_software, name: &mut String::new(), statement: &mut String::new() },
-            out,
-        );
+        let lengths = head::response(&head, len, &mut self.response.knows_software, out);
         if lengths.is_none() || !is_interim {
             self.pairing.answered();
         }

@@ -103,8 +103,13 @@ pub fn request<R: Reader>(
     Some((method, lengths))
 }
 
-/// Posts the head of a response and returns its fields. A malformed head is posted to `unknown`.
-pub fn response<R: Reader>(head: &[u8], heading: &mut HeadOptions<'_>, out: &mut Out<'_, R>) -> Option<HeadFields> {
+/// Posts the head of a response, up to `len` bytes, and returns its fields. A malformed head is posted to `unknown`.
+pub fn response<R: Reader>(
+    head: &[u8],
+    len: usize,
+    knows_software: &mut bool,
+    out: &mut Out<'_, R>,
+) -> Option<HeadFields> {
     let mut config = ParserConfig::default();
     config
         .ignore_invalid_headers_in_responses(true)
@@ -119,15 +124,15 @@ pub fn response<R: Reader>(head: &[u8], heading: &mut HeadOptions<'_>, out: &mut
         parsed = config.parse_response_with_uninit_headers(&mut response, head, &mut many);
     }
     let Ok(Status::Complete(_)) = parsed else {
-        undecoded(heading.len, out);
+        undecoded(len, out);
         return None;
     };
     let line = first_line(head);
-    let mut parts = HeadCursor::new(head, heading.len, out);
+    let mut parts = HeadCursor::new(head, len, out);
     parts.take(line.get(..8).unwrap_or_default(), Framing, "version");
     parts.take(line.get(9..12).unwrap_or_default(), Account::Status, "status code");
     parts.take(line.get(13..).unwrap_or_default(), Account::Status, "reason");
-    let lengths = fields(response.headers, Side::Response, heading.knows_software, &mut parts);
+    let lengths = fields(response.headers, Side::Response, knows_software, &mut parts);
     parts.finish();
     Some(lengths)
 }

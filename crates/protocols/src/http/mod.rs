@@ -49,8 +49,6 @@ pub struct Http {
     pairing: HttpPairing,
 }
 
-impl Http {}
-
 pub fn sniff(bytes: &[u8]) -> Sniff {
     Sniff::of_sides(wire::begins_request(bytes), wire::begins_response(bytes))
 }
@@ -89,7 +87,7 @@ impl Decoder for Http {
     fn idle_state(&self) -> Option<u64> {
         // Between operations, only the known software matters.
         let Self { request, response, pairing } = self;
-        let is_idle = request.is_between() && response.is_between() && pairing.is_idle();
+        let is_idle = request.message.is_between() && response.message.is_between() && pairing.is_idle();
         is_idle.then(|| u64::from(request.knows_software) | u64::from(response.knows_software) << 1)
     }
 

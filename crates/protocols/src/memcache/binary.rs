@@ -142,7 +142,7 @@ impl Memcache {
             return;
         }
         self.begin(header.value(), account, out);
-        if goes_on && let MemcacheStage::Value(value) = &mut self.response {
+        if goes_on && let MemcacheStage::Value(value) = &mut self.stages[1] {
             value.is_last = false;
         }
     }
@@ -151,8 +151,8 @@ impl Memcache {
     fn begin<R: Reader>(&mut self, left: u64, account: Account, out: &mut Out<'_, R>) {
         let side = out.side();
         if left > 0 {
-            *self.stage(side) =
-                MemcacheStage::Value(PartialValue { left, account, free: true, has_end: false, is_last: true });
+            self.stages[side as usize] =
+                MemcacheStage::Value(PartialValue { left, account, has_end: false, is_last: true });
         } else if side == Side::Request {
             self.end_request(out);
         } else {

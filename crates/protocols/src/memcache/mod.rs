@@ -60,8 +60,8 @@ enum MemcacheEncoding {
 pub struct Memcache {
     /// Absent before the first byte.
     mode: Option<MemcacheEncoding>,
-    request: MemcacheStage,
-    response: MemcacheStage,
+    /// By side.
+    stages: [MemcacheStage; 2],
     /// The request whose value is arriving.
     sent: Option<IncompleteRequest>,
     target: Option<MemcacheReplyTarget>,
@@ -96,7 +96,6 @@ struct PartialLine {
 struct PartialValue {
     left: u64,
     account: Account,
-    free: bool,
     /// A CRLF follows.
     has_end: bool,
     is_last: bool,
@@ -114,16 +113,9 @@ struct IncompleteRequest {
 }
 
 impl Memcache {
-    fn stage(&mut self, side: Side) -> &mut MemcacheStage {
-        match side {
-            Side::Request => &mut self.request,
-            Side::Response => &mut self.response,
-        }
-    }
-
     /// Decodes the next line, header or piece of a value. Returns the step to stop with if it is incomplete.
     fn element<R: Reader>(&mut self, side: Side, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
-        if let MemcacheStage::Value(value) = *self.stage(side) {
+        if let MemcacheStage::Value(value) = self.stages[side as usize] {
             return Ok(self.value(value, input, out));
         }
         let Some(&first) = input.bytes.first() else { return Err(Malformed("what was not captured")) };
@@ -143,14 +135,10 @@ impl Memcache {
     /// Posts the available part of a value and the line end after it.
     fn value<R: Reader>(&mut self, value: PartialValue, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Option<Step> {
         let (side, taken) = (out.side(), value.left.min(input.available()));
-        if value.free {
-            out.post_free(value.account, "value", taken, Free::Any);
-        } else {
-            out.post(value.account, "value", taken);
-        }
+        out.post_free(value.account, "value", taken, Free::Any);
         input.advance(taken);
         let left = value.left - taken;
-        *self.stage(side) = MemcacheStage::Value(PartialValue { left, ..value });
+        self.stages[side as usize] = MemcacheStage::Value(PartialValue { left, ..value });
         if left > 0 {
             return Some(Step::More);
         }
@@ -164,7 +152,7 @@ impl Memcache {
             out.post(account, "CRLF", 2);
             input.advance(2);
         }
-        *self.stage(side) = MemcacheStage::Idle;
+        self.stages[side as usize] = MemcacheStage::Idle;
         match side {
             Side::Request => self.end_request(out),
             Side::Response if value.is_last => self.end_reply(out),
@@ -206,7 +194,7 @@ impl Decoder for Memcache {
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         self.scanned[side as usize] = 0;
-        let stage = std::mem::replace(self.stage(side), MemcacheStage::Idle);
+        let stage = std::mem::take(&mut self.stages[side as usize]);
         match side {
             Side::Request => {
                 if let MemcacheStage::Words(words) = stage {
@@ -229,9 +217,12 @@ impl Decoder for Memcache {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        let Self { mode, request, response, sent, target, pairing, is_watching, scanned: _, keys: _ } = self;
-        let stages = *request == MemcacheStage::Idle && *response == MemcacheStage::Idle;
-        let between = stages && sent.is_none() && target.is_none() && pairing.is_empty() && !is_watching;
+        let Self { mode, stages, sent, target, pairing, is_watching, scanned: _, keys: _ } = self;
+        let between = *stages == [MemcacheStage::Idle; 2]
+            && sent.is_none()
+            && target.is_none()
+            && pairing.is_empty()
+            && !is_watching;
         between.then_some(2 * mode.map_or(0, |mode| 1 + mode as u64) + u64::from(pairing.has_silent))
     }
 

@@ -72,6 +72,13 @@ pub(super) enum ReplyKeyword {
     Other,
 }
 
+impl ReplyKeyword {
+    /// Returns whether it begins the reply to a meta command, which may repeat the key.
+    pub fn is_meta(self) -> bool {
+        matches!(self, Self::Fetched | Self::Done | Self::Miss | Self::Absent | Self::Refused)
+    }
+}
+
 impl MemcacheRequestKind {
     /// Returns whether a reply with this word can answer this request.
     fn may_be(self, word: ReplyKeyword) -> bool {

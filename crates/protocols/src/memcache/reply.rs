@@ -14,16 +14,7 @@ impl Memcache {
         let name = text.split(|&byte| byte == b' ').next().unwrap_or_default();
         let word = word(name, text);
         // A key may contain any byte except space and LF.
-        let has_key = matches!(
-            word,
-            ReplyKeyword::Value
-                | ReplyKeyword::Fetched
-                | ReplyKeyword::Done
-                | ReplyKeyword::Miss
-                | ReplyKeyword::Absent
-                | ReplyKeyword::Refused
-                | ReplyKeyword::Debug
-        );
+        let has_key = word.is_meta() || matches!(word, ReplyKeyword::Value | ReplyKeyword::Debug);
         if !has_key && !wire::is_text(text) {
             return Err(Malformed("an answer that is no line of text"));
         }
@@ -76,8 +67,7 @@ impl Memcache {
     fn begin_value(&mut self, length: Option<&[u8]>, is_last: bool) -> DecodeStep<()> {
         let left = length.and_then(wire::number).filter(|&left| left <= wire::VALUE);
         let left = left.ok_or(Malformed("the length of a value"))?;
-        self.response =
-            MemcacheStage::Value(PartialValue { left, account: Account::Data, free: true, has_end: true, is_last });
+        self.stages[1] = MemcacheStage::Value(PartialValue { left, account: Account::Data, has_end: true, is_last });
         Ok(())
     }
 
@@ -87,10 +77,8 @@ impl Memcache {
     }
 
     fn log<R: Reader>(&self, text: &[u8], end: u64, out: &mut Out<'_, R>) {
-        let op = out.open();
-        out.charge(op);
         let (_, via) = self.label("watch");
-        out.label(op, Class::Background, "watch", via);
+        let op = out.begin(Class::Background, "watch", via);
         out.post(Account::Data, "log line", text.len() as u64);
         out.post(Account::Framing, "CRLF", end);
         out.close(op, Outcome::Unsolicited);
@@ -130,14 +118,7 @@ fn post<R: Reader>(word: ReplyKeyword, name: &[u8], text: &[u8], is_read: bool, 
     out.set_read(is_read);
     match word {
         ReplyKeyword::Value => wire::each_word(text, out, post_value),
-        ReplyKeyword::Fetched
-        | ReplyKeyword::Done
-        | ReplyKeyword::Miss
-        | ReplyKeyword::Absent
-        | ReplyKeyword::Refused
-        | ReplyKeyword::Noop => {
-            post_meta(name, text, out);
-        }
+        _ if word.is_meta() || word == ReplyKeyword::Noop => post_meta(name, text, out),
         ReplyKeyword::Debug | ReplyKeyword::Item | ReplyKeyword::Version => {
             let after = if word == ReplyKeyword::Item && name.contains(&b'=') { 0 } else { name.len() };
             out.post(Account::Framing, "word", after as u64);

@@ -36,7 +36,7 @@ impl Memcache {
 
     /// Decodes the next command line, or the available part of a retrieval.
     pub(super) fn command<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
-        if let MemcacheStage::Words(words) = self.request {
+        if let MemcacheStage::Words(words) = self.stages[0] {
             return self.words(words, input, out);
         }
         let blank = input.bytes.iter().take_while(|&&byte| byte == b' ').count();
@@ -51,7 +51,7 @@ impl Memcache {
             out.post(Account::Query, "command", name.len() as u64);
             input.advance((blank + name.len()) as u64);
             self.scanned[0] = 0;
-            self.request = MemcacheStage::Words(PartialLine { op, name, place: 1 });
+            self.stages[0] = MemcacheStage::Words(PartialLine { op, name, place: 1 });
             return Ok(None);
         }
         let Some(line) = wire::line(input.bytes, &mut self.scanned[0])? else {
@@ -82,13 +82,13 @@ impl Memcache {
                 let end = (word.len() - text.len() + 1) as u64;
                 out.post(Account::Framing, "CRLF", end);
                 input.advance(end);
-                self.request = MemcacheStage::Idle;
+                self.stages[0] = MemcacheStage::Idle;
                 self.end_words(words, out);
                 return Ok(None);
             }
             words.place += 1;
         }
-        self.request = MemcacheStage::Words(words);
+        self.stages[0] = MemcacheStage::Words(words);
         if input.bytes.len() > limits::LINE || input.opaque > 0 {
             return Err(Malformed("a word without an end"));
         }
@@ -141,8 +141,8 @@ impl Memcache {
         let value = command.and_then(|command| Some((command.name, command.value(&words)?)));
         if let Some((name, left)) = value {
             self.sent = Some(IncompleteRequest { op, name, is_silent: silent, answered: None });
-            let value = PartialValue { left, account: Account::Data, free: true, has_end: true, is_last: true };
-            self.request = MemcacheStage::Value(value);
+            let value = PartialValue { left, account: Account::Data, has_end: true, is_last: true };
+            self.stages[0] = MemcacheStage::Value(value);
             return Ok(());
         }
         let name = match command {

@@ -83,6 +83,7 @@ const fn command(
 }
 
 const STORE: &[WordRole] = &[WordRole::Key, WordRole::Flags, WordRole::Time, WordRole::Length];
+const COMPARE: &[WordRole] = &[WordRole::Key, WordRole::Flags, WordRole::Time, WordRole::Length, WordRole::Unique];
 
 /// All commands (`doc/protocol.txt`), the most frequent first.
 static COMMANDS: [Command; 36] = [
@@ -100,13 +101,7 @@ static COMMANDS: [Command; 36] = [
     command("replace", MemcacheRequestKind::Store, (5, 6), true, STORE),
     command("append", MemcacheRequestKind::Store, (5, 6), true, STORE),
     command("prepend", MemcacheRequestKind::Store, (5, 6), true, STORE),
-    command(
-        "cas",
-        MemcacheRequestKind::Store,
-        (6, 7),
-        true,
-        &[WordRole::Key, WordRole::Flags, WordRole::Time, WordRole::Length, WordRole::Unique],
-    ),
+    command("cas", MemcacheRequestKind::Store, (6, 7), true, COMPARE),
     command("incr", MemcacheRequestKind::Count, (3, 4), true, &[WordRole::Key, WordRole::Delta]),
     command("decr", MemcacheRequestKind::Count, (3, 4), true, &[WordRole::Key, WordRole::Delta]),
     command("touch", MemcacheRequestKind::Touch, (3, 4), true, &[WordRole::Key, WordRole::Time]),

@@ -10,7 +10,7 @@ use overhead_decode::{Free, OpId, Out, Reader};
 use overhead_model::{Account, Side};
 
 /// The current command, or the last one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the command, independent of the others")]
 pub(super) struct Command {
     pub op: OpId,
@@ -56,32 +56,6 @@ const NO_KEYS: (u32, u32, u32) = (u32::MAX, 0, 1);
 
 /// The command does not state its number of keys.
 const NO_NUMBER: (u32, u32, u32) = (u32::MAX, 0, 1);
-
-impl Default for Command {
-    fn default() -> Self {
-        Self {
-            op: OpId(0),
-            first: ResolvedCommand::NOTHING,
-            earlier: Vec::new(),
-            both: None,
-            count: 0,
-            place: 0,
-            words: 1,
-            known: 0,
-            values: 0,
-            options_over: false,
-            script_due: false,
-            learned: 0,
-            is_fixed: false,
-            keys: NO_KEYS,
-            number: NO_NUMBER,
-            inline: false,
-            kind: CommandKind::Plain,
-            wants_keys: false,
-            patterns: KeyPatterns::default(),
-        }
-    }
-}
 
 impl Command {
     /// Begins a command of `count` arguments; `wants_statement` if its statement is wanted.

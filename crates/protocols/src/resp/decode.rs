@@ -5,7 +5,7 @@ use super::argument::ArgumentField;
 use super::command::Command;
 use super::pair::{LeafConsumer, RespReplyTarget};
 use super::replication::ReplicationStream;
-use super::value::{self, LeafAccounts, LeafListener, RespValue, ValueProgress};
+use super::value::{self, LeafAccounts, LeafListener, RespValue};
 use super::wire::{self, BulkString, MAX_BULK, MAX_COUNT};
 use crate::limits;
 use overhead_decode::near;
@@ -15,7 +15,7 @@ use overhead_model::{Account, Side};
 /// Longest argument whose content is read, and waited for.
 const INSPECTED: u64 = 512;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RespRequest {
     pub stage: RespStage,
     pub command: Command,
@@ -24,9 +24,10 @@ pub(super) struct RespRequest {
     pub scanned: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RespStage {
     /// Between commands.
+    #[default]
     Idle,
     /// Before the next argument, with the number of arguments left.
     Arguments(u64),
@@ -41,12 +42,8 @@ const ODD: LeafAccounts =
     LeafAccounts { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
 
 impl RespRequest {
-    pub fn new() -> Self {
-        Self { stage: RespStage::Idle, command: Command::default(), odd: None, scanned: 0 }
-    }
-
     fn odd(&mut self) -> &mut RespValue {
-        self.odd.get_or_insert_with(|| Box::new(RespValue::new()))
+        self.odd.get_or_insert_default()
     }
 }
 
@@ -59,12 +56,12 @@ impl Resp {
                 RespStage::Arguments(further) => self.arguments(further, input, out)?,
                 RespStage::Body { .. } => self.argument_body(input, out)?,
                 RespStage::Odd(further) => match self.request.odd().run(input, ODD, None, out)? {
-                    ValueProgress::Blocked(step) => Some(step),
-                    ValueProgress::Done => {
+                    None => {
                         self.request.command.odd_argument();
                         self.end_argument(further, out)?;
                         None
                     }
+                    blocked => blocked,
                 },
             };
             if let Some(step) = blocked {
@@ -102,11 +99,12 @@ impl Resp {
         let len = line.len() as u64;
         let text = line.trim_ascii_end();
         match text.split_first() {
-            None => Self::empty(len, out),
+            // Redis skips empty lines and empty arrays without a reply.
+            None => out.post_alone("(empty)", (Account::Framing, "empty command", len)),
             Some((b'*', digits)) => {
                 let count = wire::number(digits).ok_or(Malformed("the count of a command's arguments"))?;
                 if count <= 0 {
-                    Self::empty(len, out);
+                    out.post_alone("(empty)", (Account::Framing, "empty command", len));
                 } else if count as u64 > MAX_COUNT {
                     return Err(Malformed("the count of a command's arguments"));
                 } else {
@@ -117,13 +115,6 @@ impl Resp {
         }
         input.advance(len);
         Ok(None)
-    }
-
-    /// Redis skips empty lines and empty arrays without a reply.
-    fn empty<R: Reader>(len: u64, out: &mut Out<'_, R>) {
-        let op = out.orphan("(empty)");
-        out.post(Account::Framing, "empty command", len);
-        out.close(op, overhead_model::Outcome::NoReply);
     }
 
     /// Posts a complete inline command, with words separated by spaces.
@@ -285,12 +276,12 @@ impl Resp {
             if let Some(name) = software {
                 out.software(Side::Response, &name);
             }
-            if !matches!(progress, Ok(ValueProgress::Done)) {
+            if !matches!(progress, Ok(None)) {
                 self.target = Some(target);
             }
             match progress? {
-                ValueProgress::Blocked(step) => return Ok(step),
-                ValueProgress::Done => self.pairing.reply(target, self.reply.kind, out),
+                Some(step) => return Ok(step),
+                None => self.pairing.reply(target, self.reply.kind, out),
             }
         }
         Ok(Step::Progress)

@@ -66,8 +66,8 @@ impl Resp {
     /// Returns a decoder for a connection; `mid_stream` if its start was not captured.
     pub fn new(mid_stream: bool) -> Self {
         Self {
-            request: RespRequest::new(),
-            reply: RespValue::new(),
+            request: RespRequest::default(),
+            reply: RespValue::default(),
             target: None,
             pairing: RespPairing::new(mid_stream),
             replication: None,

@@ -68,7 +68,7 @@ pub(super) struct RespPairing {
 }
 
 /// Effects of earlier commands and replies.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the connection, independent of the others")]
 struct State {
     replies: ReplyMode,
@@ -118,17 +118,8 @@ enum HelloField {
 impl RespPairing {
     /// Has room for one command: most clients wait for each reply.
     pub fn new(mid_stream: bool) -> Self {
-        let state = State {
-            replies: ReplyMode::On,
-            begun: mid_stream,
-            subscriptions: SubscriptionCounts::new(mid_stream),
-            resp3: false,
-            monitoring: false,
-            irregular: false,
-            replicates: false,
-            queued: None,
-            server_name: None,
-        };
+        let subscriptions = SubscriptionCounts::new(mid_stream);
+        let state = State { begun: mid_stream, subscriptions, ..State::default() };
         Self {
             pending: VecDeque::with_capacity(1),
             state: Versioned::new(state),
@@ -244,19 +235,13 @@ impl RespPairing {
             _ => false,
         };
         if push {
-            let op = out.open();
-            out.label(op, Class::Background, if first == b'+' { "MONITOR" } else { "PUSH" }, "");
+            let op = out.begin(Class::Background, if first == b'+' { "MONITOR" } else { "PUSH" }, "");
             let consumer = if confirmed.is_some() { LeafConsumer::Subscriptions } else { LeafConsumer::Nobody };
             return Some(RespReplyTarget { op, leaves: DATA, consumer, unpaired: Some(Outcome::Unsolicited) });
         }
         let Some(front) = front else {
-            let op = out.orphan("RESPONSE");
-            return Some(RespReplyTarget {
-                op,
-                leaves: DATA,
-                consumer: LeafConsumer::Nobody,
-                unpaired: Some(Outcome::NoReply),
-            });
+            let (op, unpaired) = (out.orphan("RESPONSE"), Some(Outcome::NoReply));
+            return Some(RespReplyTarget { op, leaves: DATA, consumer: LeafConsumer::Nobody, unpaired });
         };
         if front.kind == CommandKind::Exec && !front.begun && self.state.queued.is_some() {
             self.begin_exec(bytes)?;
@@ -391,11 +376,8 @@ impl RespPairing {
     /// Returns the operation if bytes that begin with `first` belong to a snapshot, or come while the server prepares
     /// one.
     pub fn awaits_snapshot(&self, first: u8) -> Option<OpId> {
-        let front = self
-            .pending
-            .front()
-            .filter(|front| front.kind == CommandKind::Replicate && matches!(first, b'$' | b'\n'))?;
-        Some(front.op)
+        let front = self.pending.front().filter(|front| front.kind == CommandKind::Replicate)?;
+        matches!(first, b'$' | b'\n').then_some(front.op)
     }
 
     /// Begins the snapshot, which answers the command that requested it.

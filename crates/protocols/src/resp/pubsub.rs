@@ -23,7 +23,7 @@ pub(super) enum SubscriptionKind {
 }
 
 /// Subscriptions of a connection, as confirmed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct SubscriptionCounts {
     counts: [u64; 3],
     /// Every count is correct. If the start of the connection was not seen, only the sum of channels and patterns is.

@@ -7,7 +7,7 @@
 //! *<n> CRLF …                            a command, which the replica does not answer
 //! ```
 
-use super::value::{LeafAccounts, RespValue, ValueProgress};
+use super::value::{LeafAccounts, RespValue};
 use super::wire;
 use overhead_decode::{Input, Malformed, MaybeStep, OpId, Out, Reader, Step};
 use overhead_model::{Account, Class, Outcome};
@@ -38,7 +38,7 @@ enum ReplicationStage {
 
 impl ReplicationStream {
     pub fn new() -> Self {
-        Self { stage: ReplicationStage::Between, op: OpId(0), value: RespValue::new() }
+        Self { stage: ReplicationStage::Between, op: OpId(0), value: RespValue::default() }
     }
 
     /// Decodes until `input` ends, and returns the step to stop with; `None` if a reply begins, which may come between
@@ -57,11 +57,11 @@ impl ReplicationStream {
                 }
                 ReplicationStage::Until(mark) => self.snapshot_until(mark, input, out),
                 ReplicationStage::Command => match self.value.run(input, REPLICATED, None, out)? {
-                    ValueProgress::Blocked(step) => Some(step),
-                    ValueProgress::Done => {
+                    None => {
                         self.end(out);
                         None
                     }
+                    blocked => blocked,
                 },
             };
             if blocked.is_some() {
@@ -142,9 +142,7 @@ impl ReplicationStream {
     }
 
     fn open<R: Reader>(&mut self, via: &'static str, out: &mut Out<'_, R>) {
-        self.op = out.open();
-        out.label(self.op, Class::Background, "REPLICATION", via);
-        out.charge(self.op);
+        self.op = out.begin(Class::Background, "REPLICATION", via);
     }
 
     fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {

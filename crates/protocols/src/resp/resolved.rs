@@ -10,8 +10,9 @@ use overhead_model::Class;
 const UNKNOWN: &str = "(unknown)";
 
 /// Commands that change the pairing of replies, or describe the software.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CommandKind {
+    #[default]
     Plain,
     Hello,
     Info,
@@ -72,6 +73,12 @@ pub(super) struct ResolvedCommand {
     opening: bool,
     /// With more arguments than this, their content matters.
     pub fixed: u32,
+}
+
+impl Default for ResolvedCommand {
+    fn default() -> Self {
+        Self::NOTHING
+    }
 }
 
 impl ResolvedCommand {
@@ -135,23 +142,17 @@ impl ResolvedCommand {
 /// Returns the class of a command, except for [`is_opening`].
 pub fn class(name: &str) -> Class {
     match name {
-        // The subcommands configure the connection. `CLIENT CACHING` affects only the next command.
-        "HELLO"
-        | "AUTH"
-        | "CLIENT SETINFO"
-        | "CLIENT SETNAME"
-        | "CLIENT ID"
-        | "CLIENT TRACKING"
-        | "CLIENT MAINT_NOTIFICATIONS"
-        | "CLIENT NO-EVICT"
-        | "CLIENT NO-TOUCH"
-        | "CLIENT REPLY"
-        | "CLIENT CAPA"
-        | "CLIENT IMPORT-SOURCE" => Class::Setup,
+        "HELLO" | "AUTH" => Class::Setup,
         "PSYNC" | "SYNC" | "REPLCONF" => Class::Background,
+        _ if name.strip_prefix("CLIENT ").is_some_and(|word| OF_CLIENT.split(' ').any(|setup| setup == word)) => {
+            Class::Setup
+        }
         _ => Class::Workload,
     }
 }
+
+/// The subcommands of `CLIENT` that configure the connection. `CACHING` affects only the next command.
+const OF_CLIENT: &str = "SETINFO SETNAME ID TRACKING MAINT_NOTIFICATIONS NO-EVICT NO-TOUCH REPLY CAPA IMPORT-SOURCE";
 
 /// Returns whether drivers send this for setup, and users for other reasons.
 fn is_opening(name: &str) -> bool {

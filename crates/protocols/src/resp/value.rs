@@ -19,7 +19,7 @@ pub(super) struct LeafAccounts {
     pub free: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RespValue {
     /// Open aggregates, innermost last.
     stack: Vec<OpenAggregate>,
@@ -60,16 +60,7 @@ struct LeafObserver<'i> {
     observe: LeafListener<'i>,
 }
 
-pub(super) enum ValueProgress {
-    Done,
-    Blocked(Step),
-}
-
 impl RespValue {
-    pub fn new() -> Self {
-        Self { stack: Vec::new(), body: None, chunks: false, kind: 0, scanned: 0 }
-    }
-
     pub fn reset(&mut self) {
         self.stack.clear();
         self.body = None;
@@ -78,21 +69,22 @@ impl RespValue {
         self.scanned = 0;
     }
 
-    /// Consumes as much of the value as `input` contains. `inspect` sees every leaf of moderate size.
+    /// Consumes as much of the value as `input` contains, and returns the step to stop with if it is incomplete. `inspect` sees
+    /// every leaf of moderate size.
     pub fn run<R: Reader>(
         &mut self,
         input: &mut Input<'_>,
         leaves: LeafAccounts,
         inspect: Option<LeafListener<'_>>,
         out: &mut Out<'_, R>,
-    ) -> DecodeStep<ValueProgress> {
+    ) -> MaybeStep {
         let mut unobserved = |_, _: &[u8]| {};
         let mut observer =
             LeafObserver { leaves, wanted: inspect.is_some(), observe: inspect.unwrap_or(&mut unobserved) };
         loop {
             if let Some(body) = self.body {
                 if let Some(step) = self.run_body(body, input, &mut observer, out)? {
-                    return Ok(ValueProgress::Blocked(step));
+                    return Ok(Some(step));
                 }
             } else if let Some(bulk) = BulkString::of(input.bytes).filter(|_| !self.chunks) {
                 self.whole_bulk(bulk, &mut observer, out);
@@ -100,7 +92,7 @@ impl RespValue {
             } else {
                 let Some(line) = wire::line(input.bytes, self.scanned)? else {
                     self.scanned = input.bytes.len();
-                    return input.await_more("a header line that was not captured").map(ValueProgress::Blocked);
+                    return input.await_more("a header line that was not captured").map(Some);
                 };
                 self.scanned = 0;
                 let complete = self.header(line, &mut observer, out)?;
@@ -110,7 +102,7 @@ impl RespValue {
                 }
             }
             if self.element_done() {
-                return Ok(ValueProgress::Done);
+                return Ok(None);
             }
         }
     }

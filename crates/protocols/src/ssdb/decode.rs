@@ -118,9 +118,7 @@ impl Ssdb {
     fn end<R: Reader>(&mut self, side: Side, len: u64, out: &mut Out<'_, R>) -> DecodeStep<()> {
         let packet = &mut self.packets[side as usize];
         if std::mem::take(&mut packet.place) == 0 {
-            let op = out.orphan("(empty)");
-            out.post(Account::Framing, "empty line", len);
-            out.close(op, overhead_model::Outcome::NoReply);
+            out.post_alone("(empty)", (Account::Framing, "empty line", len));
             return Ok(());
         }
         out.post(Account::Framing, "end", len);

@@ -69,9 +69,7 @@ impl SsdbPairing {
             return SsdbReplyTarget { op, kind, unpaired: None };
         }
         if self.streams {
-            let op = out.open();
-            out.label(op, Class::Background, "sync140", "");
-            out.charge(op);
+            let op = out.begin(Class::Background, "sync140", "");
             return SsdbReplyTarget { op, kind: SsdbRequestKind::Sync, unpaired: Some(Outcome::Unsolicited) };
         }
         SsdbReplyTarget { op: out.orphan("RESPONSE"), kind: SsdbRequestKind::Plain, unpaired: Some(Outcome::NoReply) }
