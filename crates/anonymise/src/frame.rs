@@ -39,8 +39,11 @@ pub fn replace(filler: &Filler, addresses: &Addresses, link: LinkType, wire_len:
                 ports(addresses, header);
                 options(header.get_mut(20..).unwrap_or_default(), &TCP_OPTIONS);
             }
-            Kind::Udp | Kind::Tunnel => ports(addresses, header),
-            Kind::Options => header.fill(0),
+            Kind::Udp => {
+                ports(addresses, header);
+                // Geneve's options, after its fixed header.
+                header.get_mut(16..).unwrap_or_default().fill(0);
+            }
             Kind::Icmp(_) | Kind::Gre | Kind::Extension(44) | Kind::Other => {}
             // Padding replaces options.
             Kind::Extension(_) => header.get_mut(2..).unwrap_or_default().fill(0),
@@ -112,7 +115,7 @@ pub fn checksums(link: LinkType, wire_len: usize, bytes: &mut [u8]) {
             (Kind::Ipv4, _) => put(bytes, at + 10, |bytes| sum(bytes, layer.bytes.clone(), 0)),
             (Kind::Tcp, Some(ip)) => over(bytes, layer, at + 16, (pseudo(bytes, ip, layer, 6), layers.is_fragment)),
             // A checksum of 0 means none.
-            (Kind::Udp | Kind::Tunnel, Some(ip)) if bytes.get(at + 6..at + 8) != Some(&[0, 0]) => {
+            (Kind::Udp, Some(ip)) if bytes.get(at + 6..at + 8) != Some(&[0, 0]) => {
                 over(bytes, layer, at + 6, (pseudo(bytes, ip, layer, 17), layers.is_fragment));
                 if bytes.get(at + 6..at + 8) == Some(&[0, 0]) && layer.end <= bytes.len() && !layers.is_fragment {
                     bytes.get_mut(at + 6..at + 8).unwrap_or_default().fill(0xff);

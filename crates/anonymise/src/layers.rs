@@ -1,10 +1,8 @@
-//! Finds the headers of a frame, as `overhead_dissect::packet` reads them.
+//! Finds the headers of a frame, and what to replace in each.
 
-use overhead_model::LinkType;
+use overhead_dissect::packet::{self, HeaderLayer, PassedHeader};
+use overhead_model::{Frame, LinkType};
 use std::ops::Range;
-
-/// As many headers as a dissection passes.
-const MOST: usize = overhead_dissect::limits::HEADERS as usize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -16,15 +14,12 @@ pub enum Kind {
     Ipv6,
     Extension(u8),
     Tcp,
-    /// UDP of a tunnel.
-    Tunnel,
+    /// UDP, with the header of a tunnel and its options.
     Udp,
     /// ICMP, with its version of IP.
     Icmp(u8),
     /// GRE with its optional fields.
     Gre,
-    /// Geneve's options.
-    Options,
     Arp,
     /// Needs no change: tags, labels, fixed headers of tunnels.
     Other,
@@ -50,216 +45,153 @@ pub struct Layers {
     pub is_fragment: bool,
 }
 
-#[derive(Clone, Copy)]
-enum Next {
-    Ethernet,
-    EtherType(u16),
-    Mpls,
-    Protocol(u8),
-    Payload,
-}
-
-struct LayerWalk<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    end: usize,
-    v6: bool,
-    layers: Layers,
-}
-
 pub fn of(link: LinkType, bytes: &[u8], wire_len: usize) -> Layers {
-    let mut walk = LayerWalk { bytes, at: 0, end: wire_len, v6: false, layers: Layers::default() };
-    let mut next = walk.link(link);
-    for _ in 0..MOST {
-        next = match next {
-            Next::Ethernet => walk.take(Kind::Ethernet, 14, |walk| walk.ether_type(12)),
-            Next::EtherType(kind) => walk.ether(kind),
-            Next::Mpls => {
-                let is_last = walk.byte(2) & 1 != 0;
-                walk.take(Kind::Other, 4, |walk| if is_last { walk.version(4) } else { Next::Mpls })
-            }
-            Next::Protocol(protocol) => walk.protocol(protocol),
-            Next::Payload => break,
-        };
+    let frame = Frame { time_ns: 0, link, original_len: wire_len as u32, interface: 0, bytes };
+    let mut layers = Layers { end: wire_len, ..Layers::default() };
+    let Some(trail) = packet::headers(&frame) else { return layers };
+    layers.is_fragment = trail.is_fragment;
+    let cooked = matches!(link, LinkType::LINUX_SLL | LinkType::LINUX_SLL2);
+    let link_kind = if cooked { Kind::Cooked } else { Kind::Other };
+    let mut is_whole = layers.take(link_kind, trail.start, wire_len, bytes);
+    for PassedHeader { layer, bytes: header, end } in trail.passed {
+        is_whole = is_whole && layers.take(kind(layer), header.len(), end, bytes);
     }
-    walk.layers.payload = walk.at.min(bytes.len());
-    walk.layers.end = walk.end;
-    walk.layers
+    if let Some(layer) = trail.next.filter(|_| is_whole) {
+        layers.take_last(layer, bytes);
+    }
+    layers
 }
 
-impl LayerWalk<'_> {
-    fn byte(&self, at: usize) -> u8 {
-        self.bytes.get(self.at + at).copied().unwrap_or_default()
-    }
-
-    fn word(&self, at: usize) -> usize {
-        usize::from(self.byte(at)) << 8 | usize::from(self.byte(at + 1))
-    }
-
-    fn ether_type(&self, at: usize) -> Next {
-        Next::EtherType(self.word(at) as u16)
-    }
-
-    /// Reads the version of an IP header `at` bytes ahead.
-    fn version(&self, at: usize) -> Next {
-        match self.byte(at) >> 4 {
-            4 => Next::EtherType(0x0800),
-            6 => Next::EtherType(0x86dd),
-            _ => Next::Payload,
-        }
-    }
-
-    /// Skips a header of `len` bytes, if it is complete. `next` is read before.
-    fn take(&mut self, kind: Kind, len: usize, next: impl FnOnce(&Self) -> Next) -> Next {
-        if self.at + len > self.bytes.len() || self.at + len > self.end {
-            return Next::Payload;
-        }
-        let next = next(self);
-        self.layers.all.push(Layer { kind, bytes: self.at..self.at + len, end: self.end });
-        self.at += len;
-        next
-    }
-
-    /// Limits the packet that begins here to `len` bytes.
-    fn bound(&mut self, len: usize) {
-        self.end = self.end.min(self.at.saturating_add(len));
-    }
-
-    fn link(&mut self, link: LinkType) -> Next {
-        match link {
-            LinkType::ETHERNET => Next::Ethernet,
-            LinkType::LINUX_SLL => self.take(Kind::Cooked, 16, |walk| walk.ether_type(14)),
-            LinkType::LINUX_SLL2 => self.take(Kind::Cooked, 20, |walk| walk.ether_type(0)),
-            LinkType::NULL | LinkType::LOOP => {
-                let family = self.bytes.first_chunk().map_or(0, |field| u32::from_le_bytes(*field));
-                let next = match [family, family.swap_bytes()] {
-                    [2, _] | [_, 2] => Next::EtherType(0x0800),
-                    [10 | 24 | 28 | 30, _] | [_, 10 | 24 | 28 | 30] => Next::EtherType(0x86dd),
-                    _ => Next::Payload,
-                };
-                self.take(Kind::Other, 4, |_| next)
+impl Layers {
+    /// Adds the next header, which has `len` bytes, if it is complete. Its packet ends at `end`.
+    fn take(&mut self, kind: Kind, len: usize, end: usize, bytes: &[u8]) -> bool {
+        let header = self.payload..self.payload + len;
+        let is_whole = header.end <= bytes.len().min(end);
+        if is_whole {
+            (self.payload, self.end) = (header.end, end);
+            if len > 0 {
+                self.all.push(Layer { kind, bytes: header, end });
             }
-            LinkType::UPPER_PDU => Next::Payload,
-            _ if link.name().is_some() => self.version(0),
-            _ => Next::Payload,
         }
+        is_whole
     }
 
-    fn ether(&mut self, kind: u16) -> Next {
-        match kind {
-            0x0800 => self.v4(),
-            0x86dd => self.v6(),
-            0x8100 | 0x88a8 | 0x9100 => self.take(Kind::Other, 4, |walk| walk.ether_type(2)),
-            0x8847 | 0x8848 => Next::Mpls,
-            0x8864 if self.word(0) == 0x1100 => {
-                let (len, protocol) = (self.word(4), self.word(6));
-                self.end = self.end.min(self.at + 6 + len);
-                self.take(Kind::Other, 8, |_| match protocol {
-                    0x0021 => Next::EtherType(0x0800),
-                    0x0057 => Next::EtherType(0x86dd),
-                    _ => Next::Payload,
-                })
+    /// Adds a header that carries no further packet.
+    fn take_last(&mut self, layer: HeaderLayer, bytes: &[u8]) {
+        let rest = bytes.get(self.payload..).unwrap_or_default();
+        let mut end = self.end;
+        let (kind, len) = match layer {
+            HeaderLayer::Protocol(6) => {
+                (Kind::Tcp, rest.get(12).map_or(20, |field| usize::from(field >> 4) * 4).max(20))
             }
-            0x0806 if self.word(0) == 1 && self.word(2) == 0x0800 => self.take(Kind::Arp, 28, |_| Next::Payload),
-            _ => Next::Payload,
-        }
-    }
-
-    fn v4(&mut self) -> Next {
-        let len = usize::from(self.byte(0) & 0x0f) * 4;
-        if self.byte(0) >> 4 != 4 || len < 20 {
-            return Next::Payload;
-        }
-        let (total, protocol) = (self.word(2), self.byte(9));
-        if total > 0 && total < len {
-            return Next::Payload;
-        }
-        if total > 0 {
-            self.bound(total);
-        }
-        self.v6 = false;
-        self.layers.is_fragment |= self.word(6) & 0x3fff != 0;
-        let is_behind = self.word(6) & 0x1fff != 0;
-        self.take(Kind::Ipv4, len, |_| if is_behind { Next::Payload } else { Next::Protocol(protocol) })
-    }
-
-    fn v6(&mut self) -> Next {
-        if self.byte(0) >> 4 != 6 {
-            return Next::Payload;
-        }
-        let (len, next) = (self.word(4), self.byte(6));
-        if len > 0 {
-            self.bound(40 + len);
-        }
-        self.v6 = true;
-        self.take(Kind::Ipv6, 40, |_| Next::Protocol(next))
-    }
-
-    fn protocol(&mut self, protocol: u8) -> Next {
-        match protocol {
-            6 => {
-                let len = (usize::from(self.byte(12) >> 4) * 4).max(20);
-                self.take(Kind::Tcp, len, |_| Next::Payload)
-            }
-            44 if self.v6 => {
-                let (next, field) = (self.byte(0), self.word(2));
-                self.layers.is_fragment |= field & 0xfff9 != 0;
-                let is_behind = field & 0xfff8 != 0;
-                self.take(Kind::Extension(44), 8, |_| if is_behind { Next::Payload } else { Next::Protocol(next) })
-            }
-            0 | 43 | 60 | 135 | 139 | 140 if self.v6 => {
-                let (next, len) = (self.byte(0), (usize::from(self.byte(1)) + 1) * 8);
-                self.take(Kind::Extension(protocol), len, |_| Next::Protocol(next))
-            }
-            4 => Next::EtherType(0x0800),
-            41 => Next::EtherType(0x86dd),
-            137 => Next::Mpls,
-            47 => self.gre(),
-            51 => {
-                let (next, len) = (self.byte(0), (usize::from(self.byte(1)) + 2) * 4);
-                self.take(Kind::Extension(51), len, |_| Next::Protocol(next))
-            }
-            17 => self.udp(),
-            1 => self.take(Kind::Icmp(4), 8, |_| Next::Payload),
-            58 => self.take(Kind::Icmp(6), 8, |_| Next::Payload),
-            _ => Next::Payload,
-        }
-    }
-
-    fn gre(&mut self) -> Next {
-        let (flags, version, kind) = (self.byte(0), self.byte(1) & 7, self.word(2) as u16);
-        if flags & 0x40 != 0 || version != 0 {
-            return Next::Payload;
-        }
-        let optional = [0x80, 0x20, 0x10].iter().filter(|&&flag| flags & flag != 0).count();
-        self.take(Kind::Gre, 4 + 4 * optional, |_| bridged(kind))
-    }
-
-    fn udp(&mut self) -> Next {
-        let (port, len) = (self.word(2), self.word(4));
-        if len >= 8 {
-            self.bound(len);
-        }
-        match port {
-            4789 | 8472 => {
-                self.take(Kind::Tunnel, 8, |_| Next::Payload);
-                let is_valid = self.byte(0) & 8 != 0;
-                self.take(Kind::Other, 8, |_| if is_valid { Next::Ethernet } else { Next::Payload })
-            }
-            6081 => {
-                self.take(Kind::Tunnel, 8, |_| Next::Payload);
-                let (first, kind) = (self.byte(0), self.word(2) as u16);
-                if first >> 6 != 0 {
-                    return Next::Payload;
+            HeaderLayer::Protocol(17) => {
+                let stated =
+                    rest.get(4..).and_then(|rest| rest.first_chunk()).map_or(0, |len| u16::from_be_bytes(*len));
+                if stated >= 8 {
+                    end = end.min(self.payload + usize::from(stated));
                 }
-                self.take(Kind::Other, 8, |_| Next::Payload);
-                self.take(Kind::Options, usize::from(first & 0x3f) * 4, |_| bridged(kind))
+                (Kind::Udp, 8)
             }
-            _ => self.take(Kind::Udp, 8, |_| Next::Payload),
-        }
+            HeaderLayer::Protocol(1) => (Kind::Icmp(4), 8),
+            HeaderLayer::Protocol(58) => (Kind::Icmp(6), 8),
+            // Ethernet and IPv4.
+            HeaderLayer::EtherType(0x0806) if rest.starts_with(&[0, 1, 8, 0]) => (Kind::Arp, 28),
+            _ => return,
+        };
+        self.take(kind, len, end, bytes);
     }
 }
 
-fn bridged(kind: u16) -> Next {
-    if kind == 0x6558 { Next::Ethernet } else { Next::EtherType(kind) }
+fn kind(layer: HeaderLayer) -> Kind {
+    match layer {
+        HeaderLayer::Ethernet => Kind::Ethernet,
+        HeaderLayer::EtherType(0x0800) => Kind::Ipv4,
+        HeaderLayer::EtherType(0x86dd) => Kind::Ipv6,
+        HeaderLayer::EtherType(_) | HeaderLayer::Mpls => Kind::Other,
+        HeaderLayer::Protocol(17) => Kind::Udp,
+        HeaderLayer::Protocol(47) => Kind::Gre,
+        HeaderLayer::Protocol(extension) => Kind::Extension(extension),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Addresses;
+    use crate::fill::{Filler, Key};
+    use crate::frame;
+    use overhead_dissect::packet::{Packet, parse};
+
+    const ETHERNET: &[u8] = b"\x02aaaaa\x02bbbbb\x08\0";
+
+    /// Returns an IPv4 packet with this protocol.
+    fn v4(protocol: u8, parts: &[&[u8]]) -> Vec<u8> {
+        let content = parts.concat();
+        let len = (20 + content.len() as u16).to_be_bytes();
+        [&[0x45, 0], &len[..], &[0, 1, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2], &content].concat()
+    }
+
+    fn udp(port: u16, parts: &[&[u8]]) -> Vec<u8> {
+        let content = parts.concat();
+        let len = (8 + content.len() as u16).to_be_bytes();
+        v4(17, &[&[0xc0, 0], &port.to_be_bytes(), &len, &[0, 0], &content])
+    }
+
+    #[test]
+    fn a_copy_has_the_same_segment_inside_any_headers() {
+        let tcp = [&[0x9c, 0x41, 0x15, 0x38][..], &[0; 8], &[0x50, 0x10, 1, 0, 0, 0, 0, 0], b"secret"].concat();
+        let inner = v4(6, &[&tcp]);
+        let v6 = |next: u8, content: &[u8]| {
+            let len = (content.len() as u16).to_be_bytes();
+            [&[0x60, 0, 0, 0][..], &len, &[next, 64], &[0xfd; 15], &[1], &[0xfd; 15], &[2], content].concat()
+        };
+        let of_type = |kind: u16, content: &[u8]| [&ETHERNET[..12], &kind.to_be_bytes()[..], content].concat();
+        let bridged = [ETHERNET, &inner].concat();
+        let frames = [
+            of_type(0x0800, &inner),
+            of_type(0x8100, &[&[0, 1, 8, 0], &inner[..]].concat()),
+            of_type(0x8847, &[&[0, 1, 1, 64], &inner[..]].concat()),
+            of_type(0x8864, &[&[0x11, 0, 0, 1, 0, 48, 0, 0x21], &inner[..]].concat()),
+            of_type(0x86dd, &v6(6, &tcp)),
+            of_type(0x86dd, &v6(60, &[&[6, 0, 1, 4, b's', b'e', b'c', b'r'], &tcp[..]].concat())),
+            of_type(0x0800, &v4(4, &[&inner])),
+            of_type(0x0800, &v4(47, &[&[0x20, 0, 8, 0, 0, 0, 0, 7], &inner])),
+            // ERSPAN.
+            of_type(0x0800, &v4(47, &[&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 0, 0, 0, 0, 0, 0, 0], &bridged])),
+            of_type(0x0800, &udp(4789, &[&[8, 0, 0, 0, 0, 0, 1, 0], &bridged])),
+            of_type(0x0800, &udp(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 1, 0], b"secr", &bridged])),
+        ];
+        let filler = Filler::new(Key::new(*b"a key for tests."));
+        let addresses = Addresses::new(filler, vec![5432]);
+        for bytes in frames {
+            let mut copy = bytes.clone();
+            frame::replace(&filler, &addresses, LinkType::ETHERNET, copy.len(), &mut copy);
+            let [was, is] = [&bytes, &copy].map(|bytes| {
+                let link = LinkType::ETHERNET;
+                let frame = Frame { time_ns: 0, link, original_len: bytes.len() as u32, interface: 0, bytes };
+                let Packet::Tcp(segment) = parse(&frame) else { panic!("{bytes:x?}") };
+                segment
+            });
+            assert_eq!((is.headers, is.payload_len), (was.headers, was.payload_len));
+            assert!(is.source != was.source && is.destination.ip() != was.destination.ip());
+            assert_eq!(is.destination.port(), 5432);
+            assert_ne!(is.payload, was.payload);
+            assert!(!copy.windows(4).any(|bytes| bytes == b"secr"));
+        }
+    }
+
+    #[test]
+    fn the_first_fragment_has_the_headers_of_its_packet() {
+        let tcp = [&[0x9c, 0x41, 0x15, 0x38][..], &[0; 8], &[0x50, 0x10, 1, 0, 0, 0, 0, 0]].concat();
+        let kinds = |flags: u8, offset: u8| {
+            let mut bytes = [ETHERNET, &v4(6, &[&tcp])].concat();
+            (bytes[20], bytes[21]) = (flags, offset);
+            let layers = of(LinkType::ETHERNET, &bytes, bytes.len());
+            assert_eq!((layers.is_fragment, layers.end), (flags > 0 || offset > 0, bytes.len()));
+            layers.all.iter().map(|layer| layer.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(0, 0), [Kind::Ethernet, Kind::Ipv4, Kind::Tcp]);
+        assert_eq!(kinds(0x20, 0), [Kind::Ethernet, Kind::Ipv4, Kind::Tcp]);
+        assert_eq!(kinds(0, 9), [Kind::Ethernet, Kind::Ipv4]);
+    }
 }

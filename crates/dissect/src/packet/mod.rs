@@ -18,6 +18,7 @@ pub(crate) use plain::{PlainFrame, PlainHeader, segment as of_plain_header};
 use std::net::{IpAddr, SocketAddr};
 pub(crate) use stream::segment as of_piece;
 use walk::HeaderWalk;
+pub use walk::{HeaderLayer, HeaderTrail, PassedHeader};
 
 /// The content of a frame.
 #[derive(Debug)]
@@ -190,9 +191,15 @@ pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
     }
 }
 
+/// Returns the headers of a frame; `None` if its link-layer header is incomplete or unknown.
+pub fn headers(frame: &Frame<'_>) -> Option<HeaderTrail> {
+    let (at, layer) = link::header(frame.link, frame.bytes)?;
+    Some(HeaderWalk::of_frame(frame, at).trail(layer))
+}
+
 /// Reads the headers within a reassembled packet.
 pub fn parse_datagram(datagram: &Datagram) -> Packet<'_> {
-    HeaderWalk::of_datagram(datagram).run(walk::HeaderLayer::Protocol(datagram.protocol))
+    HeaderWalk::of_datagram(datagram).run(HeaderLayer::Protocol(datagram.protocol))
 }
 
 /// Multipath TCP option subtypes (RFC 8684 section 3): one that adds a subflow to a connection, in a SYN, and one that

@@ -5,12 +5,13 @@ use crate::limits;
 use etherparse::TcpHeaderSlice;
 use overhead_model::{Frame, TcpFlags};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 
 /// Bytes of a TCP header without options, and with the most options.
 const SHORTEST_HEADER: usize = 20;
 const LONGEST_HEADER: usize = 60;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderLayer {
     Ethernet,
     /// The layer named by an Ethernet type field.
@@ -25,6 +26,7 @@ pub enum HeaderLayer {
 pub enum WalkStop {
     /// Unsupported content.
     Other,
+    Tcp,
     /// UDP: source and destination port.
     Udp([u16; 2]),
     /// Truncated or contradictory headers.
@@ -32,7 +34,33 @@ pub enum WalkStop {
     /// Headers not fully captured, with their end as an offset from the frame's start.
     Snapped(usize),
     /// A fragment: its packet's identification, its offset, and whether more follow.
-    Fragment { id: u32, offset: u32, more: bool, protocol: u8 },
+    Fragment {
+        id: u32,
+        offset: u32,
+        more: bool,
+        protocol: u8,
+    },
+}
+
+/// The headers of a frame up to TCP, or up to one that is not passed.
+#[derive(Clone, Debug, Default)]
+pub struct HeaderTrail {
+    /// Bytes of the link-layer header before them.
+    pub start: usize,
+    pub passed: Vec<PassedHeader>,
+    /// What follows them, if anything is known of it.
+    pub next: Option<HeaderLayer>,
+    /// The frame has a fragment of a packet.
+    pub is_fragment: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct PassedHeader {
+    pub layer: HeaderLayer,
+    /// Its place in the frame. A tunnel's header may end beyond the captured bytes.
+    pub bytes: Range<usize>,
+    /// End of the packet on the wire, as far as the headers up to this one give it.
+    pub end: usize,
 }
 
 /// A position within a frame or a reassembled packet.
@@ -110,19 +138,9 @@ impl<'a> HeaderWalk<'a> {
 
     pub fn run(mut self, mut layer: HeaderLayer) -> Packet<'a> {
         while self.passed < limits::HEADERS {
-            self.passed += 1;
-            let next = match layer {
-                HeaderLayer::Protocol(net::TCP) => return self.tcp(),
-                HeaderLayer::Ethernet => link::ethernet(&mut self),
-                HeaderLayer::EtherType(ether_type) => link::carried(&mut self, ether_type),
-                HeaderLayer::Mpls => link::mpls(&mut self),
-                HeaderLayer::Protocol(protocol) if self.v6 && net::is_extension(protocol) => {
-                    net::extension(&mut self, protocol)
-                }
-                HeaderLayer::Protocol(protocol) => tunnel::carried(&mut self, protocol),
-            };
-            layer = match next {
+            layer = match self.next(layer) {
                 Ok(next) => next,
+                Err(WalkStop::Tcp) => return self.tcp(),
                 Err(WalkStop::Other) => return Packet::Other,
                 Err(WalkStop::Udp(ports)) => return Packet::Udp(ports),
                 Err(WalkStop::Malformed) => return Packet::Malformed,
@@ -133,6 +151,46 @@ impl<'a> HeaderWalk<'a> {
             };
         }
         Packet::Other
+    }
+
+    /// Passes a header and returns what follows it.
+    fn next(&mut self, layer: HeaderLayer) -> Result<HeaderLayer, WalkStop> {
+        self.passed += 1;
+        match layer {
+            HeaderLayer::Protocol(net::TCP) => Err(WalkStop::Tcp),
+            HeaderLayer::Ethernet => link::ethernet(self),
+            HeaderLayer::EtherType(ether_type) => link::carried(self, ether_type),
+            HeaderLayer::Mpls => link::mpls(self),
+            HeaderLayer::Protocol(protocol) if self.v6 && net::is_extension(protocol) => net::extension(self, protocol),
+            HeaderLayer::Protocol(protocol) => tunnel::carried(self, protocol),
+        }
+    }
+
+    /// Returns the headers from `layer` on, into the first fragment of a packet, too.
+    pub fn trail(mut self, mut layer: HeaderLayer) -> HeaderTrail {
+        let mut trail = HeaderTrail { start: self.at, ..HeaderTrail::default() };
+        while self.passed < limits::HEADERS {
+            let at = self.at;
+            let next = self.next(layer);
+            if self.at > at {
+                trail.passed.push(PassedHeader { layer, bytes: at..self.at, end: self.end });
+            }
+            layer = match next {
+                Ok(next) => next,
+                Err(WalkStop::Fragment { offset, protocol, .. }) => {
+                    trail.is_fragment = true;
+                    if offset > 0 {
+                        break;
+                    }
+                    HeaderLayer::Protocol(protocol)
+                }
+                Err(_) => {
+                    trail.next = (self.at == at).then_some(layer);
+                    break;
+                }
+            };
+        }
+        trail
     }
 
     pub fn rest(&self) -> &'a [u8] {
