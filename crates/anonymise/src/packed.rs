@@ -22,8 +22,6 @@ const SHARES: usize = 64;
 const LONGEST: usize = 16 << 20;
 /// Expansion above which long content is almost empty and not worth the work.
 const HARDLY_ANYTHING: usize = 128;
-/// Most blocks that are ended early.
-const INTERRUPTIONS: usize = 12;
 /// Bytes of zlib's header (RFC 1950 section 2.2).
 const ZLIB_HEADER: usize = 2;
 /// Shortest run of original bytes that must not remain.
@@ -79,7 +77,6 @@ impl Packed {
             Self::Zlib => mixed
                 .most(filled_up)
                 .or_else(|| mixed.exact(zlib_of, LEVELS))
-                .or_else(|| interrupted(plain, wire.len()))
                 .or_else(|| code_by_code(wire, content, stays)),
             Self::Zstd => mixed.most(zstd_filled_up).or_else(|| mixed.exact(zstd_of, ZSTD_LEVELS)),
         }
@@ -134,31 +131,9 @@ impl Mixed<'_> {
 }
 
 fn zlib_of(content: &[u8], level: i32) -> Option<Vec<u8>> {
-    in_pieces(content, level, 0, 0)
-}
-
-/// Compresses short content to an exact length: each block that is ended early adds bytes.
-fn interrupted(content: &[u8], len: usize) -> Option<Vec<u8>> {
-    let attempts = LEVELS
-        .iter()
-        .filter(|_| content.len() <= SHORT)
-        .flat_map(|level| (1..=INTERRUPTIONS).map(move |count| (*level, count)));
-    let attempts = attempts.flat_map(|(level, count)| (1..=count).map(move |size| (level, count, size)));
-    let mut packed = attempts.filter_map(|(level, count, size)| in_pieces(content, level, count, size));
-    packed.find(|packed| packed.len() == len && inflated(packed, content.len(), true).as_deref() == Some(content))
-}
-
-/// Compresses `count` pieces of `size` bytes, each into its own blocks, and then the rest.
-fn in_pieces(content: &[u8], level: i32, count: usize, size: usize) -> Option<Vec<u8>> {
     let mut packed = Vec::with_capacity(content.len() + 1024);
     let mut state = Compress::new(Compression::new(level.cast_unsigned()), true);
-    let mut rest = content;
-    for _ in 0..count {
-        let (piece, behind) = rest.split_at_checked(size)?;
-        state.compress_vec(piece, &mut packed, FlushCompress::Partial).ok()?;
-        rest = behind;
-    }
-    let status = state.compress_vec(rest, &mut packed, FlushCompress::Finish);
+    let status = state.compress_vec(content, &mut packed, FlushCompress::Finish);
     matches!(status, Ok(Status::StreamEnd)).then_some(packed)
 }
 
