@@ -11,13 +11,12 @@ use crate::rules::{self, FieldAt, Treatment};
 use crate::tls;
 use overhead_dissect::explain::{ByteVisibility, ConnectionStates, UnpostedStream};
 use overhead_model::{Account, Listener, Protocol, Side, Tally, Trace};
+use overhead_protocols::cql::segment_checksum;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 /// Decoded frames of a direction whose positions are remembered.
 const REMEMBERED: usize = 1 << 10;
-/// Seed of the checksum of a CQL segment (`native_protocol_v5.spec` section 2.2).
-const SEGMENT_SEED: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
 
 /// Bytes of a segment's payload and their location in the copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -396,10 +395,7 @@ impl StreamDirection {
             (_, None) => {}
             ("segment checksum", Some(segment)) => {
                 if segment.checksum.is_empty() {
-                    let mut hasher = crc32fast::Hasher::new();
-                    hasher.update(&SEGMENT_SEED);
-                    hasher.update(&segment.payload);
-                    segment.checksum = hasher.finalize().to_le_bytes().into();
+                    segment.checksum = segment_checksum(&segment.payload).to_le_bytes().into();
                     segment.is_begun = true;
                 }
                 for byte in bytes {

@@ -42,6 +42,7 @@ use decode::{CqlBuffers, CqlFraming, CqlRemainder};
 use overhead_model::{Outcome, Side};
 use pair::Session;
 use probe::message_begins;
+pub use segment::segment_checksum;
 use segment::{CqlSegment, SegmentFormat};
 use segmented::SegmentAssembly;
 use std::hash::Hasher;

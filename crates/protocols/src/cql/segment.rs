@@ -84,7 +84,8 @@ pub fn crc24(bytes: &[u8]) -> u32 {
     })
 }
 
-pub fn crc32(payload: &[u8]) -> u32 {
+/// Returns the checksum of a payload.
+pub fn segment_checksum(payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&CRC32_SEED);
     hasher.update(payload);

@@ -2,7 +2,7 @@
 
 use super::Cql;
 use super::decode::{CqlBuffers, CqlFraming, CqlRemainder};
-use super::segment::{CqlSegment, SegmentFormat, TRAILER, crc32};
+use super::segment::{CqlSegment, SegmentFormat, TRAILER, segment_checksum};
 use super::wire::Header;
 use crate::decompress::with_plain;
 use crate::limits::MESSAGE_BUFFER;
@@ -264,7 +264,7 @@ fn sole_message(side: Side, segment: CqlSegment, bytes: &[u8]) -> Option<(Header
     let wire = bytes.get(from..from + segment.wire as usize)?;
     let header = Header::read(wire, side).ok()??;
     let checksum = bytes.get(from + wire.len()..)?.first_chunk::<4>()?;
-    let whole = !segment.packed && header.total() == segment.wire && *checksum == crc32(wire).to_le_bytes();
+    let whole = !segment.packed && header.total() == segment.wire && *checksum == segment_checksum(wire).to_le_bytes();
     whole.then_some((header, wire))
 }
 
@@ -278,7 +278,7 @@ fn unpack(segment: CqlSegment, bytes: &[u8], payload: &mut Vec<u8>, expansion: &
         }
         return false;
     };
-    let sound = |checksum: &[u8]| checksum == crc32(wire).to_le_bytes();
+    let sound = |checksum: &[u8]| checksum == segment_checksum(wire).to_le_bytes();
     if !bytes.get(end..end + TRAILER as usize).is_none_or(sound) {
         return false;
     }

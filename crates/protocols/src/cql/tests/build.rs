@@ -1,6 +1,6 @@
 //! Builds messages byte by byte.
 
-use super::super::segment::{SegmentFormat, crc24, crc32};
+use super::super::segment::{SegmentFormat, crc24, segment_checksum};
 use super::super::wire::opcode;
 
 pub const VERSION: u8 = 4;
@@ -168,5 +168,5 @@ pub fn packed_segment(self_contained: bool, decompressed: usize, payload: &[u8])
 
 fn finish_segment(fields: &[u8], payload: &[u8]) -> Vec<u8> {
     let header = &crc24(fields).to_le_bytes()[..3];
-    [fields, header, payload, &crc32(payload).to_le_bytes()].concat()
+    [fields, header, payload, &segment_checksum(payload).to_le_bytes()].concat()
 }
