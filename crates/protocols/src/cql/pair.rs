@@ -85,18 +85,19 @@ struct CqlStreamQueue {
     more: VecDeque<CqlExchange>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum CqlCompression {
     /// The handshake was not captured.
     NotSeen,
     /// None, or one that is not known.
+    #[default]
     None,
     Lz4,
     Snappy,
 }
 
 /// Requests that the client has sent, or may have sent before the capture.
-#[derive(Debug, Hash)]
+#[derive(Debug, Default, Hash)]
 struct CqlClientHistory {
     startup: bool,
     /// Other than `USE`.
@@ -115,7 +116,7 @@ pub(super) struct CqlExtensions {
     pub rate_limit_code: Option<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Session {
     waiting: FastMap<u32, CqlStreamQueue>,
     outstanding: usize,
@@ -127,7 +128,7 @@ pub(super) struct Session {
 }
 
 /// State of a connection between requests.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CqlSessionMemory {
     prepared: VecDeque<Arc<CqlPreparedStatement>>,
     /// Number of the first of `prepared`.
@@ -147,14 +148,7 @@ pub(super) struct CqlSessionMemory {
 
 impl Session {
     pub fn new(mid_stream: bool, shared: SharedContext) -> Self {
-        Self {
-            waiting: FastMap::default(),
-            outstanding: 0,
-            losses: 0,
-            shared,
-            memory: Versioned::new(CqlSessionMemory::new(mid_stream)),
-            row_types: CqlTypeTable::default(),
-        }
+        Self { shared, memory: Versioned::new(CqlSessionMemory::new(mid_stream)), ..Self::default() }
     }
 
     /// Returns the version of the state between requests; `None` if it depends on other connections.
@@ -406,18 +400,9 @@ impl Session {
 
 impl CqlSessionMemory {
     fn new(mid_stream: bool) -> Self {
-        Self {
-            prepared: VecDeque::new(),
-            first_prepared: 0,
-            prepared_ids: FastMap::default(),
-            types: 0,
-            sent: CqlClientHistory { startup: mid_stream, statement: mid_stream },
-            in_system_keyspace: false,
-            compression: if mid_stream { CqlCompression::NotSeen } else { CqlCompression::None },
-            extensions: CqlExtensions::default(),
-            compresses: false,
-            missed_statement: false,
-        }
+        let sent = CqlClientHistory { startup: mid_stream, statement: mid_stream };
+        let compression = if mid_stream { CqlCompression::NotSeen } else { CqlCompression::None };
+        Self { sent, compression, ..Self::default() }
     }
 
     fn find(&self, id: &[u8]) -> Option<CqlStatementRef> {

@@ -227,7 +227,7 @@ impl Pgwire {
                 session.bind_unseen(id, name, count);
             }
             let results = count.and_then(|_| formats(c));
-            session.bind(portal, id, results.unwrap_or(super::wire::PgFormatCodes(&[])));
+            session.bind(portal, id, results.unwrap_or_default());
             results.map(|_| ())
         });
         self.pairing.expect(PgExpectedReply::to(PgRequest::Bind, unit))

@@ -143,10 +143,7 @@ impl Pgwire {
     }
 
     fn data_row<R: Reader>(&self, front: Option<PgExpectedReply>, message: PgMessage<'_>, out: &mut Out<'_, R>) {
-        let (columns, codes) = match front {
-            Some(front) => self.pairing.session.row(front.portal),
-            None => (&[][..], super::wire::PgFormatCodes(&[])),
-        };
+        let (columns, codes) = front.map(|front| self.pairing.session.row(front.portal)).unwrap_or_default();
         message.read("row", out, |c| {
             let count = c.u16_be(Account::Framing, "column count")?;
             for index in 0..usize::from(count) {

@@ -39,16 +39,10 @@ pub(super) struct PgStatementId(usize);
 pub(super) struct PgPortalId(usize);
 
 /// Reference-counted values.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct RefCountedSlab<T> {
     slots: Vec<(T, usize)>,
     free: Vec<usize>,
-}
-
-impl<T> Default for RefCountedSlab<T> {
-    fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
-    }
 }
 
 impl<T: Default> RefCountedSlab<T> {

@@ -89,7 +89,7 @@ pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Format codes of a list of values: none means all text, one applies to all values, otherwise there is one per value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PgFormatCodes<'a>(pub &'a [u8]);
 
 impl PgFormatCodes<'_> {
