@@ -54,16 +54,18 @@ impl Class {
     pub const COUNT: usize = Self::Unmatched as usize + 1;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    Ok,
-    Error,
-    /// No answer is due (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, a statement skipped in an aborted pipeline).
-    NoReply,
-    /// The capture ended, or lost bytes, before the answer was complete.
-    Unanswered,
-    /// The server sent it unasked (an event, a push, a notification): there is no request, and no operation.
-    Unsolicited,
+crate::enum_with! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Outcome, name: &'static str {
+        Ok = "ok",
+        Error = "error",
+        /// No answer is due (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, a statement skipped in an aborted pipeline).
+        NoReply = "no_reply",
+        /// The capture ended, or lost bytes, before the answer was complete.
+        Unanswered = "unanswered",
+        /// The server sent it unasked (an event, a push, a notification): there is no request, and no operation.
+        Unsolicited = "unsolicited",
+    }
 }
 
 /// The key of a row in the run record.

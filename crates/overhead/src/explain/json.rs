@@ -1,11 +1,11 @@
 //! An explanation as JSON.
 
 use super::Explanation;
-use super::text::{hex, outcome_name};
+use super::text::hex;
 use anyhow::Result;
 use overhead_dissect::explain::{ByteVisibility, FieldPiece, FrameItem, FrameView};
 use overhead_model::outside::to_json;
-use overhead_model::{Amounts, Class};
+use overhead_model::{Amounts, Class, Outcome};
 use serde::Serialize;
 
 /// Returns an array of explanations, in the order of the arguments.
@@ -146,7 +146,7 @@ fn about(explanation: &Explanation) -> About<'_> {
         class: class.name(),
         name,
         via,
-        outcome: explained.outcome().map(outcome_name),
+        outcome: explained.outcome().map(Outcome::name),
         latency_ns: explained.operation.and_then(|operation| operation.latency_ns),
     }
 }

@@ -1,9 +1,9 @@
 //! An explanation for the page of a report.
 
 use super::Explanation;
-use super::text::{absence, extent, hex, outcome_name, parts, printable};
+use super::text::{absence, extent, hex, parts, printable};
 use overhead_dissect::explain::{FieldPiece, FrameItem, FrameView};
-use overhead_model::Class;
+use overhead_model::{Class, Outcome};
 use overhead_report::text::number::duration;
 use overhead_report::text::{counted, grouped};
 use overhead_report::{ExampleFrame, ExamplePiece, PageExample};
@@ -14,7 +14,7 @@ pub fn example(explanation: &Explanation) -> PageExample {
     let explained = &explanation.explained;
     let (_, name, via) = explained.label.as_ref().map_or((Class::Unmatched, "", ""), |(c, n, v)| (*c, n, v));
     let via = if via.is_empty() { String::new() } else { format!(" ({via})") };
-    let outcome = explained.outcome().map_or("open", outcome_name);
+    let outcome = explained.outcome().map_or("open", Outcome::name);
     let latency = explained.operation.and_then(|operation| operation.latency_ns);
     let latency = latency.map_or_else(String::new, |ns| format!(", answered within {}", duration(ns)));
     let (number, count) = (grouped(explanation.found.number), grouped(explanation.count));

@@ -61,7 +61,7 @@ impl TextPage<'_> {
         let explained = &self.explanation.explained;
         let (class, name, via) = explained.label.as_ref().map_or((Class::Unmatched, "", ""), |(c, n, v)| (*c, n, v));
         let via = if via.is_empty() { String::new() } else { format!(" ({via})") };
-        let outcome = explained.outcome().map_or("open", outcome_name);
+        let outcome = explained.outcome().map_or("open", Outcome::name);
         let latency = explained.operation.and_then(|operation| operation.latency_ns);
         let latency = latency.map_or_else(String::new, |ns| format!(", latency {} µs", micros(ns)));
         let (number, count) = (self.explanation.found.number, self.explanation.count);
@@ -255,17 +255,6 @@ pub fn hex(bytes: &[u8], gap: &str) -> String {
 
 pub fn printable(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| if byte == b' ' || byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect()
-}
-
-/// Returns the name of an outcome, as in the JSON.
-pub fn outcome_name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Ok => "ok",
-        Outcome::Error => "error",
-        Outcome::NoReply => "no_reply",
-        Outcome::Unanswered => "unanswered",
-        Outcome::Unsolicited => "unsolicited",
-    }
 }
 
 fn micros(ns: u64) -> String {
