@@ -17,9 +17,7 @@ mod totals;
 mod write;
 
 pub use error::SourceError;
-pub use file::{
-    CaptureFormat, CutReason, CutTail, DecryptionSecrets, FileCompression, FileEnd, FileInterface, FileSource,
-};
+pub use file::{CutReason, CutTail, DecryptionSecrets, FileEnd, FileInterface, FileSource};
 pub use filter::KernelFilter;
 pub use totals::{KernelStats, LiveTotals};
 pub use write::{PcapngWriter, WriteError, WriterOptions};

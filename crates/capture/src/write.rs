@@ -9,7 +9,6 @@
 //! ```
 
 use overhead_model::frame::{Frame, LinkType};
-use std::fmt;
 use std::io::{self, BufWriter, Write};
 
 const BUFFER_BYTES: usize = 256 << 10;
@@ -23,13 +22,10 @@ const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
 const COMMENT: u16 = 1;
-const SHB_HARDWARE: u16 = 2;
-const SHB_OS: u16 = 3;
 const SHB_USERAPPL: u16 = 4;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
 const IF_FILTER: u16 = 11;
-const IF_OS: u16 = 12;
 const ISB_STARTTIME: u16 = 2;
 const ISB_ENDTIME: u16 = 3;
 const ISB_IFRECV: u16 = 4;
@@ -84,10 +80,6 @@ pub struct WriterOptions {
     /// Longest captured frame, in bytes; 0 for no limit.
     pub snaplen: u32,
     pub filter: String,
-    /// As in the CPU model.
-    pub hardware: String,
-    /// As in `Linux 6.1.0`.
-    pub os: String,
     /// The program and its version.
     pub application: String,
 }
@@ -102,8 +94,6 @@ impl WriterOptions {
             interface: String::new(),
             snaplen: 0,
             filter: String::new(),
-            hardware: String::new(),
-            os: String::new(),
             application: concat!("overhead ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
@@ -130,7 +120,7 @@ impl<W: Write> PcapngWriter<W> {
         this.put(&section_header(options))?;
         this.put(&interface_description(options))?;
         if let Some((link, name)) = &options.beside {
-            let second = WriterOptions { interface: name.clone(), os: options.os.clone(), ..WriterOptions::new(*link) };
+            let second = WriterOptions { interface: name.clone(), ..WriterOptions::new(*link) };
             this.put(&interface_description(&second))?;
         }
         Ok(this)
@@ -233,15 +223,6 @@ impl<W: Write> PcapngWriter<W> {
     }
 }
 
-impl<W: Write> fmt::Debug for PcapngWriter<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PcapngWriter")
-            .field("output", &self.output)
-            .field("frames", &self.frames)
-            .finish_non_exhaustive()
-    }
-}
-
 fn section_header(options: &WriterOptions) -> Vec<u8> {
     let mut body = BYTE_ORDER.to_le_bytes().to_vec();
     body.extend(1_u16.to_le_bytes());
@@ -249,8 +230,6 @@ fn section_header(options: &WriterOptions) -> Vec<u8> {
     // Length of the section: not known in advance.
     body.extend((-1_i64).to_le_bytes());
     text(&mut body, COMMENT, &options.comment);
-    text(&mut body, SHB_HARDWARE, &options.hardware);
-    text(&mut body, SHB_OS, &options.os);
     text(&mut body, SHB_USERAPPL, &options.application);
     block(SECTION_HEADER, body)
 }
@@ -265,7 +244,6 @@ fn interface_description(options: &WriterOptions) -> Vec<u8> {
         // The first byte says that a filter string follows, not bytecode.
         option(&mut body, IF_FILTER, &[&[0], clipped(&options.filter)].concat());
     }
-    text(&mut body, IF_OS, &options.os);
     block(INTERFACE_DESCRIPTION, body)
 }
 

@@ -14,7 +14,7 @@ use support::*;
 /// Checks the error of each input, after the name.
 fn check(table: &[(&[u8], &str)]) {
     for (bytes, expected) in table {
-        assert_eq!(open(bytes).unwrap_err().to_string(), format!("x.pcap {expected}"));
+        assert_eq!(open(bytes).err().unwrap().to_string(), format!("x.pcap {expected}"));
     }
 }
 
@@ -72,7 +72,7 @@ fn captures_with_a_damaged_header() {
 fn paths_that_are_no_files() {
     let folder = scratch("paths");
     let missing = folder.join("nothing.pcap");
-    let message = |path: &PathBuf| FileSource::open(path).unwrap_err().to_string();
+    let message = |path: &PathBuf| FileSource::open(path).err().unwrap().to_string();
     assert_eq!(
         message(&missing),
         format!("{} does not exist: check the path, or give `-` to read standard input", missing.display())

@@ -5,7 +5,7 @@
 
 mod support;
 
-use overhead_capture::{CaptureFormat, FileCompression, FrameSource};
+use overhead_capture::FrameSource;
 use std::io::Write;
 use support::*;
 
@@ -21,7 +21,6 @@ fn pcap_in_both_byte_orders_and_both_units() {
             let (frames, end, source) = drain(open(&file.concat()).unwrap());
             assert_eq!(frames, [owned(time_ns, 1, 60, 0, b"abc"), owned(time_ns, 1, 5, 0, b"defgh")]);
             assert_eq!(end.cut, None);
-            assert_eq!(source.format(), CaptureFormat::Pcap);
             assert_eq!(source.interfaces()[0].snaplen, 262_144);
         }
     }
@@ -222,21 +221,19 @@ fn compressed_files_are_recognised_and_may_have_several_parts() {
     let zstd = |data| zstd::encode_all(data, 3).unwrap();
     let skippable = [0x52, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4].to_vec();
     let cases = [
-        (FileCompression::Gzip, gzip(&file)),
-        (FileCompression::Gzip, [gzip(a), gzip(b)].concat()),
-        (FileCompression::Zstd, zstd(&file[..])),
-        (FileCompression::Zstd, [zstd(a), zstd(b)].concat()),
-        (FileCompression::Zstd, [skippable, zstd(&file[..])].concat()),
-        (FileCompression::Lz4, lz4(&file)),
-        (FileCompression::Lz4, [lz4(a), lz4(b)].concat()),
+        ("gzip", gzip(&file)),
+        ("gzip", [gzip(a), gzip(b)].concat()),
+        ("zstd", zstd(&file[..])),
+        ("zstd", [zstd(a), zstd(b)].concat()),
+        ("zstd", [skippable, zstd(&file[..])].concat()),
+        ("lz4", lz4(&file)),
+        ("lz4", [lz4(a), lz4(b)].concat()),
     ];
     for (compression, bytes) in cases {
-        let source = open(&bytes).unwrap();
-        assert_eq!(source.compression(), Some(compression));
-        let (found, end, _) = drain(source);
-        assert_eq!(end.cut, None, "{compression:?}");
+        let (found, end, _) = drain(open(&bytes).unwrap());
+        assert_eq!(end.cut, None, "{compression}");
         assert_eq!(found.len(), count);
-        assert!(found == plain, "{compression:?}");
+        assert!(found == plain, "{compression}");
     }
 }
 

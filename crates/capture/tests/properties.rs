@@ -76,7 +76,7 @@ proptest! {
         let mut options = WriterOptions::new(LinkType(link));
         options.interface.clone_from(&texts[0]);
         options.filter.clone_from(&texts[1]);
-        options.os.clone_from(&texts[2]);
+        options.comment.clone_from(&texts[2]);
         let mut writer = PcapngWriter::new("memory", Vec::new(), &options).unwrap();
         let mut expected = Vec::new();
         for (time_ns, bytes, extra) in &list {

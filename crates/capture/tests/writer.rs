@@ -28,8 +28,6 @@ fn options() -> WriterOptions {
         interface: "eth0".into(),
         snaplen: 60,
         filter: "tcp port 6379".into(),
-        hardware: "a test bench".into(),
-        os: "Linux 6.1".into(),
         ..WriterOptions::new(LinkType::ETHERNET)
     }
 }
@@ -113,7 +111,7 @@ fn a_frame_of_another_link_type_is_refused() {
 
 #[test]
 fn a_long_text_is_cut_at_a_character() {
-    let long = WriterOptions { hardware: "ä".repeat(40_000), filter: "é".repeat(40_000), ..options() };
+    let long = WriterOptions { comment: "ä".repeat(40_000), filter: "é".repeat(40_000), ..options() };
     let mut writer = PcapngWriter::new("memory", Vec::new(), &long).unwrap();
     writer.write(&frame(1, &FRAME)).unwrap();
     assert_eq!(frames(&writer.finish(None).unwrap()).len(), 1);

@@ -18,7 +18,7 @@ type BoxedReader = Box<dyn Read + Send>;
 enum_with! {
     /// Compression around a capture.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum FileCompression, name: &'static str {
+    pub(super) enum FileCompression, name: &'static str {
         /// RFC 1952, any number of members.
         Gzip = "gzip",
         /// RFC 8878, any number of frames.
@@ -178,6 +178,6 @@ pub(super) fn foreign(name: &str, head: &[u8]) -> SourceError {
 
 /// Returns whether these bytes may be the start of a header.
 pub(super) fn may_be_header(head: &[u8]) -> bool {
-    let magics = super::legacy::MAGICS.iter().chain([&super::pcapng::MAGIC]);
-    magics.into_iter().any(|magic| head.iter().zip(magic).all(|(a, b)| a == b))
+    let mut magics = super::legacy::MAGICS.iter().map(|(magic, ..)| magic).chain([&super::pcapng::MAGIC]);
+    magics.any(|magic| head.iter().zip(magic).all(|(a, b)| a == b))
 }

@@ -11,7 +11,6 @@ mod pcapng;
 mod secrets;
 mod window;
 
-pub use input::FileCompression;
 pub use secrets::DecryptionSecrets;
 
 use crate::{FrameSource, KernelStats, NextFrame, SourceError};
@@ -31,21 +30,12 @@ use window::InputWindow;
 /// A capture file, or standard input.
 pub struct FileSource {
     name: String,
-    compression: Option<FileCompression>,
     window: InputWindow,
     format: FormatReader,
     delivered: usize,
     /// Read but not delivered yet.
     next: Option<FrameRecord>,
     end: Option<FileEnd>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CaptureFormat {
-    /// The tcpdump format, micro- or nanosecond, either byte order.
-    Pcap,
-    /// Wireshark's block format.
-    Pcapng,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -171,27 +161,15 @@ impl FileSource {
     }
 
     fn from_input(name: &str, input: CaptureInput) -> Result<Self, SourceError> {
-        let compression = input.compression;
         let mut window = InputWindow::new(input);
         let format = FormatReader::open(name, &mut window)?;
         let name = name.to_owned();
-        Ok(Self { name, compression, window, format, delivered: 0, next: None, end: None })
+        Ok(Self { name, window, format, delivered: 0, next: None, end: None })
     }
 
     /// Returns the name in errors: the path, or `standard input`.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    pub fn format(&self) -> CaptureFormat {
-        match self.format {
-            FormatReader::Legacy(_) => CaptureFormat::Pcap,
-            FormatReader::Pcapng(_) => CaptureFormat::Pcapng,
-        }
-    }
-
-    pub fn compression(&self) -> Option<FileCompression> {
-        self.compression
     }
 
     /// Returns the interfaces described so far, indexed by [`Frame::interface`]; pcap files have exactly one.
@@ -269,17 +247,6 @@ impl FrameSource for FileSource {
     }
 }
 
-impl fmt::Debug for FileSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileSource")
-            .field("name", &self.name)
-            .field("format", &self.format())
-            .field("compression", &self.compression)
-            .field("end", &self.end)
-            .finish_non_exhaustive()
-    }
-}
-
 impl FormatReader {
     /// Detects the format by its magic number and reads the header.
     fn open(name: &str, window: &mut InputWindow) -> Result<Self, SourceError> {
@@ -292,13 +259,14 @@ impl FormatReader {
             let cut = reader.open(window).map_err(read)?;
             return cut.map_or(Ok(Self::Pcapng(reader)), |cut| Err(bad_header(name, window, &cut)));
         }
-        if !legacy::is_magic(window.bytes()) {
+        let magic = window.bytes().first_chunk().copied();
+        let Some(magic) = magic.filter(|magic| legacy::MAGICS.iter().any(|(known, ..)| known == magic)) else {
             return Err(input::foreign(name, window.bytes()));
-        }
+        };
         if !window.need(legacy::HEADER_BYTES).map_err(read)? {
             return Err(short_header(name, window));
         }
-        match LegacyReader::open(window) {
+        match LegacyReader::open(window, magic) {
             Ok(reader) => Ok(Self::Legacy(reader)),
             Err(reason) => Err(SourceError::HeaderDamaged { input: name.to_owned(), reason }),
         }

@@ -1,8 +1,8 @@
 //! The pcapng format (draft-ietf-opsawg-pcapng): blocks of `type u32, length u32, body, length u32`.
 //!
 //! A section header sets the byte order and drops earlier interfaces; interface descriptions set link type and clock;
-//! packets refer to them by number. pcap-parser decodes the rare description blocks. Why not the rest:
-//! `docs/adr/0001-capture-file-reader.md`.
+//! packets refer to them by number. Why no crate
+//! decodes them: `docs/adr/0001-capture-file-reader.md`.
 
 use super::bytes::ByteOrder;
 use super::clock::InterfaceClock;
@@ -13,12 +13,6 @@ use crate::limits::{
     MAX_SECRETS_BLOCK_BYTES,
 };
 use overhead_model::frame::{Frame, LinkType};
-use pcap_parser::nom::IResult;
-use pcap_parser::pcapng::{
-    parse_interfacedescriptionblock_be, parse_interfacedescriptionblock_le, parse_interfacestatisticsblock_be,
-    parse_interfacestatisticsblock_le, parse_sectionheaderblock,
-};
-use pcap_parser::{InterfaceDescriptionBlock, OptionCode, PcapError, PcapNGOption};
 use std::io;
 
 /// The type of a section header block, the same in both byte orders.
@@ -36,6 +30,13 @@ const TLS_KEY_LOG: u32 = 0x544c_534b;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const MAJOR: u16 = 1;
+// Codes of options.
+const COMMENT: u16 = 1;
+const IF_NAME: u16 = 2;
+const IF_TSRESOL: u16 = 9;
+const IF_TSOFFSET: u16 = 14;
+const ISB_IFDROP: u16 = 5;
+const ISB_OSDROP: u16 = 7;
 /// Block type and both lengths.
 const SMALLEST_BLOCK: u32 = 12;
 /// Microseconds, the format's default.
@@ -183,12 +184,13 @@ impl PcapngReader {
 
     /// Section 4.1 of the draft.
     fn section_header(&mut self, block: &[u8]) -> Result<(), String> {
-        let header = parsed(parse_sectionheaderblock(block), "a section header")?;
-        if header.major_version != MAJOR {
-            return Err(format!("pcapng version {}.{}", header.major_version, header.minor_version));
+        let options = options(block, 24, "a section header")?;
+        let [major, minor] = [12, 14].map(|at| self.order.u16(block, at).unwrap_or_default());
+        if major != MAJOR {
+            return Err(format!("pcapng version {major}.{minor}"));
         }
         if self.facts.comment.is_none() {
-            let comment = option(&header.options, OptionCode::Comment).map(|value| String::from_utf8_lossy(value));
+            let comment = self.option(options, COMMENT).map(String::from_utf8_lossy);
             self.facts.comment = Some(comment.unwrap_or_default().into_owned());
         }
         self.section = self.facts.interfaces.len();
@@ -200,36 +202,23 @@ impl PcapngReader {
         if self.facts.interfaces.len() >= MAX_INTERFACES {
             return Err(format!("more than {MAX_INTERFACES} interfaces"));
         }
-        let parse = match self.order {
-            ByteOrder::Little => parse_interfacedescriptionblock_le,
-            ByteOrder::Big => parse_interfacedescriptionblock_be,
-        };
-        let interface = parsed(parse(block), "an interface description")?;
-        self.clocks.push(self.clock(&interface));
-        let link = LinkType(interface.linktype.0 as u16);
-        let name = option(&interface.options, OptionCode::IfName).map(name);
-        self.facts.interfaces.push(FileInterface { name, link, snaplen: interface.snaplen });
+        let options = options(block, 16, "an interface description")?;
+        let resolution = self.option(options, IF_TSRESOL).and_then(|value| value.first().copied());
+        let offset_s = self.option(options, IF_TSOFFSET).and_then(|value| self.order.u64(value, 0));
+        let resolution = resolution.unwrap_or(DEFAULT_RESOLUTION);
+        self.clocks.push(InterfaceClock::new(resolution, offset_s.unwrap_or(0).cast_signed()));
+        let link = LinkType(self.order.u16(block, 8).unwrap_or_default());
+        let snaplen = self.order.u32(block, 12).unwrap_or_default();
+        self.facts.interfaces.push(FileInterface { name: self.option(options, IF_NAME).map(name), link, snaplen });
         Ok(())
-    }
-
-    /// Returns the clock that the options describe. pcap-parser's fields are not used: it decodes `if_tsoffset` as
-    /// little-endian in every section and has no powers of two.
-    fn clock(&self, interface: &InterfaceDescriptionBlock<'_>) -> InterfaceClock {
-        let resolution = option(&interface.options, OptionCode::IfTsresol).and_then(|value| value.first().copied());
-        let offset_s = option(&interface.options, OptionCode::IfTsoffset).and_then(|value| self.order.u64(value, 0));
-        InterfaceClock::new(resolution.unwrap_or(DEFAULT_RESOLUTION), offset_s.unwrap_or(0).cast_signed())
     }
 
     /// Section 4.6. The counts run from the start of the capture, so an interface's last block counts.
     fn interface_statistics(&mut self, block: &[u8]) -> Result<(), String> {
-        let parse = match self.order {
-            ByteOrder::Little => parse_interfacestatisticsblock_le,
-            ByteOrder::Big => parse_interfacestatisticsblock_be,
-        };
-        let statistics = parsed(parse(block), "an interface statistics block")?;
-        let interface = self.interface(statistics.if_id)?;
-        let count = |code| option(&statistics.options, code).and_then(|value| self.order.u64(value, 0));
-        let drops = [OptionCode::IsbIfDrop, OptionCode::IsbOsDrop].map(count);
+        let options = options(block, 20, "an interface statistics block")?;
+        let interface = self.interface(self.order.u32(block, 8).unwrap_or_default())?;
+        let count = |code| self.option(options, code).and_then(|value| self.order.u64(value, 0));
+        let drops = [ISB_IFDROP, ISB_OSDROP].map(count);
         if drops.iter().any(Option::is_some) {
             self.facts.drops.insert(interface, drops.into_iter().flatten().fold(0, u64::saturating_add));
         }
@@ -311,6 +300,19 @@ impl PcapngReader {
         })
     }
 
+    /// Returns the first value of an option before the end-of-options mark, or before one that is cut.
+    fn option<'a>(&self, mut options: &'a [u8], code: u16) -> Option<&'a [u8]> {
+        loop {
+            let (found, length) = (self.order.u16(options, 0)?, usize::from(self.order.u16(options, 2)?));
+            let (value, rest) = options.get(4..)?.split_at_checked(length.next_multiple_of(4))?;
+            match found {
+                0 => return None,
+                found if found == code => return value.get(..length),
+                _ => options = rest,
+            }
+        }
+    }
+
     /// Converts an interface number of the current section to an index over all sections.
     fn interface(&self, number: u32) -> Result<usize, String> {
         let index = self.section.saturating_add(number as usize);
@@ -322,14 +324,9 @@ impl PcapngReader {
     }
 }
 
-fn parsed<'a, T>(result: IResult<&'a [u8], T, PcapError<&'a [u8]>>, what: &str) -> Result<T, String> {
-    result.map(|(_, block)| block).map_err(|_| format!("{what} that cannot be read"))
-}
-
-/// Returns the first value of an option before the end-of-options mark.
-fn option<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Option<&'a [u8]> {
-    let found = options.iter().take_while(|option| option.code.0 != 0).find(|option| option.code == code)?;
-    found.value.get(..usize::from(found.len))
+/// Returns the options of a block, which begin after its fields.
+fn options<'a>(block: &'a [u8], begin: usize, what: &str) -> Result<&'a [u8], String> {
+    block.get(begin..block.len() - 4).ok_or_else(|| format!("{what} that cannot be read"))
 }
 
 fn name(value: &[u8]) -> String {

@@ -1,5 +1,4 @@
 use crate::limits::MAX_SECRETS_BLOCK_BYTES;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,12 +34,5 @@ impl DecryptionSecrets {
             held.push(b'\n');
             self.0.any.store(true, Ordering::Release);
         }
-    }
-}
-
-impl fmt::Debug for DecryptionSecrets {
-    /// Keeps secrets out of logs.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secrets")
     }
 }

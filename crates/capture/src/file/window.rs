@@ -1,7 +1,7 @@
 //! A read buffer that moves through the input.
 
-use super::input::CaptureInput;
-use super::{CutReason, CutTail, FileCompression, ReadOutcome};
+use super::input::{CaptureInput, FileCompression};
+use super::{CutReason, CutTail, ReadOutcome};
 use crate::limits::WINDOW_BYTES;
 use std::io::{self, Read};
 

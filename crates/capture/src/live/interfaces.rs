@@ -9,8 +9,6 @@ use std::net::IpAddr;
 pub struct LiveInterface {
     /// As `-i` takes it.
     pub name: String,
-    /// From libpcap, if known.
-    pub description: Option<String>,
     pub addresses: Vec<IpAddr>,
     pub flags: Vec<InterfaceFlag>,
 }
@@ -49,7 +47,6 @@ impl From<Device> for LiveInterface {
             flags: holds.map(|(flag, _)| flag).collect(),
             addresses: device.addresses.iter().map(|address| address.addr).collect(),
             name: device.name,
-            description: device.desc,
         }
     }
 }

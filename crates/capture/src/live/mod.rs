@@ -21,7 +21,7 @@ pub use idle_priority::IdlePriority;
 pub use interfaces::{InterfaceFlag, LiveInterface, list_interfaces};
 pub use memory::return_large_blocks;
 pub use namespace::NetworkNamespace;
-pub use stop::{StopHandle, StopSignal};
+pub use stop::StopHandle;
 
 use crate::limits::{DEFAULT_BUFFER_BYTES, DEFAULT_SNAPLEN};
 use crate::{FrameSource, KernelFilter, KernelStats, LiveTotals, NextFrame, SourceError};
@@ -62,23 +62,18 @@ pub struct LiveOptions {
     /// Size of the kernel's ring, in bytes.
     pub buffer_bytes: u32,
     pub filter: KernelFilter,
-    /// Whether to capture frames for other machines. Off by default, unlike in tcpdump: this tool measures this
-    /// machine's traffic, and the mode appears in the system log and may be refused by virtual networks. Set it on a
-    /// mirror port. Without effect on `any`.
-    pub promiscuous: bool,
     /// `None` for this process's network namespace.
     pub namespace: Option<NetworkNamespace>,
 }
 
 impl LiveOptions {
-    /// Returns options for whole frames, with the default buffer, no filter, not promiscuous.
+    /// Returns options for whole frames, with the default buffer and no filter.
     pub fn new(interface: impl Into<String>) -> Self {
         Self {
             interface: interface.into(),
             snaplen: DEFAULT_SNAPLEN,
             buffer_bytes: DEFAULT_BUFFER_BYTES,
             filter: KernelFilter::default(),
-            promiscuous: false,
             namespace: None,
         }
     }
@@ -92,7 +87,7 @@ pub struct LiveSource {
     capture: Capture<Active>,
     link: LinkType,
     filter: Option<String>,
-    stop: StopSignal,
+    stop: StopHandle,
     /// When a stop was first noticed.
     stopping: Option<Instant>,
     /// The last call found nothing, so the next one waits first.
@@ -132,7 +127,7 @@ impl LiveSource {
         let is_plain = is_once && link == LinkType::ETHERNET && name != ANY;
         let ring =
             if is_plain { PacketRing::of(&capture, options.buffer_bytes, options.snaplen, now_ns()) } else { None };
-        let stop = StopSignal::new().map_err(|error| error::live(name, &pcap::Error::from(error)))?;
+        let stop = StopHandle::new().map_err(|error| error::live(name, &pcap::Error::from(error)))?;
         Ok(Self {
             interface: name.clone(),
             ring,
@@ -179,7 +174,7 @@ impl LiveSource {
 
     /// Returns a handle that ends the capture from another thread or a signal handler.
     pub fn stop_handle(&self) -> StopHandle {
-        self.stop.handle()
+        self.stop.clone()
     }
 
     /// Returns whether the ring is read directly, without libpcap.
@@ -310,21 +305,7 @@ impl FrameSource for LiveSource {
         if let Some(at_end) = self.at_end {
             return Measured::Value(at_end);
         }
-        match self.count() {
-            Ok(()) => Measured::Value(self.kernel),
-            Err(error) => Measured::unavailable(error::reason(&error)),
-        }
-    }
-}
-
-impl std::fmt::Debug for LiveSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LiveSource")
-            .field("interface", &self.interface)
-            .field("link", &self.link)
-            .field("filter", &self.filter)
-            .field("totals", &self.totals)
-            .finish_non_exhaustive()
+        self.count().map(|()| self.kernel).map_err(|error| error::reason(&error)).into()
     }
 }
 
@@ -339,10 +320,10 @@ fn activate(options: &LiveOptions) -> Result<Capture<Active>, SourceError> {
     interfaces::check_exists(name)?;
     let capture = Capture::from_device(name.as_str())
         .and_then(|capture| {
-            // On `any`, libpcap warns about promiscuous mode, which the pcap crate treats as an error.
-            let promiscuous = options.promiscuous && name != ANY;
-            let capture = capture.snaplen(snaplen).buffer_size(buffer).promisc(promiscuous);
-            capture.timeout(RETIRE_MS).precision(Precision::Nano).open()
+            let capture = capture.snaplen(snaplen).buffer_size(buffer).timeout(RETIRE_MS);
+            // Not promiscuous, unlike tcpdump: this tool measures this machine's traffic, and the mode appears in the
+            // system log and may be refused by virtual networks.
+            capture.promisc(false).precision(Precision::Nano).open()
         })
         .map_err(|error| error::live(name, &error))?;
     // Commands started later must not inherit the socket, by which they could read others' traffic.

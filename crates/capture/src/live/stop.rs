@@ -16,6 +16,11 @@ struct StopState {
 }
 
 impl StopHandle {
+    pub fn new() -> std::io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self(Arc::new(StopState { at_ns: AtomicU64::new(0), wake })))
+    }
+
     /// Ends the capture as of now: earlier frames are still delivered, later ones are not. Further calls have no
     /// effect. Safe in a signal handler: it reads a clock, stores an integer and writes to a file descriptor.
     pub fn stop(&self) {
@@ -29,34 +34,14 @@ impl StopHandle {
     pub fn requested_ns(&self) -> Option<u64> {
         Some(self.0.at_ns.load(Ordering::Acquire)).filter(|ns| *ns > 0)
     }
+
+    /// Readable after a stop.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.wake.as_fd()
+    }
 }
 
 /// Returns the current Unix time in nanoseconds, at least 1.
 pub(super) fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64).max(1)
-}
-
-/// The capture's end of its [`StopHandle`]s.
-#[derive(Debug)]
-pub struct StopSignal(StopHandle);
-
-impl StopSignal {
-    pub fn new() -> std::io::Result<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self(StopHandle(Arc::new(StopState { at_ns: AtomicU64::new(0), wake }))))
-    }
-
-    pub fn handle(&self) -> StopHandle {
-        self.0.clone()
-    }
-
-    /// Returns the time of the stop, Unix nanoseconds.
-    pub fn requested_ns(&self) -> Option<u64> {
-        self.0.requested_ns()
-    }
-
-    /// Readable after a stop.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.0.wake.as_fd()
-    }
 }

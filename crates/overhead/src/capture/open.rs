@@ -13,7 +13,7 @@ use crate::sample::{Chosen, Windows};
 use crate::time::unix_ns;
 use anyhow::Result;
 use overhead_capture::WriterOptions;
-use overhead_capture::live::{StopHandle, StopSignal};
+use overhead_capture::live::StopHandle;
 use overhead_kernel::WorkListener;
 use overhead_model::LinkType;
 use overhead_report::{Aggregate, SharedListener};
@@ -28,7 +28,7 @@ impl CaptureSession {
             return Ok(());
         }
         if let Some(sockets) = self.sockets.as_ref().filter(|sockets| !sockets.are_beside) {
-            let source = raised(|| StreamSource::open(sockets, &plan.live, StopSignal::new()?.handle()))?;
+            let source = raised(|| StreamSource::open(sockets, &plan.live, StopHandle::new()?))?;
             let mut about = WriterOptions::new(LinkType::UPPER_PDU);
             about.interface = sockets.names.join(", ");
             self.counting.add_clients(&source.client_pids());
