@@ -3,6 +3,7 @@
 use crate::caller;
 use crate::capture::choose_interface;
 use crate::databases::{self, Database, encryption};
+use overhead_capture::SourceError;
 use overhead_capture::live::{LiveInterface, NetworkNamespace, list_interfaces};
 use overhead_containers::{HostContainers, HostPaths};
 use overhead_kernel::tcp_connections;
@@ -15,16 +16,10 @@ const INDENT: &str = "     ";
 /// Maximum number of UNIX sockets named per database.
 const SOCKETS: usize = 3;
 
-/// Where to capture a database's packets.
-enum CapturePlace {
-    /// An interface of this process's network namespace.
-    Here(String),
-    /// An interface of a container.
-    Container { name: String, interface: String },
-    /// A network namespace outside any container.
-    Apart { pid: u32, interface: String },
-    /// No packets are available.
-    Nowhere,
+/// Where to capture a database's packets, and the command for it up to what is captured.
+struct CapturePlace {
+    words: String,
+    command: Option<String>,
 }
 
 /// Returns the listing; `has_counters` is the result of an earlier check.
@@ -48,16 +43,13 @@ pub fn listing(has_counters: bool) -> String {
 
 /// Writes the entry for one database. Writing to a string cannot fail.
 fn describe(out: &mut String, database: &Database, has_counters: bool) {
-    let place = place(database);
+    let place = place(database).unwrap_or_else(|error| CapturePlace { words: format!("no: {error}"), command: None });
     let _ = writeln!(out, "\n{}", wrapped(&title(database), Some(WIDTH)));
     line(out, "listens", &where_it_listens(database));
-    match &place {
-        Ok(place) => line(out, "packets", &packets(place)),
-        Err(reason) => line(out, "packets", &format!("no: {reason}")),
-    }
+    line(out, "packets", &place.words);
     line(out, "TLS", &tls(database));
     line(out, "counters", if has_counters { "yes" } else { "no: see above" });
-    for command in commands(database, place.as_ref().unwrap_or(&CapturePlace::Nowhere)) {
+    for command in commands(database, place.command) {
         let _ = writeln!(out, "{INDENT}{command}");
     }
 }
@@ -88,18 +80,26 @@ fn where_it_listens(database: &Database) -> String {
 }
 
 /// Returns the place of its packets, or the reason why they cannot be captured.
-fn place(database: &Database) -> Result<CapturePlace, String> {
+fn place(database: &Database) -> Result<CapturePlace, SourceError> {
     if database.network_namespace.is_none() {
-        return Ok(CapturePlace::Nowhere);
+        let words = "none: what goes through a UNIX socket is taken from it".to_owned();
+        return Ok(CapturePlace { words, command: None });
     }
-    let namespace = NetworkNamespace::of_process(database.pid()).map_err(|error| error.to_string())?;
-    let interfaces = list_interfaces(Some(&namespace)).map_err(|error| error.to_string())?;
+    let namespace = NetworkNamespace::of_process(database.pid())?;
+    let interfaces = list_interfaces(Some(&namespace))?;
     let interface = interface(database, &interfaces, namespace.is_own());
-    Ok(match &database.container {
-        Some(container) => CapturePlace::Container { name: container.argument(), interface },
-        None if namespace.is_own() => CapturePlace::Here(interface),
-        None => CapturePlace::Apart { pid: database.pid(), interface },
-    })
+    let (of, command) = match &database.container {
+        Some(container) => {
+            let command = typed(&container.argument()).map(|name| format!("overhead capture --container {name}"));
+            (" of the container's network namespace", command)
+        }
+        None if namespace.is_own() => ("", Some(format!("overhead capture -i {interface}"))),
+        None => {
+            let enter = format!("nsenter -t {} -n overhead capture -i {interface}", database.pid());
+            (" of a separate network namespace", Some(enter))
+        }
+    };
+    Ok(CapturePlace { words: format!("on {interface}{of}"), command })
 }
 
 /// Returns the interface that most of the database's connections use; without connections, the one they would use.
@@ -112,17 +112,6 @@ fn interface(database: &Database, interfaces: &[LiveInterface], is_own: bool) ->
         .map_or_else(|_| "any".to_owned(), |chosen| chosen.name)
 }
 
-fn packets(place: &CapturePlace) -> String {
-    match place {
-        CapturePlace::Here(interface) => format!("on {interface}"),
-        CapturePlace::Container { interface, .. } => {
-            format!("on {interface} of the container's network namespace")
-        }
-        CapturePlace::Apart { interface, .. } => format!("on {interface} of a separate network namespace"),
-        CapturePlace::Nowhere => "none: what goes through a UNIX socket is taken from it".to_owned(),
-    }
-}
-
 fn tls(database: &Database) -> String {
     match encryption(database.pid()) {
         Ok((names, _)) if names.is_empty() => "no library is loaded".to_owned(),
@@ -133,23 +122,13 @@ fn tls(database: &Database) -> String {
 }
 
 /// Returns the commands to capture packets and UNIX sockets.
-fn commands(database: &Database, place: &CapturePlace) -> Vec<String> {
+fn commands(database: &Database, of_packets: Option<String>) -> Vec<String> {
     let sudo = if caller::is_root() { "" } else { "sudo " };
     let system = database.system.name;
     let ports: Vec<String> = database.ports().iter().map(|port| format!(" --port {port}")).collect();
     let is_usual = database.ports() == [database.system.port];
     let ports = if is_usual { String::new() } else { ports.concat() };
-    let what = format!("--db {system}{ports}");
-    let of_packets = match place {
-        CapturePlace::Here(interface) => Some(format!("{sudo}overhead capture -i {interface} {what}")),
-        CapturePlace::Container { name, .. } => {
-            typed(name).map(|name| format!("{sudo}overhead capture --container {name} {what}"))
-        }
-        CapturePlace::Apart { pid, interface } => {
-            Some(format!("{sudo}nsenter -t {pid} -n overhead capture -i {interface} {what}"))
-        }
-        CapturePlace::Nowhere => None,
-    };
+    let of_packets = of_packets.map(|command| format!("{sudo}{command} --db {system}{ports}"));
     let of_unix = database.unix.iter().find_map(|socket| typed(socket));
     let of_unix = of_unix.map(|socket| format!("{sudo}overhead capture --unix {socket} --db {system}"));
     of_packets.into_iter().chain(of_unix).collect()
