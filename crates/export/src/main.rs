@@ -21,8 +21,8 @@ use clap::{CommandFactory, Parser};
 use dataset::Dataset;
 use encode::DatasetFormat;
 use overhead::reading::{
-    DecodeArgs, Dissect, InputPlan, KeptRun, SampleArgs, StatusFault, TimeWindow, Warnings, code, generate, parsed,
-    windows_of,
+    DecodeArgs, Dissect, InputPlan, KeptRun, SampleArgs, Sampler, StatusFault, TimeWindow, Warnings, code, generate,
+    parsed, windows_of,
 };
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::exit::{self, COMPLETE};
@@ -250,7 +250,7 @@ impl ExportCli {
         let (keys, selection) = (input.read_keys(warnings)?, input.selection.clone());
         if let Some(chosen) = self.sample.chosen(&input.files)? {
             let windows = ExportWindows::new(selection, keys.log(), tally, stop.clone());
-            let mut sampler = chosen.sampler(windows);
+            let mut sampler = Sampler::new(chosen, windows);
             let inputs = input.read(&mut sampler, &keys, warnings)?;
             let (windows, schedule) = sampler.end(input.kept.as_ref().and_then(KeptRun::sample_end_ns));
             let (tally, totals, sample) = windows.finish(schedule.as_ref())?;

@@ -79,16 +79,6 @@ pub enum Chosen {
     Noted(Windows),
 }
 
-impl Chosen {
-    /// Returns a sampler that passes the frames of these windows to `dissection`.
-    pub fn sampler<D: DissectWindows>(self, dissection: D) -> Sampler<D> {
-        match self {
-            Self::Asked(cycle, seed) => Sampler::new(cycle, seed, dissection),
-            Self::Noted(windows) => Sampler::of(windows, dissection),
-        }
-    }
-}
-
 /// Dissects one window after another, each as a separate capture.
 pub trait DissectWindows {
     /// Takes a frame from the window of `period`.
@@ -154,15 +144,14 @@ pub struct Schedule {
 }
 
 impl<D: DissectWindows> Sampler<D> {
-    /// Returns a sampler whose periods begin with the first frame.
-    pub fn new(cycle: DutyCycle, seed: u64, dissection: D) -> Self {
-        Self { cycle, seed, windows: None, dissection, period: 0, last_ns: 0 }
-    }
-
-    /// Returns a sampler for known windows.
-    pub fn of(windows: Windows, dissection: D) -> Self {
-        let last_ns = windows.start_ns;
-        Self { windows: Some(windows), last_ns, ..Self::new(windows.cycle, windows.seed, dissection) }
+    /// Returns a sampler that passes the frames of these windows to `dissection`. Periods of requested windows begin with
+    /// the first frame.
+    pub fn new(chosen: Chosen, dissection: D) -> Self {
+        let (cycle, seed, windows) = match chosen {
+            Chosen::Asked(cycle, seed) => (cycle, seed, None),
+            Chosen::Noted(windows) => (windows.cycle, windows.seed, Some(windows)),
+        };
+        Self { cycle, seed, windows, dissection, period: 0, last_ns: windows.map_or(0, |windows| windows.start_ns) }
     }
 
     /// Takes a frame if it lies within a window.

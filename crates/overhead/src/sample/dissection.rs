@@ -36,7 +36,9 @@ impl DissectArgs {
             if self.no_memo { dissector.without_memo() } else { dissector }
         };
         match windows {
-            Some(chosen) => Dissection::Windows(Box::new(chosen.sampler(AggregateWindows::new(tally, Box::new(make))))),
+            Some(chosen) => {
+                Dissection::Windows(Box::new(Sampler::new(chosen, AggregateWindows::new(tally, Box::new(make)))))
+            }
             None => Dissection::Whole(Box::new(make(tally))),
         }
     }
