@@ -3,11 +3,11 @@
 use anyhow::Error;
 use overhead_model::exit::{self, COMPLETE, FAILED, USAGE};
 use overhead_model::say;
-use std::fmt;
 use std::process::ExitCode;
 
 /// A usage error that clap cannot detect.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct UsageError(String);
 
 impl UsageError {
@@ -15,14 +15,6 @@ impl UsageError {
         Self(message.into())
     }
 }
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 /// Prints the error, if any, and returns the exit code.
 pub fn exit_code(result: Result<u8, Error>) -> ExitCode {

@@ -7,7 +7,8 @@ use std::io;
 use std::process::ExitCode;
 
 /// An error with its own exit status.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct StatusFault {
     /// The exit status.
     pub status: u8,
@@ -33,14 +34,6 @@ macro_rules! bail_usage {
     };
 }
 pub(crate) use bail_usage;
-
-impl std::fmt::Display for StatusFault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for StatusFault {}
 
 /// Prints the error, if there is one, and returns the status. A closed reader is not an error.
 pub fn code(result: Result<u8, Error>) -> ExitCode {
