@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use overhead_model::exit::ABORTED;
-use std::io::Write;
+use overhead_model::say;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -77,7 +77,9 @@ impl StopRequest {
                     1 => stop.request(INTERRUPTED),
                     2 => {
                         stop.0.aborting.store(true, Ordering::Release);
-                        say("removing what was made on the server, then aborting; once more leaves it there");
+                        say!(
+                            "overhead bench: removing what was made on the server, then aborting; once more leaves it there"
+                        );
                         tokio::spawn(async {
                             tokio::time::sleep(GRACE).await;
                             abort();
@@ -92,13 +94,8 @@ impl StopRequest {
 }
 
 fn abort() -> ! {
-    say("aborted; what is left on the server is removed by --cleanup-only");
+    say!("overhead bench: aborted; what is left on the server is removed by --cleanup-only");
     std::process::exit(i32::from(ABORTED));
-}
-
-/// Prints to standard error and ignores failures.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "overhead bench: {text}");
 }
 
 /// Signals closer together than this count as one.

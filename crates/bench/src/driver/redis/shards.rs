@@ -5,6 +5,9 @@ use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError, Value};
 
+/// The ids that were sent to a server, and its replies.
+type ShardReplies = (Vec<i64>, Result<Vec<Value>, RedisError>);
+
 /// One connection per server, in command-line order.
 pub struct RedisShards {
     pub shards: Vec<MultiplexedConnection>,
@@ -30,11 +33,7 @@ impl RedisShards {
     }
 
     /// Sends one command per id, all at once. Returns ids and replies by server.
-    pub async fn pipeline(
-        &self,
-        ids: &[i64],
-        command: impl Fn(i64) -> Cmd,
-    ) -> Vec<(Vec<i64>, Result<Vec<Value>, RedisError>)> {
+    pub async fn pipeline(&self, ids: &[i64], command: impl Fn(i64) -> Cmd) -> Vec<ShardReplies> {
         let parts = self.divide(ids.iter().copied()).into_iter().map(|(shard, ids)| {
             let mut pipeline = Pipeline::with_capacity(ids.len());
             for &id in &ids {
@@ -50,11 +49,7 @@ impl RedisShards {
     }
     /// Sends each server one command for all its ids. Returns ids and replies by server; a single reply is repeated for
     /// each id.
-    pub async fn multi_key(
-        &self,
-        ids: &[i64],
-        command: impl Fn(&[i64]) -> Cmd,
-    ) -> Vec<(Vec<i64>, Result<Vec<Value>, RedisError>)> {
+    pub async fn multi_key(&self, ids: &[i64], command: impl Fn(&[i64]) -> Cmd) -> Vec<ShardReplies> {
         let parts = self.divide(ids.iter().copied()).into_iter().map(|(shard, ids)| {
             let command = command(&ids);
             let mut connection = self.shards[shard].clone();
