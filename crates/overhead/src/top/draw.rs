@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::top::feed;
     use crate::top::terminal::draw;
-    use crate::top::view::kind;
+    use crate::top::view::tests::kind;
     use overhead_model::record::By;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;

@@ -165,7 +165,7 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::view::kind;
+    use crate::top::view::tests::kind;
 
     fn screen() -> Screen {
         Screen::new(By::Name, SortBy::Bytes, String::new(), Duration::from_secs(1))

@@ -133,29 +133,27 @@ impl View {
     }
 }
 
-/// Returns a sample of operations of one kind for tests: one per latency, each with these bytes.
 #[cfg(test)]
-pub fn kind(label: &str, latencies_ns: &[u64], bytes: [u64; 2]) -> overhead_report::OperationKind {
-    use overhead_model::{Amounts, Operation, Outcome, Protocol, RowKey, SideTotals, Tally};
-    use overhead_report::Aggregate;
-    let mut aggregate = Aggregate::new();
-    let key = RowKey { protocol: Protocol::Resp, class: Class::Workload, name: label, via: "", statement: "" };
-    for &latency_ns in latencies_ns {
-        let sides = bytes.map(|data| {
-            let mut amounts = Amounts::ZERO;
-            amounts[overhead_model::Account::Data] = data;
-            SideTotals { frames: 1, amounts }
-        });
-        let row = aggregate.row(key);
-        aggregate.operation(row, &Operation { sides, outcome: Outcome::Ok, latency_ns: Some(latency_ns) });
-    }
-    aggregate.kinds(By::Name).remove(0)
-}
-
-#[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use overhead_report::OperationKind;
+    use overhead_model::{Account, Amounts, Operation, Outcome, Protocol, RowKey, SideTotals, Tally};
+    use overhead_report::{Aggregate, OperationKind};
+
+    /// Returns a sample of operations of one kind: one per latency, each with these bytes.
+    pub fn kind(label: &str, latencies_ns: &[u64], bytes: [u64; 2]) -> OperationKind {
+        let mut aggregate = Aggregate::new();
+        let key = RowKey { protocol: Protocol::Resp, class: Class::Workload, name: label, via: "", statement: "" };
+        for &latency_ns in latencies_ns {
+            let sides = bytes.map(|data| {
+                let mut amounts = Amounts::ZERO;
+                amounts[Account::Data] = data;
+                SideTotals { frames: 1, amounts }
+            });
+            let row = aggregate.row(key);
+            aggregate.operation(row, &Operation { sides, outcome: Outcome::Ok, latency_ns: Some(latency_ns) });
+        }
+        aggregate.kinds(By::Name).remove(0)
+    }
 
     fn look(seconds: u64, kinds: Vec<OperationKind>) -> Look {
         let bytes: u64 = kinds.iter().map(|(_, sums)| sums.bytes()).sum();
