@@ -6,7 +6,7 @@ use overhead_model::{Account, Class, Measured, OTHER, Protocol, Side, System};
 use overhead_report::RowSums;
 use overhead_report::text::clean;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
@@ -48,6 +48,8 @@ struct SeriesKey {
     name: String,
 }
 
+type SeriesLabels<'a> = Vec<(&'static str, &'a str)>;
+
 impl SeriesKey {
     fn new(protocol: &str, class: Class, name: &str) -> Self {
         // Avoids escapes. No database uses these characters in names.
@@ -65,8 +67,9 @@ impl SeriesKey {
         Self { name: OTHER.to_owned(), ..self.clone() }
     }
 
-    fn labels(&self) -> [(&'static str, &str); 3] {
-        [("protocol", &self.protocol), ("class", self.class), ("operation", &self.name)]
+    /// Returns the labels; `what` is the one that has the name.
+    fn labels(&self, what: &'static str) -> SeriesLabels<'_> {
+        vec![("protocol", &self.protocol), ("class", self.class), (what, &self.name)]
     }
 }
 
@@ -286,61 +289,19 @@ impl Collector for ScrapedMetrics {
         encoder
             .encode_descriptor("overhead_build", "The program that captures", None, MetricType::Info)?
             .encode_info(&version)?;
-        self.encode_operations(&mut encoder)?;
+        let (operations, servers) = (&self.operations, &self.servers);
+        let (name, what) = ("overhead_operation", ["overhead_operation", "", "Names of operations"]);
+        encode_series(&mut encoder, operations, name, what, |key| key.labels("operation"))?;
         self.encode_latency(&mut encoder)?;
-        self.encode_servers(&mut encoder)?;
-        self.encode_ledger(&mut encoder)?;
-        self.encode_capture(&mut encoder)?;
-        self.encode_counters(&mut encoder)
+        let (name, what) = ("overhead_server", ["overhead_server_operation", ", by server", "Servers"]);
+        encode_series(&mut encoder, servers, name, what, |key| {
+            [key.labels("server"), vec![("system", self.system(key))]].concat()
+        })?;
+        self.encode_sums(&mut encoder)
     }
 }
 
 impl ScrapedMetrics {
-    fn encode_operations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        for (name, help, sum) in SUMS {
-            let name = format!("overhead_operation{name}");
-            let mut family = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
-            for (key, sums) in &self.operations.series {
-                count(&mut family, &key.labels(), sum(sums))?;
-            }
-        }
-        let help = "Bytes on the wire of operations";
-        let mut family = encoder.encode_descriptor("overhead_operation_wire_bytes", help, None, MetricType::Counter)?;
-        for (key, sums) in &self.operations.series {
-            for (side, bytes) in Side::BOTH.iter().zip(sums.wire_bytes) {
-                let [protocol, class, operation] = key.labels();
-                count(&mut family, &[protocol, class, operation, ("side", side.name())], bytes)?;
-            }
-        }
-        let help = "Names of operations that share a series named (other), because there are too many";
-        gauge(encoder, "overhead_operations_sharing_series", help, self.operations.sharing as f64)
-    }
-
-    fn encode_servers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        for (name, help, sum) in SUMS {
-            let name = format!("overhead_server_operation{name}");
-            let mut family = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
-            for (key, sums) in &self.servers.series {
-                count(&mut family, &self.server_labels(key), sum(sums))?;
-            }
-        }
-        let help = "Bytes on the wire of operations, by server";
-        let mut family = encoder.encode_descriptor("overhead_server_wire_bytes", help, None, MetricType::Counter)?;
-        for (key, sums) in &self.servers.series {
-            for (side, bytes) in Side::BOTH.iter().zip(sums.wire_bytes) {
-                let [protocol, class, server, system] = self.server_labels(key);
-                count(&mut family, &[protocol, class, server, system, ("side", side.name())], bytes)?;
-            }
-        }
-        let help = "Servers that share a series named (other), because there are too many";
-        gauge(encoder, "overhead_servers_sharing_series", help, self.servers.sharing as f64)
-    }
-
-    fn server_labels<'a>(&'a self, key: &'a SeriesKey) -> [(&'static str, &'a str); 4] {
-        let [protocol, class, (_, server)] = key.labels();
-        [protocol, class, ("server", server), ("system", self.system(key))]
-    }
-
     fn encode_latency(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "First byte of the request to last byte of the response";
         let mut family =
@@ -354,68 +315,87 @@ impl ScrapedMetrics {
                 below = within;
             }
             buckets.push((f64::INFINITY, sums.latencies - below));
-            let labels = key.labels();
+            let labels = key.labels("operation");
             let mut series = family.encode_family(&labels)?;
             series.encode_histogram::<NoLabelSet>(sums.latency_ns / 1e9, sums.latencies, &buckets, None)?;
         }
         Ok(())
     }
 
-    fn encode_ledger(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// Writes the ledger, and the counters of the capture and of the kernel.
+    fn encode_sums(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let posted = Side::BOTH.iter().zip(&self.ledger).flat_map(|(side, sums)| {
+            let labels = move |account: &Account| vec![("side", side.name()), ("account", account.name())];
+            Account::ALL.iter().zip(sums).map(move |(account, bytes)| (labels(account), *bytes))
+        });
         let help = "Bytes on the wire posted to operations that have ended, by direction and account";
-        let mut family = encoder.encode_descriptor("overhead_ledger_bytes", help, None, MetricType::Counter)?;
-        for (side, sums) in Side::BOTH.iter().zip(&self.ledger) {
-            for (account, bytes) in Account::ALL.iter().zip(sums) {
-                count(&mut family, &[("side", side.name()), ("account", account.name())], *bytes)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn encode_capture(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let counters = [
+        counter(encoder, "overhead_ledger_bytes", help, posted)?;
+        for (name, help, value) in [
             ("overhead_frames", "Frames captured", self.frames),
             ("overhead_wire_bytes", "Original lengths of the captured frames", self.wire_bytes),
             ("overhead_dropped_frames", "Frames that the kernel dropped because its buffer was full", self.dropped),
-        ];
-        for (name, help, value) in counters {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            family.encode_counter::<NoLabelSet, u64, f64>(&value, None)?;
-        }
-        let [elapsed, covered] = self.time_ns.map(|ns| ns as f64 / 1e9);
-        for (name, help, value) in [
-            ("overhead_capture_seconds", "Time since the capture began", elapsed),
-            ("overhead_covered_seconds", "Of this, time that frames were captured in: less with --sample", covered),
         ] {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            family.encode_counter::<NoLabelSet, f64, f64>(&value, None)?;
+            counter(encoder, name, help, [(Vec::new(), value)])?;
         }
-        Ok(())
-    }
-
-    fn encode_counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "System calls of the processes at either end";
-        let mut family = encoder.encode_descriptor("overhead_syscalls", help, None, MetricType::Counter)?;
-        for ((role, call), calls) in &self.syscalls {
-            count(&mut family, &[("role", *role), ("syscall", call)], *calls)?;
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        for (name, help, ns) in [
+            ("overhead_capture_seconds", "Time since the capture began", self.time_ns[0]),
+            (
+                "overhead_covered_seconds",
+                "Of this, time that frames were captured in: less with --sample",
+                self.time_ns[1],
+            ),
+        ] {
+            counter(encoder, name, help, [(Vec::new(), seconds(ns))])?;
         }
-        let help = "Time of these processes on a CPU";
-        let mut family = encoder.encode_descriptor("overhead_cpu_seconds", help, None, MetricType::Counter)?;
-        for ((role, mode), ns) in &self.on_cpu_ns {
-            let labels = [("role", *role), ("mode", *mode)];
-            let mut series = family.encode_family(&labels)?;
-            series.encode_counter::<NoLabelSet, f64, f64>(&(*ns as f64 / 1e9), None)?;
-        }
-        Ok(())
+        let calls = self.syscalls.iter();
+        let calls = calls.map(|((role, call), calls)| (vec![("role", *role), ("syscall", call.as_str())], *calls));
+        counter(encoder, "overhead_syscalls", "System calls of the processes at either end", calls)?;
+        let times = self.on_cpu_ns.iter();
+        let times = times.map(|((role, mode), ns)| (vec![("role", *role), ("mode", *mode)], seconds(*ns)));
+        counter(encoder, "overhead_cpu_seconds", "Time of these processes on a CPU", times)
     }
 }
 
-fn count<const N: usize>(family: &mut MetricEncoder<'_>, labels: &[(&str, &str); N], value: u64) -> fmt::Result {
-    family.encode_family(labels)?.encode_counter::<NoLabelSet, u64, f64>(&value, None)
+/// Writes the counters of operations or servers. `what` has the start of their names, the end of a help text, and what
+/// shares a series.
+fn encode_series<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    BoundedSeries { series, sharing, .. }: &'a BoundedSeries,
+    name: &str,
+    [counters, by, sharers]: [&str; 3],
+    labels: impl Fn(&'a SeriesKey) -> SeriesLabels<'a>,
+) -> fmt::Result {
+    for (end, help, sum) in SUMS {
+        let counts = series.iter().map(|(key, sums)| (labels(key), sum(sums)));
+        counter(encoder, &format!("{counters}{end}"), help, counts)?;
+    }
+    let of_sides = series.iter().flat_map(|(key, sums)| {
+        let side = |side: &Side| [labels(key), vec![("side", side.name())]].concat();
+        Side::BOTH.each_ref().map(side).into_iter().zip(sums.wire_bytes)
+    });
+    counter(encoder, &format!("{name}_wire_bytes"), &format!("Bytes on the wire of operations{by}"), of_sides)?;
+    let help = format!("{sharers} that share a series named (other), because there are too many");
+    let name = format!("{name}s_sharing_series");
+    encoder.encode_descriptor(&name, &help, None, MetricType::Gauge)?.encode_gauge(&(*sharing as f64))
 }
 
-fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {
-    encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+/// Writes a counter with its value for each set of labels.
+fn counter<'a, V: EncodeCounterValue>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (SeriesLabels<'a>, V)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, value) in values {
+        if labels.is_empty() {
+            family.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
+        } else {
+            family.encode_family(&labels)?.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -462,9 +442,8 @@ mod tests {
         let text = scraped(&mut ScrapedMetrics::new(Vec::new()), &[row("GET", 10)]);
         assert_eq!(line(&text, GET), Some(10.0), "{text}");
         let bucket = |le: &str| {
-            let start = r#"overhead_operation_latency_seconds_bucket{le=""#;
-            let labels = r#"",protocol="resp",class="workload",operation="GET"}"#;
-            line(&text, &format!("{start}{le}{labels}"))
+            let name = "overhead_operation_latency_seconds_bucket";
+            line(&text, &format!(r#"{name}{{le="{le}",protocol="resp",class="workload",operation="GET"}}"#))
         };
         assert_eq!(["0.0005", "0.001", "0.002", "+Inf"].map(bucket), [0.0, 5.0, 10.0, 10.0].map(Some), "{text}");
         assert!(text.ends_with("# EOF\n"));
