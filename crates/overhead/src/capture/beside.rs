@@ -48,39 +48,32 @@ impl BesideSource {
 
 impl FrameSource for BesideSource {
     fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError> {
-        if self.is_over {
-            // The streams end last.
-            let next = self.streams.next_frame()?;
-            if let NextFrame::Frame(frame) = &next {
-                self.totals.add(frame);
-            }
-            return Ok(next);
-        }
-        if !self.streams.has_ready() && self.until_look == 0 {
+        if !self.is_over && self.until_look == 0 && !self.streams.has_ready() {
             self.look()?;
         }
-        if self.streams.has_ready() {
-            let next = self.streams.hand_out();
-            if let NextFrame::Frame(frame) = &next {
-                self.totals.add(frame);
+        let next = if self.is_over {
+            // The streams end last.
+            self.streams.next_frame()?
+        } else if self.streams.has_ready() {
+            self.streams.hand_out()
+        } else {
+            self.until_look = self.until_look.saturating_sub(1);
+            match self.packets.next_frame()? {
+                frame @ NextFrame::Frame(_) => frame,
+                NextFrame::Idle => {
+                    self.until_look = 0;
+                    NextFrame::Idle
+                }
+                NextFrame::End => {
+                    self.is_over = true;
+                    NextFrame::Idle
+                }
             }
-            return Ok(next);
+        };
+        if let NextFrame::Frame(frame) = &next {
+            self.totals.add(frame);
         }
-        self.until_look = self.until_look.saturating_sub(1);
-        match self.packets.next_frame()? {
-            NextFrame::Frame(frame) => {
-                self.totals.add(&frame);
-                Ok(NextFrame::Frame(frame))
-            }
-            NextFrame::Idle => {
-                self.until_look = 0;
-                Ok(NextFrame::Idle)
-            }
-            NextFrame::End => {
-                self.is_over = true;
-                Ok(NextFrame::Idle)
-            }
-        }
+        Ok(next)
     }
 
     fn kernel(&mut self) -> Measured<KernelStats> {
