@@ -73,17 +73,32 @@ impl<T> Measured<T> {
     }
 
     pub fn value(&self) -> Option<&T> {
-        match self {
-            Self::Value(value) => Some(value),
-            Self::Unavailable { .. } => None,
-        }
+        self.as_result().ok()
     }
 
     pub fn reason(&self) -> Option<&str> {
+        self.as_result().err()
+    }
+
+    /// Returns the value, or else the reason.
+    pub fn as_result(&self) -> Result<&T, &str> {
         match self {
-            Self::Value(_) => None,
-            Self::Unavailable { unavailable } => Some(unavailable),
+            Self::Value(value) => Ok(value),
+            Self::Unavailable { unavailable } => Err(unavailable),
         }
+    }
+
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Measured<U> {
+        match self {
+            Self::Value(value) => Measured::Value(change(value)),
+            Self::Unavailable { unavailable } => Measured::Unavailable { unavailable },
+        }
+    }
+}
+
+impl<T, E: ToString> From<Result<T, E>> for Measured<T> {
+    fn from(result: Result<T, E>) -> Self {
+        result.map_or_else(|reason| Self::unavailable(reason.to_string()), Self::Value)
     }
 }
 
