@@ -36,8 +36,6 @@ mod print;
 mod privileges;
 mod project;
 #[cfg(feature = "live")]
-mod queue;
-#[cfg(feature = "live")]
 mod redact;
 #[cfg(feature = "live")]
 mod repeat;

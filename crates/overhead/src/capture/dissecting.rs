@@ -1,6 +1,7 @@
 //! The dissecting thread of a capture. It takes frames from a queue, and uses only idle time as long as it keeps up.
 
-use super::queue::LiveOutlet;
+use super::frames::FrameBatch;
+use super::queue::QueueOutlet;
 use crate::inputs::Dissect;
 use crate::keys::KeyReader;
 use crate::sample::{Dissection, Sampled, Windows};
@@ -82,9 +83,9 @@ pub struct DissectingThread {
 
 impl DissectingThread {
     /// Dissects frames until the other end of the queue is dropped.
-    pub fn run(mut self, frames: LiveOutlet) -> (Aggregate, Totals, Option<Sampled>) {
+    pub fn run(mut self, frames: QueueOutlet<FrameBatch>) -> (Aggregate, Totals, Option<Sampled>) {
         let in_background = self.limit.is_none();
-        frames.drain(in_background, &mut self, Self::frame, Self::publish);
+        frames.drain_frames(in_background, &mut self, Self::frame, Self::publish);
         self.dissection.finish(Some(self.end_ns.load(Ordering::Acquire)))
     }
 

@@ -1,6 +1,6 @@
 //! Batches of frames, passed from one thread to another.
 
-use crate::queue::QueueBatch;
+use super::queue::QueueBatch;
 use overhead_model::{Frame, LinkType};
 
 /// Minimum bytes of frames in a full batch.

@@ -5,9 +5,10 @@ use super::clock::ClockWatch;
 use super::dissecting::{
     CaptureProgress, DissectingThread, PendingQuestions, SharedProgress, SharedWorkListener, SoFar, TICK,
 };
+use super::frames::FrameBatch;
 use super::input::LiveInput;
 use super::only::CommandFilter;
-use super::queue::{LiveInlet, queue};
+use super::queue::{QueueInlet, frame_queue};
 use super::rotation::{FrameFate, PacketFiles, PacketSet};
 use super::warmup::WarmUp;
 use crate::keys::KeyReader;
@@ -109,7 +110,7 @@ impl CaptureThreads {
         let stop = source.stop_handle();
         let progress = SharedProgress::default();
         let questions = Arc::<PendingQuestions>::default();
-        let (inlet, outlet) = queue();
+        let (inlet, outlet) = frame_queue();
         let log = keys.log();
         let end_ns = Arc::<AtomicU64>::default();
         let dissecting = DissectingThread {
@@ -247,7 +248,7 @@ struct CaptureWorker<S> {
 
 /// Destination of frames.
 struct FrameSink {
-    inlet: LiveInlet,
+    inlet: QueueInlet<FrameBatch>,
     packets: Option<PacketFiles>,
     warnings: Warnings,
     /// Whether the reader of the file has gone, or the requested number of files is full.
@@ -346,10 +347,7 @@ impl<S: LiveInput> CaptureWorker<S> {
         let only_command = self.only.map(|only| only.finish(is_whole, warnings));
         let kernel = self.source.kernel();
         let packets = self.sink.close(kernel.value());
-        let kernel_drops = match kernel {
-            Measured::Value(kernel) => Measured::Value(kernel.dropped),
-            Measured::Unavailable { unavailable } => Measured::Unavailable { unavailable },
-        };
+        let kernel_drops = kernel.map(|kernel| kernel.dropped);
         let FrameSink { mut warnings, inlet, .. } = self.sink;
         drop(inlet);
         if let Some(dropped) = kernel_drops.value().filter(|dropped| **dropped > 0) {
