@@ -47,9 +47,9 @@ impl Repetition {
     /// The capture cannot be made or written, or the user asks for the end a second time.
     pub async fn make(&self, plan: &CapturePlan, signals: &mut CaptureSignals) -> Result<RunEnd> {
         let mut plan = plan.clone();
-        plan.command.clone_from(&self.command);
-        plan.output.quiet = true;
-        plan.distribution = true;
+        plan.args.command.clone_from(&self.command);
+        plan.args.output.quiet = true;
+        plan.args.distribution = true;
         let folder = RunFolder::create(Some(&self.folder), "", true, plan.owner)?.named(&self.name);
         let printed = folder.create_printed().inspect_err(|_| folder.discard())?;
         let keep = self.keep;

@@ -15,7 +15,7 @@ pub fn sentence(plan: &CapturePlan, sockets: Option<&UnixSockets>, counters: &Me
         return format!("capturing {sockets}; {}; {}", servers(counters), end(plan));
     }
     let sockets = sockets.map_or_else(String::new, |(_, sockets)| format!(", and {sockets}"));
-    let (what, place) = if plan.counters.bpf_only {
+    let (what, place) = if plan.args.counters.bpf_only {
         ("counting", String::new())
     } else {
         ("capturing", format!(" on {}", plan.live.in_words()))
@@ -63,10 +63,10 @@ pub fn some(items: impl ExactSizeIterator<Item = String>) -> String {
 /// Describes what ends the capture.
 fn end(plan: &CapturePlan) -> String {
     let ends = [
-        plan.command.first().map(|program| format!("{program} ends")),
-        plan.limits.duration.map(|duration| format!("{} s are over", duration.as_secs_f64())),
-        plan.limits.count.map(|frames| counted(frames, "frame")),
-        plan.limits.ops.map(|operations| counted(operations, "workload operation")),
+        plan.args.command.first().map(|program| format!("{program} ends")),
+        plan.args.limits.duration.map(|duration| format!("{} s are over", duration.as_secs_f64())),
+        plan.args.limits.count.map(|frames| counted(frames, "frame")),
+        plan.args.limits.ops.map(|operations| counted(operations, "workload operation")),
     ];
     let ends: Vec<String> = ends.into_iter().flatten().collect();
     let until = if ends.is_empty() { String::new() } else { format!("until {}; ", ends.join(" or ")) };

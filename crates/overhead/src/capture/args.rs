@@ -1,12 +1,13 @@
 //! Arguments of `capture`, and their units. [`CapturePlan`](super::plan::CapturePlan) is their checked form.
 
-use super::plaintext::{self, PlaintextProcesses};
+use super::plaintext;
 use super::rotation::RotationArgs;
 use crate::cli::{DecodeArgs, Output};
 use crate::project::ProjectArgs;
 use crate::sample::{DissectArgs, SampleArgs};
 use crate::time::{duration, some_time};
 use clap::Args;
+use overhead_kernel::TlsProcesses;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +36,7 @@ pub struct CaptureArgs {
     pub filter: Option<String>,
     /// Read plain text from the OpenSSL or BoringSSL calls of these processes; `auto`: the server's, otherwise its clients'
     #[arg(hide_short_help = true, long, value_name = "PID|auto", value_parser = plaintext::parse, conflicts_with_all = ["unix", "bpf_only"])]
-    pub tls_plaintext: Option<PlaintextProcesses>,
+    pub tls_plaintext: Option<TlsProcesses>,
     /// A container, by name, id or pod, with its processes
     #[arg(help_heading = "Containers", long, value_name = "NAME|ID", conflicts_with = "unix")]
     pub container: Option<String>,

@@ -39,7 +39,7 @@ impl CaptureSession {
         captured.warnings.of_command(self.end);
         let had_streams = captured.totals.transports.contains(&Transport::Unix);
         let only_streams = self.sockets.as_ref().is_some_and(|sockets| !sockets.are_beside);
-        let mut counters = match (plan.counters.bpf_only, had_streams || only_streams) {
+        let mut counters = match (plan.args.counters.bpf_only, had_streams || only_streams) {
             (true, _) => self.counting.read(),
             (false, false) => self.counting.attribute(&captured.aggregate),
             (false, true) => self.counting.attribute_streams(&captured.aggregate),
@@ -60,14 +60,14 @@ impl CaptureSession {
     /// Collects the warnings about a capture.
     fn warn(&self, captured: &mut CaptureOutcome, facts: &Circumstances) {
         let (plan, warnings) = (&self.plan, &mut captured.warnings);
-        if !plan.counters.bpf_only {
+        if !plan.args.counters.bpf_only {
             if captured.totals.is_encrypted() {
                 warnings.tls = plan.tls_servers();
             }
             warnings.of_totals(&captured.totals);
             let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
             warnings.of_frame_sizes(&captured.totals, interface);
-            if plan.write.is_some() {
+            if plan.args.write.is_some() {
                 warnings.of_packets_alone();
             }
         }
@@ -77,10 +77,10 @@ impl CaptureSession {
         if self.sockets.is_none() {
             streams::look_for_others(plan, &captured.aggregate, warnings);
         } else if captured.totals.frames == 0 {
-            streams::look_for_servers(&plan.unix, warnings);
+            streams::look_for_servers(&plan.args.unix, warnings);
         }
         self.warmup.iter().for_each(|warmup| warmup.report(warnings));
-        if let Some(reason) = self.work.reason().filter(|_| plan.counters.sample_kernel) {
+        if let Some(reason) = self.work.reason().filter(|_| plan.args.counters.sample_kernel) {
             warnings.remark(format!("no work was sampled by operation: {reason}"));
         }
         self.counting.warnings().into_iter().for_each(|warning| warnings.remark(warning));
@@ -88,9 +88,9 @@ impl CaptureSession {
 
     fn facts(&self, captured: &CaptureOutcome, counters: Measured<Counters>) -> Circumstances {
         let plan = &self.plan;
-        let interface = (!plan.counters.bpf_only && plan.has_interface)
+        let interface = (!plan.args.counters.bpf_only && plan.has_interface)
             .then(|| raised(|| interface_facts(&plan.live.interface, plan.live.namespace())));
-        let mut environment = environment::describe(interface, &plan.command);
+        let mut environment = environment::describe(interface, &plan.args.command);
         environment.container = plan.live.place.as_ref().map(|place| place.container.record());
         if let Some(workload) = &mut environment.workload {
             workload.exit_code = self.exit_code;
@@ -126,17 +126,18 @@ impl CaptureSession {
 impl CapturePlan {
     /// Adds the figures for which the packets are read again.
     fn read_packets_again(&self, packets: Vec<PathBuf>, log: Arc<KeyLog>, run: &mut Run) -> Result<()> {
-        if !self.fields && self.model.is_none() {
+        let model = self.args.project.model();
+        if !self.args.fields && model.is_none() {
             return Ok(());
         }
-        let keys = KeyReader::read_again(&self.keys, log);
-        let input = InputPlan::of(packets, self.which.clone(), self.keys.clone())?;
-        if self.fields
+        let keys = KeyReader::read_again(&self.args.decode.keys, log);
+        let input = InputPlan::of(packets, self.which.clone(), self.args.decode.keys.clone())?;
+        if self.args.fields
             && let Err(error) = fields::read(run, &input, &keys)
         {
             run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
         }
-        if let Some(model) = self.model
+        if let Some(model) = model
             && let Err(error) = project::read(run, model, &input, &keys)
         {
             run.warnings.push(format!("nothing was modelled, because the packets could not be read: {error:#}"));
@@ -161,7 +162,7 @@ impl CapturePlan {
             let (libraries, is_readable) = databases::encryption(pid).ok()?;
             Some(TlsServer { ports, pid, comm, libraries, is_readable })
         });
-        TlsServers { local, servers: servers.collect(), has_calls: self.plaintext.is_some() }
+        TlsServers { local, servers: servers.collect(), has_calls: self.args.tls_plaintext.is_some() }
     }
 
     /// Names servers that listen on other ports, if nothing was captured.

@@ -18,7 +18,7 @@ const SAME_WORK: u64 = 100;
 pub async fn measure(plan: &CapturePlan, rounds: u32, signals: &mut CaptureSignals) -> Result<u8> {
     let folder = plan.make_folder()?.map(Arc::new);
     let mut quiet = plan.clone();
-    quiet.output.quiet = true;
+    quiet.args.output.quiet = true;
     let mut turns = CostTurns { plan, quiet: Arc::new(quiet), folder, signals, kept: None };
     let taken = turns.take(rounds).await;
     let CostTurns { folder, kept, .. } = turns;
@@ -208,7 +208,7 @@ fn spread(pairs: &[CostPair], of: impl Fn(&CostPair) -> Option<f64>) -> Measured
     let Some(values) = values else {
         return Measured::unavailable("the processes of the server are not seen on this host (name them with --pid)");
     };
-    Spread::of(&values).map_or_else(|| Measured::unavailable("no round was completed"), Measured::Value)
+    Spread::of(&values).ok_or("no round was completed").into()
 }
 
 #[cfg(test)]

@@ -22,20 +22,20 @@ pub enum KernelCounting {
 impl KernelCounting {
     /// Loads the programs for the servers of the plan's ports. A server that starts to listen later is found then.
     pub fn load(plan: &CapturePlan, sockets: Option<&UnixSockets>) -> Result<Self> {
-        if plan.counters.no_bpf {
+        if plan.args.counters.no_bpf {
             return Ok(Self::Off("not asked for (--no-bpf)".to_owned()));
         }
-        if plan.sample.cycle.is_some() {
+        if plan.args.sample.cycle.is_some() {
             let why = "not counted with --sample: the counters would run all the time, and the packets are of windows";
             return Ok(Self::Off(why.to_owned()));
         }
         let mut options = CounterOptions::for_ports(plan.live.ports.as_slice());
         options.own_cost = OwnCost::Sampled;
-        options.softirq = plan.counters.softirq;
+        options.softirq = plan.args.counters.softirq;
         options.adopt_children = true;
         options.server = plan.server_processes.clone();
-        options.by_operation = plan.counters.sample_kernel;
-        if plan.only_command {
+        options.by_operation = plan.args.counters.sample_kernel;
+        if plan.args.only_command {
             // Others may have had the same ports before or after.
             options.client = ProcessSelection::Named("the command's processes did not connect".to_owned());
         }
@@ -54,7 +54,7 @@ impl KernelCounting {
         }
         match raised(|| KernelCounters::load(&options)) {
             Ok(counters) => Ok(Self::On(Box::new(counters))),
-            Err(error) if plan.counters.bpf_only => Err(error.into()),
+            Err(error) if plan.args.counters.bpf_only => Err(error.into()),
             // Without counters, the capture still measures bytes.
             Err(
                 error @ (Error::NoBtf(_)

@@ -97,12 +97,12 @@ impl CapturePlan {
     fn publish(&self, captured: FinishedCapture) -> Result<u8> {
         let FinishedCapture { folder, run, end } = captured;
         let named = NamedRun::new(folder.as_ref().map_or_else(|| self.live.in_words(), |folder| folder.name()), run);
-        let kept = folder.as_ref().filter(|_| !self.no_packets);
+        let kept = folder.as_ref().filter(|_| !self.args.no_packets);
         let again = kept.map(|folder| quoted(&folder.path().display().to_string()));
         let written = folder.map(|folder| folder.write(&named.run)).transpose();
-        print::warnings(&named, &self.output);
-        if self.write.as_deref() != Some(Path::new("-")) {
-            print::result(&named, &self.output, again.as_deref())?;
+        print::warnings(&named, &self.args.output);
+        if self.args.write.as_deref() != Some(Path::new("-")) {
+            print::result(&named, &self.args.output, again.as_deref())?;
         }
         let mut status = named.run.exit;
         if let Some(WrittenRun { files, without_figures }) = written? {
@@ -110,7 +110,7 @@ impl CapturePlan {
                 say!("overhead: warning: the record is written, but no figure: {reason}");
                 status = status.max(exit::PARTIAL);
             }
-            print::files(&files, &self.output);
+            print::files(&files, &self.args.output);
         }
         Ok(end.failure().map_or(status, |code| u8::try_from(code).unwrap_or(u8::MAX)))
     }

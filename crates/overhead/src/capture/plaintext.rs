@@ -20,18 +20,14 @@ const BETWEEN: u32 = 64;
 /// Interval between checks for newly loaded libraries.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The processes whose calls are captured, as given on the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlaintextProcesses(TlsProcesses);
-
 /// Parses `auto` or process numbers.
-pub fn parse(text: &str) -> Result<PlaintextProcesses, String> {
+pub fn parse(text: &str) -> Result<TlsProcesses, String> {
     if text == "auto" {
-        return Ok(PlaintextProcesses(TlsProcesses::Auto));
+        return Ok(TlsProcesses::Auto);
     }
     let pids = text.split(',').map(|pid| pid.parse().ok().filter(|pid| *pid > 0)).collect::<Option<Vec<u32>>>();
     let pids = pids.ok_or_else(|| format!("{text} is not a process number or `auto`"))?;
-    Ok(PlaintextProcesses(TlsProcesses::Pids(pids)))
+    Ok(TlsProcesses::Pids(pids))
 }
 
 /// The packets of an interface, merged with the calls of TLS libraries.
@@ -40,8 +36,8 @@ pub struct TlsSource {
     calls: TlsCalls,
     /// Calls ready for delivery: time and packet.
     ready: VecDeque<(u64, Vec<u8>)>,
-    /// The packet that was delivered last.
-    frame: Vec<u8>,
+    /// The call that was delivered last.
+    call: Vec<u8>,
     server_port: u16,
     until_look: u32,
     looked: Instant,
@@ -51,8 +47,8 @@ pub struct TlsSource {
 impl TlsSource {
     /// Starts to capture the calls of these processes about these ports, in addition to packets. `program` is about to
     /// be started as our child.
-    pub fn open(packets: LiveSource, whose: &PlaintextProcesses, ports: &[u16], program: Option<&str>) -> Result<Self> {
-        let mut options = TlsOptions::new(whose.0.clone(), ports);
+    pub fn open(packets: LiveSource, whose: &TlsProcesses, ports: &[u16], program: Option<&str>) -> Result<Self> {
+        let mut options = TlsOptions::new(whose.clone(), ports);
         options.program = program.and_then(executable);
         let calls = raised(|| TlsCalls::start(&options))?;
         let mut announcement = Vec::new();
@@ -61,7 +57,7 @@ impl TlsSource {
             packets,
             calls,
             ready: VecDeque::from([(unix_ns(), announcement)]),
-            frame: Vec::new(),
+            call: Vec::new(),
             server_port: ports.first().copied().filter(|_| ports.len() == 1).unwrap_or_default(),
             until_look: 0,
             looked: Instant::now(),
@@ -108,31 +104,29 @@ impl FrameSource for TlsSource {
         if self.until_look == 0 {
             self.look()?;
         }
-        if self.ready.is_empty() && !self.is_over {
-            self.until_look -= 1;
-            match self.packets.next_frame()? {
-                NextFrame::Frame(frame) => {
-                    self.frame.clear();
-                    self.frame.extend_from_slice(frame.bytes);
-                    let Frame { time_ns, link, original_len, interface, .. } = frame;
-                    return Ok(NextFrame::Frame(Frame { time_ns, link, original_len, interface, bytes: &self.frame }));
-                }
-                NextFrame::Idle => self.look()?,
-                NextFrame::End => {
-                    // A call returns shortly after its bytes were sent or received.
-                    std::thread::sleep(Duration::from_millis(5));
-                    self.look()?;
-                    self.is_over = true;
-                }
+        if let Some((time_ns, bytes)) = self.ready.pop_front() {
+            self.call = bytes;
+            let original_len = self.call.len() as u32;
+            let frame = Frame { time_ns, link: LinkType::UPPER_PDU, original_len, interface: 1, bytes: &self.call };
+            return Ok(NextFrame::Frame(frame));
+        }
+        if self.is_over {
+            return Ok(NextFrame::End);
+        }
+        self.until_look -= 1;
+        match self.packets.next_frame()? {
+            frame @ NextFrame::Frame(_) => Ok(frame),
+            NextFrame::Idle => {
+                self.until_look = 0;
+                Ok(NextFrame::Idle)
+            }
+            NextFrame::End => {
+                // A call returns shortly after its bytes were sent or received.
+                std::thread::sleep(Duration::from_millis(5));
+                (self.until_look, self.is_over) = (0, true);
+                Ok(NextFrame::Idle)
             }
         }
-        let Some((time_ns, bytes)) = self.ready.pop_front() else {
-            return Ok(if self.is_over { NextFrame::End } else { NextFrame::Idle });
-        };
-        self.frame = bytes;
-        let original_len = self.frame.len() as u32;
-        let frame = Frame { time_ns, link: LinkType::UPPER_PDU, original_len, interface: 1, bytes: &self.frame };
-        Ok(NextFrame::Frame(frame))
     }
 
     fn kernel(&mut self) -> Measured<KernelStats> {
@@ -257,8 +251,8 @@ mod tests {
 
     #[test]
     fn processes_are_named_by_number() {
-        assert_eq!(parse("auto"), Ok(PlaintextProcesses(TlsProcesses::Auto)));
-        assert_eq!(parse("17,4"), Ok(PlaintextProcesses(TlsProcesses::Pids(vec![17, 4]))));
+        assert_eq!(parse("auto"), Ok(TlsProcesses::Auto));
+        assert_eq!(parse("17,4"), Ok(TlsProcesses::Pids(vec![17, 4])));
         for text in ["", "0", "redis", "17,"] {
             assert!(parse(text).unwrap_err().contains("is not a process number"), "{text}");
         }

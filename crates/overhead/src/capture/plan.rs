@@ -1,72 +1,39 @@
 //! The plan of a capture: its arguments, checked once, and the choices that follow from them.
 
-use super::args::{CaptureArgs, CounterArgs, LimitArgs, ServerArgs};
+use super::args::{CaptureArgs, CounterArgs, ServerArgs};
 use super::container::{ContainerPlace, containers_now};
 use super::descriptors::InheritedFiles;
 use super::folder::RunFolder;
 use super::live::LivePlan;
 use super::only::{self, CommandFilter};
-use super::plaintext::PlaintextProcesses;
-use super::rotation::RotationArgs;
 use super::streams::UnixSockets;
 use crate::caller::{self, User};
-use crate::cli::{Output, Which};
+use crate::cli::Which;
 use crate::databases::{self, Database};
 use crate::exit::bail_usage;
-use crate::keys::KeyFiles;
 use crate::privileges::raised;
-use crate::sample::{DissectArgs, SampleArgs};
 use anyhow::{Result, anyhow};
-use overhead_dissect::LinkModel;
 use overhead_files::FileOwner;
 use overhead_kernel::{OpenedConnections, ProcessSelection, own_network_namespace};
 use overhead_model::{Protocol, System, say};
 use overhead_report::text::counted;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 
 /// The checked arguments of a capture, and the choices that follow from them.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct CapturePlan {
+    pub args: CaptureArgs,
     /// The choice of connections, as stored in records.
     pub which: Which,
     /// The interface. It has no ports if only UNIX sockets are captured.
     pub live: LivePlan,
     /// Whether packets of the interface are captured or counted.
     pub has_interface: bool,
-    /// UNIX sockets as the user named them.
-    pub unix: Vec<String>,
     /// Whether UNIX sockets of the selected servers are captured too: the user named a server, but no place to capture.
     finds_sockets: bool,
-    /// Processes whose calls of a TLS library are captured.
-    pub plaintext: Option<PlaintextProcesses>,
-    /// How the user named the server.
-    pub server: ServerArgs,
     /// The server's processes, including those of a container.
     pub server_processes: ProcessSelection,
-    pub keys: KeyFiles,
-    pub folder: Option<PathBuf>,
-    pub force: bool,
     /// Owner of the written files.
     pub owner: Option<FileOwner>,
-    /// The packet file, if there is no run folder.
-    pub write: Option<PathBuf>,
-    pub no_packets: bool,
-    pub rotation: RotationArgs,
-    pub sample: SampleArgs,
-    pub dissect: DissectArgs,
-    pub limits: LimitArgs,
-    pub fields: bool,
-    /// The link to model after the capture.
-    pub model: Option<LinkModel>,
-    pub distribution: bool,
-    pub counters: CounterArgs,
-    pub metrics: Option<SocketAddr>,
-    pub output: Output,
-    pub command: Vec<String>,
-    /// Only the connections that the command's processes open.
-    pub only_command: bool,
     /// User who runs the command; `None` for the current one.
     pub user: Option<User>,
 }
@@ -81,14 +48,15 @@ impl CaptureArgs {
         self.rotation.check(self.write.as_deref())?;
         let model = self.project.model();
         self.check_readings(model.is_some())?;
-        let mut which = self.decode.which;
+        let mut which = self.decode.which.clone();
         let is_elsewhere = self.iface.is_some() || self.container.is_some() || self.filter.is_some();
         let CounterArgs { bpf_only, sample_kernel, .. } = self.counters;
         let is_of_packets =
             bpf_only || sample_kernel || self.only_command || self.tls_plaintext.is_some() || model.is_some();
         let finds_sockets = self.unix.is_empty() && !is_elsewhere && !is_of_packets && !which.selected().db.is_empty();
         let has_interface = self.unix.is_empty() || self.iface.is_some();
-        let (mut live, elsewhere) = LivePlan::find(self.iface, self.container.as_deref(), &mut which, !bpf_only)?;
+        let (mut live, elsewhere) =
+            LivePlan::find(self.iface.clone(), self.container.as_deref(), &mut which, !bpf_only)?;
         if let Some(place) = live.place.as_ref().filter(|_| !self.output.quiet) {
             let name = place.container.argument();
             for (other, count) in elsewhere {
@@ -101,34 +69,15 @@ impl CaptureArgs {
         } else {
             live.ports.clear();
         }
-        (live.filter, live.snaplen, live.buffer) = (self.filter, self.snaplen, self.buffer);
+        (live.filter, live.snaplen, live.buffer) = (self.filter.clone(), self.snaplen, self.buffer);
         Ok(CapturePlan {
             server_processes: self.server.processes(live.place.as_ref()),
+            owner: if self.as_root { None } else { caller::owner() },
+            args: self,
             which,
             live,
             has_interface,
-            unix: self.unix,
             finds_sockets,
-            plaintext: self.tls_plaintext,
-            server: self.server,
-            keys: self.decode.keys,
-            folder: self.folder,
-            force: self.force,
-            owner: if self.as_root { None } else { caller::owner() },
-            write: self.write,
-            no_packets: self.no_packets,
-            rotation: self.rotation,
-            sample: self.sample,
-            dissect: self.dissect,
-            limits: self.limits,
-            fields: self.fields,
-            model,
-            distribution: self.distribution,
-            counters: self.counters,
-            metrics: self.metrics,
-            output: self.output,
-            command: self.command,
-            only_command: self.only_command,
             user,
         })
     }
@@ -171,17 +120,17 @@ impl ServerArgs {
 impl CapturePlan {
     /// Prints a message unless the user asked for quiet.
     pub fn say(&self, text: &str) {
-        if !self.output.quiet {
+        if !self.args.output.quiet {
             say!("overhead: {text}");
         }
     }
 
     /// Makes the run folder, unless only packets are written.
     pub fn make_folder(&self) -> Result<Option<RunFolder>> {
-        if self.write.is_some() {
+        if self.args.write.is_some() {
             return Ok(None);
         }
-        RunFolder::create(self.folder.as_deref(), self.db_name(), self.force, self.owner).map(Some)
+        RunFolder::create(self.args.folder.as_deref(), self.db_name(), self.args.force, self.owner).map(Some)
     }
 
     /// Returns the first name given with `--db`, for names of folders.
@@ -201,10 +150,10 @@ impl CapturePlan {
 
     /// Starts to note who opens connections, if only the command's count.
     pub fn command_filter(&self) -> Result<Option<CommandFilter>> {
-        if !self.only_command {
+        if !self.args.only_command {
             return Ok(None);
         }
-        if let Some(caution) = only::caution(&self.command) {
+        if let Some(caution) = only::caution(&self.args.command) {
             say!("overhead: {caution}");
         }
         let netns = self.live.namespace().map_or_else(own_network_namespace, |namespace| namespace.number() as u32);
@@ -215,8 +164,8 @@ impl CapturePlan {
     /// Returns the current UNIX sockets to capture; `None` if only packets are captured.
     pub fn sockets(&self) -> Result<Option<UnixSockets>> {
         let selection = &self.live.selection;
-        if !self.unix.is_empty() {
-            let sockets = UnixSockets::find(&self.unix, selection, &self.server.pid)?;
+        if !self.args.unix.is_empty() {
+            let sockets = UnixSockets::find(&self.args.unix, selection, &self.args.server.pid)?;
             return Ok(Some(UnixSockets { are_beside: self.has_interface, ..sockets }));
         }
         if !self.finds_sockets {

@@ -121,15 +121,16 @@ impl CaptureSession {
 
     /// Starts the counters, the capture and the command.
     fn begin(plan: Arc<CapturePlan>, folder: Option<Arc<RunFolder>>, output: CommandOutput) -> Result<Self> {
-        let metrics = plan.metrics.map(MetricsServer::listen).transpose()?;
-        plan.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
+        let metrics = plan.args.metrics.map(MetricsServer::listen).transpose()?;
+        plan.args.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
         let sockets = plan.sockets()?;
         let containers = containers_now();
         let counting = KernelCounting::load(&plan, sockets.as_ref())?;
-        if let Some(note) = counting.awaited(&plan.live.ports).filter(|_| !plan.output.quiet && sockets.is_none()) {
+        if let Some(note) = counting.awaited(&plan.live.ports).filter(|_| !plan.args.output.quiet && sockets.is_none())
+        {
             say!("overhead: {note}");
         }
-        plan.rotation.caution(plan.write.as_deref()).iter().for_each(|caution| plan.say(caution));
+        plan.args.rotation.caution(plan.args.write.as_deref()).iter().for_each(|caution| plan.say(caution));
         let work = match counting.sampling() {
             Measured::Value(sampling) => Measured::Value(Arc::new(Mutex::new(sampling.listener()))),
             Measured::Unavailable { unavailable } => Measured::unavailable(unavailable),
@@ -141,7 +142,7 @@ impl CaptureSession {
             only: plan.command_filter()?,
             sockets,
             work,
-            warmup: plan.limits.warmup.map(WarmUp::new),
+            warmup: plan.args.limits.warmup.map(WarmUp::new),
             metrics,
             started: Beginning::now(),
             containers,
@@ -153,11 +154,11 @@ impl CaptureSession {
         };
         session.open()?;
         let plan = &session.plan;
-        session.warmup.iter().filter(|_| plan.counters.bpf_only).for_each(|warmup| warmup.begin());
+        session.warmup.iter().filter(|_| plan.args.counters.bpf_only).for_each(|warmup| warmup.begin());
         session.counting.begin();
         session.spawned = Instant::now();
         session.child = plan.start_command(output)?;
-        if !plan.output.quiet {
+        if !plan.args.output.quiet {
             let mut so_far = session.counting.read();
             name_containers(&mut so_far, &[&session.containers], &session.counting.network_namespaces());
             plan.say(&announce::sentence(plan, session.sockets.as_ref(), &so_far));
@@ -168,7 +169,7 @@ impl CaptureSession {
     /// Waits for the command, the time limit or the capture to end, or for a signal.
     async fn watch(&mut self, signals: &mut CaptureSignals) -> Result<()> {
         let Self { plan, threads, counting, child, .. } = self;
-        let (threads, quiet, limits) = (threads.as_ref(), plan.output.quiet, plan.limits);
+        let (threads, quiet, limits) = (threads.as_ref(), plan.args.output.quiet, plan.args.limits);
         let (mut server, begun) = (self.metrics.take(), Instant::now());
         let mut metrics = ScrapedMetrics::new(plan.known_systems()?);
         let (mut shown, mut tick) = (StatusLine::new(quiet), tokio::time::interval(Duration::from_millis(250)));
@@ -234,7 +235,7 @@ impl CaptureSession {
 
 /// Describes the remains of an aborted capture.
 fn kept(plan: &CapturePlan, folder: Option<&RunFolder>) -> String {
-    match (folder, plan.write.as_deref()) {
+    match (folder, plan.args.write.as_deref()) {
         (Some(folder), _) => folder.abandon(),
         (None, Some(path)) if path.is_file() => format!(
             "the figures are lost; `overhead analyze {}` makes a record of the packets that were kept, without counters",

@@ -12,7 +12,8 @@ use overhead_capture::{FrameSource, KernelStats, LiveTotals, NextFrame, SourceEr
 use overhead_decode::FastMap;
 use overhead_dissect::Selection;
 use overhead_kernel::{
-    AbsentBytes, ProcessSelection, StreamBytes, StreamOptions, UnixServer, UnixStreams, call_name, unix_servers,
+    AbsentBytes, ProcessSelection, StreamBytes, StreamCounts, StreamOptions, UnixServer, UnixStreams, call_name,
+    unix_servers,
 };
 use overhead_model::stream::{PieceTags, unix_ends};
 use overhead_model::{Class, Frame, LinkType, Measured, Protocol, StreamPiece, System, Transport};
@@ -159,11 +160,11 @@ pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
 
 /// Names UNIX sockets that may have carried operations, if none were captured.
 pub fn look_for_others(plan: &CapturePlan, aggregate: &Aggregate, warnings: &mut Warnings) {
-    if plan.counters.bpf_only || aggregate.class_totals(Class::Workload).0 > 0 {
+    if plan.args.counters.bpf_only || aggregate.class_totals(Class::Workload).0 > 0 {
         return;
     }
     let Ok(listening) = raised(unix_servers) else { return };
-    let known = known(&listening, &plan.live.selection, &plan.server.pid);
+    let known = known(&listening, &plan.live.selection, &plan.args.server.pid);
     if known.is_empty() {
         return;
     }
@@ -379,12 +380,10 @@ impl FrameSource for StreamSource {
     }
 
     fn kernel(&mut self) -> Measured<KernelStats> {
-        match self.streams.counts() {
-            Ok(counts) => {
-                Measured::Value(KernelStats { received: counts.calls, dropped: counts.lost, interface_dropped: 0 })
-            }
-            Err(error) => Measured::unavailable(error.to_string()),
-        }
+        let counts = self.streams.counts();
+        let kernel =
+            |counts: StreamCounts| KernelStats { received: counts.calls, dropped: counts.lost, interface_dropped: 0 };
+        counts.map(kernel).into()
     }
 }
 

@@ -60,8 +60,8 @@ impl SweepArgs {
             parameter::check(&self.vary, &args.command)?;
         }
         let runs = args.runs.unwrap_or(RUNS);
-        let capture = args.clone().plan()?;
-        let settings = settings(args, &capture);
+        let capture = self.capture.plan()?;
+        let settings = settings(&capture);
         Ok(SweepPlan { vary: self.vary, warmup_runs: self.warmup_runs, runs, settings, capture })
     }
 }
@@ -79,7 +79,8 @@ pub struct SweepPlan {
     pub capture: CapturePlan,
 }
 
-fn settings(args: &CaptureArgs, plan: &CapturePlan) -> Vec<String> {
+fn settings(plan: &CapturePlan) -> Vec<String> {
+    let args = &plan.args;
     let (limits, counters) = (&args.limits, &args.counters);
     let path = |path: &PathBuf| path.display().to_string();
     let time = |time: Duration| format!("{}s", time.as_secs_f64());

@@ -147,12 +147,12 @@ impl SweepPlan {
         place.keep(&record)?;
         let files = place.report(&record)?;
         self.print(&record)?;
-        print::files(&files, &self.capture.output);
+        print::files(&files, &self.capture.args.output);
         Ok(if fault.is_some() || progress.counted() == 0 { exit::FAILED } else { progress.status(&record) })
     }
 
     fn print(&self, record: &Sweep) -> Result<()> {
-        let output = &self.capture.output;
+        let output = &self.capture.args.output;
         if output.format != Format::Table && !output.quiet {
             print::warn(&sweep::remarks(record));
         }

@@ -22,7 +22,7 @@ impl SweepFolder {
     /// Opens or creates the folder. Never changes files of another sweep or of the user.
     pub fn open(plan: &SweepPlan) -> Result<Self> {
         let capture = &plan.capture;
-        let Some(path) = capture.folder.as_deref() else {
+        let Some(path) = capture.args.folder.as_deref() else {
             return Self::locked(folder_by_time(&format!("{}-sweep", capture.db_name()), capture.owner)?);
         };
         let folder = OutputFolder::open_or_make(path, 0o700, capture.owner)
@@ -31,7 +31,7 @@ impl SweepFolder {
         if place.folder.holds(RECORD) {
             bail!("{} holds a run: choose another folder for the sweep with -o", path.display());
         }
-        if capture.force {
+        if capture.args.force {
             return Ok(place);
         }
         if place.folder.holds(SWEEP_RECORD) {
@@ -89,7 +89,7 @@ fn same_sweep(plan: &SweepPlan, begun: &Sweep, path: &Path) -> Result<()> {
     let names = |parameters: &[overhead_model::sweep::SweepParameter]| {
         parameters.iter().map(|parameter| parameter.name.clone()).collect::<Vec<_>>()
     };
-    let command = redact::command_line(plan.capture.command.iter().cloned());
+    let command = redact::command_line(plan.capture.args.command.iter().cloned());
     let differs = [
         ("command", begun.command == command, begun.command.join(" ")),
         ("options", begun.settings == plan.settings, begun.settings.join(" ")),

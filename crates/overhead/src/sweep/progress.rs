@@ -25,9 +25,9 @@ pub struct SweepProgress {
 impl SweepProgress {
     /// Returns the plan, with the runs that already exist.
     pub fn of(sweep: &SweepPlan, place: &SweepFolder) -> Self {
-        let points = plan::points(place.path(), &sweep.vary, &sweep.capture.command, sweep.runs);
+        let points = plan::points(place.path(), &sweep.vary, &sweep.capture.args.command, sweep.runs);
         let before = |repetition: &Repetition, point: &PlannedPoint| {
-            let run = if sweep.capture.force { None } else { repetition.made_before() };
+            let run = if sweep.capture.args.force { None } else { repetition.made_before() };
             run.map(|run| made(repetition, point, Ok(run)))
         };
         let made = points.iter().map(|point| point.runs.iter().map(|run| before(run, point)).collect()).collect();
@@ -96,7 +96,7 @@ impl SweepProgress {
         Sweep {
             schema_version: SWEEP_VERSION,
             tool: Tool { name: "overhead".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-            command: redact::command_line(sweep.capture.command.iter().cloned()),
+            command: redact::command_line(sweep.capture.args.command.iter().cloned()),
             settings: sweep.settings.clone(),
             selection: sweep.capture.which.selected(),
             environment: environment
