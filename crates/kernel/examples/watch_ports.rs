@@ -15,6 +15,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::thread::sleep(Duration::from_secs(seconds));
     let record = counters.record_so_far()?;
     println!("{}", serde_json::to_string_pretty(&record)?);
-    println!("{:?} {:?} {:?}", counters.window(), counters.bpf_ns(), counters.warnings());
+    println!("{:?} {:?}", counters.bpf_ns(), counters.warnings());
     Ok(())
 }

@@ -1,18 +1,8 @@
 //! Reads all clocks at one moment, and the rate of the time-stamp counter.
 
-const ATTEMPTS: u32 = 5;
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
-/// A window, by the clock of captured packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockWindow {
-    pub start_unix_ns: u64,
-    /// End of the window, or its last reading.
-    pub end_unix_ns: u64,
-    /// By the monotonic clock.
-    pub length_ns: u64,
-    /// How far the wall clock moved against the monotonic clock: the error in joining both.
-    pub drift_ns: i64,
-}
+const ATTEMPTS: u32 = 5;
 
 /// One moment by every clock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,23 +25,17 @@ impl ClockStamp {
     fn attempt() -> (u64, Self) {
         let start = monotonic_ns();
         let stamp = Self {
-            unix_ns: read(libc::CLOCK_REALTIME),
+            unix_ns: read(ClockId::Realtime),
             monotonic_ns: monotonic_ns(),
-            raw_ns: read(libc::CLOCK_MONOTONIC_RAW),
+            raw_ns: read(ClockId::MonotonicRaw),
             ticks: ticks(),
         };
         (monotonic_ns().saturating_sub(start), stamp)
     }
 
-    pub(crate) fn since(&self, start: &Self) -> ClockWindow {
-        let length_ns = self.monotonic_ns.saturating_sub(start.monotonic_ns);
-        let wall = self.unix_ns.wrapping_sub(start.unix_ns).cast_signed();
-        ClockWindow {
-            start_unix_ns: start.unix_ns,
-            end_unix_ns: self.unix_ns,
-            length_ns,
-            drift_ns: wall - length_ns.cast_signed(),
-        }
+    /// Returns the time since `start`, by the monotonic clock.
+    pub(crate) fn ns_since(&self, start: &Self) -> u64 {
+        self.monotonic_ns.saturating_sub(start.monotonic_ns)
     }
 
     /// Converts monotonic time to Unix nanoseconds, assuming that the wall clock ran alike since this stamp.
@@ -68,29 +52,23 @@ impl ClockStamp {
 
 /// `CLOCK_MONOTONIC`, the clock of the BPF programs.
 pub(crate) fn monotonic_ns() -> u64 {
-    read(libc::CLOCK_MONOTONIC)
+    read(ClockId::Monotonic)
 }
 
 pub(crate) fn unix_ns() -> u64 {
-    read(libc::CLOCK_REALTIME)
+    read(ClockId::Realtime)
 }
 
 /// Returns the length of the scheduler's tick, by which the coarse clock advances.
 pub(crate) fn tick_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one `timespec`, to `time`.
-    let failed = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } != 0;
-    if failed { 0 } else { nanoseconds(time) }
+    nanoseconds(clock_getres(ClockId::MonotonicCoarse))
 }
 
-fn read(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one `timespec`, to `time`, which stays 0 for an unknown clock.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    nanoseconds(time)
+fn read(clock: ClockId) -> u64 {
+    nanoseconds(clock_gettime(clock))
 }
 
-fn nanoseconds(time: libc::timespec) -> u64 {
+fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

@@ -56,10 +56,7 @@ impl RecordContext<'_> {
 
     /// Returns the figure unless one of its programs does not run.
     pub(crate) fn measured<T>(&self, programs: &[&str], value: T) -> Measured<T> {
-        match self.programs.absence(programs) {
-            Some(reason) => Measured::unavailable(reason),
-            None => Measured::Value(value),
-        }
+        self.programs.absence(programs).map_or(Ok(value), Err).into()
     }
 
     fn retransmissions(&self, count: u64) -> Measured<u64> {
@@ -76,12 +73,10 @@ impl RecordContext<'_> {
             (Ok(_), Some(reason)) => reason,
             (Err(reason), _) => reason.clone(),
         };
-        match self.ticks_per_ns {
-            Some(rate) => Measured::Value(reference(on_cpu, rate, reason)),
-            None => Measured::unavailable(format!(
-                "{reason}; and the window is too short for the rate of the time-stamp counter"
-            )),
-        }
+        let rate = self
+            .ticks_per_ns
+            .ok_or_else(|| format!("{reason}; and the window is too short for the rate of the time-stamp counter"));
+        rate.map(|rate| reference(on_cpu, rate, reason)).into()
     }
 }
 
@@ -157,7 +152,7 @@ fn syscalls(sums: &SlotSums) -> BTreeMap<String, Syscall> {
 }
 
 fn record(call: &types::call) -> Syscall {
-    let ns = estimate_ns(call).map_or_else(|| Measured::unavailable("none of these calls was timed"), Measured::Value);
+    let ns = estimate_ns(call).ok_or("none of these calls was timed").into();
     Syscall { count: call.count, errors: call.errors, ns }
 }
 

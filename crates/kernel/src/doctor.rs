@@ -3,7 +3,6 @@
 use crate::bpf::CounterPrograms;
 use crate::convert::{RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
 use crate::discover::{self, INSPECT_PRIVILEGES};
-use crate::error::Error;
 use crate::options::{CounterOptions, CycleChoice, ProcessSelection};
 use crate::{privilege, timing};
 use overhead_model::privilege::remedy;
@@ -37,10 +36,11 @@ pub fn doctor() -> Vec<Capability> {
     options.softirq = true;
     let mut list = match CounterPrograms::start(&options) {
         Ok(programs) => counters(&programs),
-        Err(error) => vec![Capability { name: KERNEL_COUNTERS, outcome: Err(explain(&error)) }],
+        Err(error) => vec![Capability { name: KERNEL_COUNTERS, outcome: Err(split_remedy(&error.to_string())) }],
     };
     list.push(Capability { name: "processes of other users (who serves a port)", outcome: other_users() });
-    list.push(Capability { name: "what the BPF programs cost themselves", outcome: own_cost() });
+    let own_cost = timing::try_statistics().map_err(|text| split_remedy(&text));
+    list.push(Capability { name: "what the BPF programs cost themselves", outcome: own_cost });
     list
 }
 
@@ -52,10 +52,6 @@ fn other_users() -> Result<(), Absence> {
         reason: format!("their open files cannot be seen ({error})"),
         remedy: remedy(&privilege::missing(&INSPECT_PRIVILEGES)),
     })
-}
-
-fn own_cost() -> Result<(), Absence> {
-    timing::try_statistics().map_err(|text| split_remedy(&text))
 }
 
 fn counters(programs: &CounterPrograms) -> Vec<Capability> {
@@ -94,10 +90,6 @@ fn hardware(programs: &CounterPrograms) -> Result<(), Absence> {
 }
 
 /// Errors end with a colon and their remedy.
-fn explain(error: &Error) -> Absence {
-    split_remedy(&error.to_string())
-}
-
 fn split_remedy(text: &str) -> Absence {
     let (reason, remedy) = text.rsplit_once(": ").unwrap_or((text, "report it"));
     Absence { reason: reason.to_owned(), remedy: remedy.to_owned() }

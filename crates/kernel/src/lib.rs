@@ -5,7 +5,7 @@
 //! cannot provide is absent with a reason.
 //!
 //! - [`KernelCounters`]: the counters of a run; [`ProcessRole`] and [`ProcessSelection`] say whom they count.
-//! - [`WorkSampling`], [`WorkListener`]: CPU time and system calls per operation, from samples.
+//! - [`WorkListener`]: CPU time and system calls per operation, from samples.
 //! - [`OpenedConnections`]: which connections the processes of a command open.
 //! - [`UnixStreams`]: the bytes of UNIX stream sockets. [`TlsCalls`]: plain text of OpenSSL and BoringSSL calls.
 //! - [`tcp_servers`], [`unix_servers`]: who listens. [`doctor()`]: which of these work here, and why others do not.
@@ -46,7 +46,6 @@ mod timing;
 mod tls;
 mod unix;
 
-pub use clock::ClockWindow;
 pub use counters::KernelCounters;
 pub use cpu::{children_cpu_ns, family_cpu_ns, servers};
 pub use discover::own_network_namespace;
@@ -57,7 +56,7 @@ pub use opened::{ConnectionOpener, OpenedConnections};
 pub use options::{CounterOptions, CycleChoice, OwnCost, ProcessRole, ProcessSelection, SocketKinds};
 pub use ownership::CapturedConnection;
 pub use privilege::raised;
-pub use sampling::{SampledWork, WorkListener, WorkSampling};
+pub use sampling::{SampledWork, WorkListener};
 pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, UnixStreams, call_name};
 pub use tls::{
     ProcessTls, TlsCall, TlsCalls, TlsConnection, TlsCounts, TlsOptions, TlsProcesses, TlsUnsupported, process_tls,

@@ -10,7 +10,6 @@ use crate::object::{self, map};
 use crate::skeleton::opened_types as types;
 use crate::snapshot::{Plain, bytes_of, plain, plain_types};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/opened.bpf.o"));
@@ -27,18 +26,13 @@ pub struct ConnectionOpener {
 }
 
 /// Running programs and their maps. Dropping it detaches them.
+#[derive(Debug)]
 pub struct OpenedConnections {
     by_syn: MapHandle,
     by_ends: MapHandle,
     counts: MapHandle,
     clock: ClockStamp,
     _links: Vec<Link>,
-}
-
-impl fmt::Debug for OpenedConnections {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenedConnections").finish_non_exhaustive()
-    }
 }
 
 impl OpenedConnections {

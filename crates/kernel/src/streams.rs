@@ -15,7 +15,6 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer};
 use order::StreamOrder;
 use overhead_model::add_fields;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io::Read;
 use std::os::linux::fs::MetadataExt;
 use std::path::Path;
@@ -123,12 +122,6 @@ pub struct UnixStreams {
     clock: ClockStamp,
     connections: Option<Link>,
     links: Vec<Link>,
-}
-
-impl fmt::Debug for UnixStreams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnixStreams").field("order", &self.order).finish_non_exhaustive()
-    }
 }
 
 impl UnixStreams {

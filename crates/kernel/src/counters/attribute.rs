@@ -97,7 +97,7 @@ impl KernelCounters {
 impl MeasuredWindow<'_> {
     fn record(&mut self, role: impl Fn(&mut Self, ProcessRole) -> Measured<record::Role>) -> record::Counters {
         record::Counters {
-            window_ns: self.last.at.since(&self.start.at).length_ns,
+            window_ns: self.last.at.ns_since(&self.start.at),
             server: role(self, ProcessRole::Server),
             client: role(self, ProcessRole::Client),
             softirq: self.context.measured(&SOFTIRQ, self.last.softirq.since(&self.start.softirq)),

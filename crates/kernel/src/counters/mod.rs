@@ -4,14 +4,14 @@ mod attribute;
 
 use crate::background::BackgroundThread;
 use crate::bpf::CounterPrograms;
-use crate::clock::{ClockWindow, monotonic_ns};
+use crate::clock::monotonic_ns;
 use crate::convert::SOCKET;
 use crate::discover::{self, INSPECT_PRIVILEGES, PortOwners};
 use crate::entry;
 use crate::error::{Error, ports_in_words};
 use crate::options::{CounterOptions, OwnCost, ProcessRole, ProcessSelection};
 use crate::privilege;
-use crate::sampling::{self, SliceExchange, WorkSampling};
+use crate::sampling::{self, SliceExchange, WorkListener};
 use crate::skeleton::types;
 use crate::snapshot::{self, CounterSnapshot};
 use crate::sums::CounterSum;
@@ -171,16 +171,14 @@ impl KernelCounters {
         Ok(())
     }
 
-    /// Begins or restarts the window. Returns its beginning in Unix nanoseconds.
-    pub fn begin(&mut self) -> Result<u64, Error> {
+    /// Begins or restarts the window.
+    pub fn begin(&mut self) -> Result<(), Error> {
         self.collect_ended();
         self.ended.clear();
         let timing = &self.programs.timing;
         self.own_start =
             OwnCostStart { timed: timing.timed()?, missed: timing.missed()?, monotonic_ns: monotonic_ns() };
-        let start = CounterSnapshot::take(&self.programs, &self.slots())?;
-        let window = start.at.since(&start.at);
-        self.start = Some(start);
+        self.start = Some(CounterSnapshot::take(&self.programs, &self.slots())?);
         self.last = None;
         self.entry = None;
         if let Some(program) = &self.programs.entry {
@@ -193,18 +191,16 @@ impl KernelCounters {
             self.sampler =
                 Some(sampling::start(&programs.sampling_windows, &programs.slices, Arc::clone(&self.exchange))?);
         }
-        Ok(window.start_unix_ns)
+        Ok(())
     }
 
-    /// Returns the sampled work of the window, to be joined with operations, or why there is none.
-    pub fn sampling(&self) -> Measured<WorkSampling> {
+    /// Returns what joins the sampled work of the window with operations, or why there is none.
+    pub fn sampling(&self) -> Measured<WorkListener> {
         if !self.options.by_operation {
             return Measured::unavailable("not asked for (--sample-kernel)");
         }
-        match self.programs.absence(&SOCKET) {
-            Some(reason) => Measured::unavailable(reason),
-            None => Measured::Value(WorkSampling::new(Arc::clone(&self.exchange))),
-        }
+        let listener = || WorkListener::new(Arc::clone(&self.exchange));
+        self.programs.absence(&SOCKET).map_or_else(|| Ok(listener()), Err).into()
     }
 
     /// Returns all slots ever used.
@@ -263,11 +259,6 @@ impl KernelCounters {
             snapshot::forget(&self.programs, pid);
             self.ended.push((pid, process));
         }
-    }
-
-    /// Returns the window from [`Self::begin`] to the last snapshot.
-    pub fn window(&self) -> Option<ClockWindow> {
-        Some(self.last.as_ref()?.at.since(&self.start.as_ref()?.at))
     }
 
     /// Returns the network namespaces of all processes followed in the window; 0 if unknown.

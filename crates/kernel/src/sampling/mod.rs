@@ -18,7 +18,7 @@ use crate::ownership;
 use crate::skeleton::types;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Slices that wait for their operations. At this number, windows stay empty.
 const MAX_PENDING_SLICES: usize = 1 << 18;
@@ -203,20 +203,5 @@ impl SliceExchange {
 
     fn forget_planned(&self) {
         self.lock().planned.pop_front();
-    }
-}
-
-/// Gives access to the sampled work.
-#[derive(Clone, Debug)]
-pub struct WorkSampling(Arc<SliceExchange>);
-
-impl WorkSampling {
-    pub(crate) fn new(exchange: Arc<SliceExchange>) -> Self {
-        Self(exchange)
-    }
-
-    /// Returns the listener, which joins sampled work with operations.
-    pub fn listener(&self) -> WorkListener {
-        WorkListener::new(Arc::clone(&self.0))
     }
 }

@@ -106,10 +106,7 @@ impl SampledWork {
                 let is_sampled = self.window_ns as f64 / counters.window_ns.max(1) as f64;
                 let counters = of(counters, role);
                 sums.calls_over_counted = sums.over_counted(&counters, charged.1);
-                sums.correction = match counted_ns(&counters) {
-                    Measured::Value(counted_ns) => Measured::Value(sums.correction(counted_ns, charged, is_sampled)),
-                    Measured::Unavailable { unavailable } => Measured::Unavailable { unavailable },
-                };
+                sums.correction = counted_ns(&counters).map(|ns| sums.correction(ns, charged, is_sampled));
             }
         }
         for row in &mut run.operations {
@@ -213,14 +210,9 @@ fn kernel(roles: &[RoleSample; 2], kinds: &[usize], count: u64) -> OperationKern
 
 /// Returns a role's CPU time over the whole run, unless its figures are withheld.
 fn counted_ns(role: &Measured<RoleRecord>) -> Measured<f64> {
-    match role {
-        Measured::Value(RoleRecord { withheld: Some(reason), .. }) => Measured::unavailable(reason.clone()),
-        Measured::Value(RoleRecord { on_cpu_ns: Measured::Value(time), .. }) => {
-            Measured::Value((time.user + time.kernel) as f64)
-        }
-        Measured::Value(RoleRecord { on_cpu_ns: Measured::Unavailable { unavailable }, .. })
-        | Measured::Unavailable { unavailable } => Measured::unavailable(unavailable.clone()),
-    }
+    let role = role.as_result().and_then(|role| role.withheld.as_deref().map_or(Ok(role), Err));
+    let time = role.and_then(|role| role.on_cpu_ns.as_result());
+    time.map(|time| (time.user + time.kernel) as f64).into()
 }
 
 impl RoleSample {
@@ -292,27 +284,24 @@ impl RoleSample {
             }
             named
         };
-        let time = match &self.correction {
-            Measured::Unavailable { unavailable } => Measured::unavailable(unavailable.clone()),
-            Measured::Value(TimeCorrection { scale, .. }) if *scale < MIN_SCALE => {
-                let part = (100.0 / scale).round();
-                Measured::unavailable(format!(
+        let time = self.correction.as_result().map_err(str::to_owned).and_then(|correction| {
+            if correction.scale < MIN_SCALE {
+                let part = (100.0 / correction.scale).round();
+                return Err(format!(
                     "the sampled time comes to {part}% of what was counted over the whole run: the sample was not fair"
-                ))
+                ));
             }
-            Measured::Value(correction) => {
-                let ns = |ns: f64, work: &CpuWork| correction.apply(ns, work.count()) / operations;
-                Measured::Value(OperationTime {
-                    on_cpu_ns: ns(all.own.ns, &all.own),
-                    in_calls_ns: ns(all.own.in_calls_ns, &all.own),
-                    shared_ns: ns(all.rounds.ns, &all.rounds),
-                })
-            }
-        };
+            let ns = |ns: f64, work: &CpuWork| correction.apply(ns, work.count()) / operations;
+            Ok(OperationTime {
+                on_cpu_ns: ns(all.own.ns, &all.own),
+                in_calls_ns: ns(all.own.in_calls_ns, &all.own),
+                shared_ns: ns(all.rounds.ns, &all.rounds),
+            })
+        });
         Measured::Value(OperationWork {
             sampled: (sampled.round() as u64).min(of),
             of,
-            time,
+            time: time.into(),
             syscalls: calls(&all.own),
             shared_syscalls: calls(&all.rounds),
             divided: if all.own.ns > 0.0 { all.divided_ns / all.own.ns } else { 0.0 },
@@ -329,10 +318,7 @@ impl RoleSample {
     }
 
     fn corrected_by(&self, of: fn(&TimeCorrection) -> f64) -> Measured<f64> {
-        match &self.correction {
-            Measured::Value(correction) => Measured::Value(of(correction)),
-            Measured::Unavailable { unavailable } => Measured::unavailable(unavailable.clone()),
-        }
+        self.correction.as_result().map(of).into()
     }
 
     fn to_record(

@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::object::{self, arguments_of, has_tracepoint, kernel_types, map, ring_size};
 use crate::options::ProcessSelection;
 use crate::ownership::end;
-use crate::skeleton::tls_types;
+use crate::skeleton::tls_types::{self, tls_function};
 use crate::snapshot::{plain, plain_types};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramMut, RingBuffer, UprobeOpts};
 use libraries::{FREE, FUNCTIONS, FileId, LibraryFinder, ProcessEncryption, TlsLibrary};
+use overhead_model::add_fields;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -160,13 +160,6 @@ pub struct TlsCalls {
     links: Vec<Link>,
 }
 
-impl fmt::Debug for TlsCalls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { libraries, processes, .. } = self;
-        f.debug_struct("TlsCalls").field("libraries", libraries).field("processes", processes).finish_non_exhaustive()
-    }
-}
-
 impl TlsCalls {
     /// Loads the programs, finds the processes and their libraries, and begins capturing.
     ///
@@ -244,16 +237,10 @@ impl TlsCalls {
 
     pub fn counts(&self) -> Result<TlsCounts, Error> {
         let bytes = map(&self.object, "counts")?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
-        let counts: tls_types::tls_counts = bytes.and_then(|bytes| plain(&bytes)).unwrap_or_default();
-        Ok(TlsCounts {
-            calls: counts.calls,
-            bytes: counts.bytes,
-            lost_bytes: counts.lost_bytes,
-            unread_bytes: counts.unread_bytes,
-            file_bytes: counts.file_bytes,
-            elsewhere_bytes: counts.elsewhere_bytes,
-            unjoined_bytes: counts.unjoined_bytes,
-        })
+        let now: tls_types::tls_counts = bytes.and_then(|bytes| plain(&bytes)).unwrap_or_default();
+        let mut counts = TlsCounts::default();
+        add_fields!(counts, now => calls, bytes, lost_bytes, unread_bytes, file_bytes, elsewhere_bytes, unjoined_bytes);
+        Ok(counts)
     }
 
     /// Returns the observed library files, by their processes' names for them.
@@ -293,16 +280,16 @@ impl TlsCalls {
             if self.libraries.contains_key(&library.id) {
                 continue;
             }
-            for (function, cookie) in FUNCTIONS.iter().filter(|(name, _)| library.functions.contains(*name)) {
-                for (program, retprobe) in [("tls_enter", false), ("tls_exit", true)] {
-                    let cookie = if retprobe { 0 } else { u64::from(cookie.0) };
-                    let probe = FunctionProbe { program, function, retprobe, cookie };
-                    self.links.push(probe.attach(&mut self.object, library)?);
+            let of_function = |(function, cookie): &(&'static str, tls_function)| {
+                [("tls_enter", *function, false, u64::from(cookie.0)), ("tls_exit", *function, true, 0)]
+            };
+            let probes = FUNCTIONS.iter().flat_map(of_function).chain([("tls_free", FREE, false, 0)]);
+            for (program, function, retprobe, cookie) in probes {
+                if library.functions.contains(function) {
+                    let func_name = Some(function.to_owned());
+                    let options = UprobeOpts { cookie, retprobe, func_name, ..UprobeOpts::default() };
+                    self.links.push(attach_to_function(&self.object, program, library, options)?);
                 }
-            }
-            if library.functions.contains(FREE) {
-                let probe = FunctionProbe { program: "tls_free", function: FREE, retprobe: false, cookie: 0 };
-                self.links.push(probe.attach(&mut self.object, library)?);
             }
             self.libraries.insert(library.id, library.clone());
         }
@@ -310,29 +297,18 @@ impl TlsCalls {
     }
 }
 
-struct FunctionProbe<'a> {
-    program: &'a str,
-    function: &'a str,
-    retprobe: bool,
-    cookie: u64,
-}
-
-impl FunctionProbe<'_> {
-    /// Attaches it for all processes; the BPF program ignores those not followed.
-    fn attach(&self, object: &mut Object, library: &TlsLibrary) -> Result<Link, Error> {
-        let failed =
-            |reason: String| Error::Attach { program: format!("{} of {}", self.function, library.name), reason };
-        let Some(program) = object.progs_mut().find(|program| program.name() == self.program) else {
-            return Err(failed(format!("{} is not among the programs", self.program)));
-        };
-        let options = UprobeOpts {
-            cookie: self.cookie,
-            retprobe: self.retprobe,
-            func_name: Some(self.function.to_owned()),
-            ..UprobeOpts::default()
-        };
-        program.attach_uprobe_with_opts(-1, &library.path, 0, options).map_err(|error| failed(format!("{error:#}")))
-    }
+/// Attaches a program for all processes; it ignores those not followed.
+fn attach_to_function(
+    object: &Object,
+    program: &str,
+    library: &TlsLibrary,
+    options: UprobeOpts,
+) -> Result<Link, Error> {
+    let function = options.func_name.clone().unwrap_or_default();
+    let failed = |reason: String| Error::Attach { program: format!("{function} of {}", library.name), reason };
+    let found = object.progs_mut().find(|found| found.name() == program);
+    let found = found.ok_or_else(|| failed(format!("{program} is not among the programs")))?;
+    found.attach_uprobe_with_opts(-1, &library.path, 0, options).map_err(|error| failed(format!("{error:#}")))
 }
 
 /// The processes to begin with.

@@ -7,27 +7,24 @@ use crate::privileges::raised;
 use anyhow::Result;
 use overhead_kernel::{
     CapturedConnection, CounterOptions, Error, KernelCounters, OwnCost, ProcessRole, ProcessSelection, SocketKinds,
-    WorkSampling,
+    WorkListener,
 };
 use overhead_model::{Measured, Side, record};
 use overhead_report::Aggregate;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Counters, or the reason why there are none.
-pub enum KernelCounting {
-    On(Box<KernelCounters>),
-    Off(String),
-}
+pub struct KernelCounting(Result<Box<KernelCounters>, String>);
 
 impl KernelCounting {
     /// Loads the programs for the servers of the plan's ports. A server that starts to listen later is found then.
     pub fn load(plan: &CapturePlan, sockets: Option<&UnixSockets>) -> Result<Self> {
         if plan.args.counters.no_bpf {
-            return Ok(Self::Off("not asked for (--no-bpf)".to_owned()));
+            return Ok(Self(Err("not asked for (--no-bpf)".to_owned())));
         }
         if plan.args.sample.cycle.is_some() {
             let why = "not counted with --sample: the counters would run all the time, and the packets are of windows";
-            return Ok(Self::Off(why.to_owned()));
+            return Ok(Self(Err(why.to_owned())));
         }
         let mut options = CounterOptions::for_ports(plan.live.ports.as_slice());
         options.own_cost = OwnCost::Sampled;
@@ -53,7 +50,7 @@ impl KernelCounting {
             options.client = ProcessSelection::Named(why.to_owned());
         }
         match raised(|| KernelCounters::load(&options)) {
-            Ok(counters) => Ok(Self::On(Box::new(counters))),
+            Ok(counters) => Ok(Self(Ok(Box::new(counters)))),
             Err(error) if plan.args.counters.bpf_only => Err(error.into()),
             // Without counters, the capture still measures bytes.
             Err(
@@ -63,7 +60,7 @@ impl KernelCounting {
                 | Error::NoProc(_)
                 | Error::Load(_)
                 | Error::Attach { .. }),
-            ) => Ok(Self::Off(error.to_string())),
+            ) => Ok(Self(Err(error.to_string()))),
             Err(error) => Err(error.into()),
         }
     }
@@ -80,16 +77,16 @@ impl KernelCounting {
     }
 
     fn or_off(&mut self, turn: impl FnOnce(&mut KernelCounters) -> Result<(), Error>) {
-        if let Self::On(counters) = self
+        if let Ok(counters) = &mut self.0
             && let Err(error) = raised(|| turn(counters))
         {
-            *self = Self::Off(error.to_string());
+            self.0 = Err(error.to_string());
         }
     }
 
     /// Returns a note if no server runs yet.
     pub fn awaited(&self, ports: &[u16]) -> Option<String> {
-        let awaiting = matches!(self, Self::On(counters) if counters.is_awaiting());
+        let awaiting = self.0.as_ref().is_ok_and(|counters| counters.is_awaiting());
         awaiting.then(|| {
             format!(
                 "no process on this host listens on port {} yet: its system calls are counted from when one does (or name \
@@ -110,7 +107,7 @@ impl KernelCounting {
     }
 
     fn add<'a>(&mut self, role: ProcessRole, pids: impl IntoIterator<Item = &'a u32>) {
-        if let Self::On(counters) = self {
+        if let Ok(counters) = &mut self.0 {
             for pid in pids {
                 // Fails if the process has ended, which leaves nothing to count.
                 let _ = raised(|| counters.add_process(role, *pid));
@@ -119,11 +116,8 @@ impl KernelCounting {
     }
 
     /// Returns the part that joins sampled work with operations, or the reason why nothing is sampled.
-    pub fn sampling(&self) -> Measured<WorkSampling> {
-        match self {
-            Self::On(counters) => counters.sampling(),
-            Self::Off(reason) => Measured::unavailable(reason.clone()),
-        }
+    pub fn sampling(&self) -> Measured<WorkListener> {
+        self.0.as_ref().map_or_else(Measured::unavailable, |counters| counters.sampling())
     }
 
     /// Returns the counts so far.
@@ -152,35 +146,24 @@ impl KernelCounting {
         &mut self,
         read: impl FnOnce(&mut KernelCounters) -> Result<record::Counters, Error>,
     ) -> Measured<record::Counters> {
-        match self {
-            Self::On(counters) => {
-                raised(|| read(counters)).map_or_else(|error| Measured::unavailable(error.to_string()), Measured::Value)
-            }
-            Self::Off(reason) => Measured::unavailable(reason.clone()),
+        match &mut self.0 {
+            Ok(counters) => raised(|| read(counters)).into(),
+            Err(reason) => Measured::unavailable(&*reason),
         }
     }
 
     /// Returns the network namespace of each followed process.
     pub fn network_namespaces(&self) -> BTreeMap<u32, u32> {
-        match self {
-            Self::On(counters) => counters.network_namespaces(),
-            Self::Off(_) => BTreeMap::new(),
-        }
+        self.0.as_ref().map(|counters| counters.network_namespaces()).unwrap_or_default()
     }
 
     /// Returns the time spent in our own programs.
     pub fn bpf_ns(&self) -> Measured<u64> {
-        match self {
-            Self::On(counters) => raised(|| counters.bpf_ns()),
-            Self::Off(reason) => Measured::unavailable(reason.clone()),
-        }
+        self.0.as_ref().map_or_else(Measured::unavailable, |counters| raised(|| counters.bpf_ns()))
     }
 
     /// Returns warnings about the counts.
     pub fn warnings(&self) -> Vec<String> {
-        match self {
-            Self::On(counters) => counters.warnings(),
-            Self::Off(_) => Vec::new(),
-        }
+        self.0.as_ref().map(|counters| counters.warnings()).unwrap_or_default()
     }
 }

@@ -131,10 +131,7 @@ impl CaptureSession {
             say!("overhead: {note}");
         }
         plan.args.rotation.caution(plan.args.write.as_deref()).iter().for_each(|caution| plan.say(caution));
-        let work = match counting.sampling() {
-            Measured::Value(sampling) => Measured::Value(Arc::new(Mutex::new(sampling.listener()))),
-            Measured::Unavailable { unavailable } => Measured::unavailable(unavailable),
-        };
+        let work = counting.sampling().map(|listener| Arc::new(Mutex::new(listener)));
         let mut session = Self {
             folder,
             counting,
