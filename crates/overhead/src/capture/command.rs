@@ -57,7 +57,7 @@ impl CapturePlan {
         signals: &mut CaptureSignals,
         work: impl AsyncFnOnce(&mut CaptureSignals) -> Result<T>,
     ) -> Result<T> {
-        let [Some(make), _, Some(remove)] = BENCH_STEPS.map(|step| bench_step(&self.command, step)) else {
+        let [Some(make), _, Some(remove)] = BENCH_STEPS.map(|step| bench_step(&self.args.command, step)) else {
             return work(signals).await;
         };
         self.say("the benchmark makes its rows before the capture begins, and removes them after its end");
@@ -88,8 +88,8 @@ impl CapturePlan {
 
     /// Starts the command to measure.
     pub fn start_command(&self, output: CommandOutput) -> Result<Option<Child>> {
-        let step = bench_step(&self.command, BENCH_STEPS[1]);
-        let command = step.as_ref().unwrap_or(&self.command);
+        let step = bench_step(&self.args.command, BENCH_STEPS[1]);
+        let command = step.as_ref().unwrap_or(&self.args.command);
         (!command.is_empty()).then(|| start(command, self.user.clone(), output)).transpose()
     }
 }

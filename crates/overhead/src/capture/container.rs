@@ -183,7 +183,7 @@ mod tests {
     fn interface(name: &str, address: &str) -> LiveInterface {
         let flags =
             if name == LOOPBACK { vec![InterfaceFlag::Up, InterfaceFlag::Loopback] } else { vec![InterfaceFlag::Up] };
-        LiveInterface { name: name.into(), description: None, addresses: vec![address.parse().unwrap()], flags }
+        LiveInterface { name: name.into(), addresses: vec![address.parse().unwrap()], flags }
     }
 
     fn connection(local: &str, remote: &str) -> TcpConnection {
