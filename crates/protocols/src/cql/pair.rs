@@ -6,7 +6,7 @@
 
 use super::super::SharedContext;
 use super::statement::{self, CqlStatement};
-use super::types::{CqlType, CqlTypeTable};
+use super::types::CqlTypeTable;
 use super::wire::{Header, opcode};
 use crate::limits;
 use crate::statement::{StatementDialect, StatementText as Asked};
@@ -17,14 +17,14 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Types in all prepared statements of a connection.
-const TYPES: usize = 1 << 19;
+/// Type entries of all prepared statements of a connection, about 12 bytes each.
+const TYPE_ENTRIES: usize = 1 << 20;
 
 /// Most prepared statements in a state that is compared between connections.
 const FED_STATEMENTS: usize = 64;
 
-/// Bytes of a type, and approximate bytes of a statement without any.
-const TYPE: usize = size_of::<CqlType>();
+/// Approximate bytes of a type entry, and of a statement without any.
+const TYPE_ENTRY: usize = 12;
 const STATEMENT: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,14 @@ pub(super) struct CqlExchange {
     pub is_paired: bool,
 }
 
+/// Ids of a prepared statement and of its result's types.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CqlPreparedIds<'a> {
+    pub statement: &'a [u8],
+    /// Empty if absent.
+    pub metadata: &'a [u8],
+}
+
 /// Number of a prepared statement, never reused on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CqlStatementRef(u64);
@@ -68,9 +76,9 @@ pub(super) struct CqlPreparedStatement {
 }
 
 impl CqlPreparedStatement {
-    /// Returns the number of types held; the text counts as types of the same size.
+    /// Returns the type entries held; the text counts as entries of the same size.
     pub fn weight(&self) -> usize {
-        self.bind.nodes + self.result.nodes + self.text.held().div_ceil(TYPE)
+        self.bind.weight() + self.result.weight() + self.text.held().div_ceil(TYPE_ENTRY)
     }
 
     fn with_result(&self, metadata_id: &[u8], result: CqlTypeTable) -> Self {
@@ -94,6 +102,7 @@ pub(super) enum CqlCompression {
     None,
     Lz4,
     Snappy,
+    Other,
 }
 
 /// Requests that the client has sent, or may have sent before the capture.
@@ -134,7 +143,7 @@ pub(super) struct CqlSessionMemory {
     /// Number of the first of `prepared`.
     first_prepared: u64,
     prepared_ids: FastMap<Box<[u8]>, u64>,
-    types: usize,
+    type_entries: usize,
     sent: CqlClientHistory,
     /// The current keyspace belongs to the server.
     in_system_keyspace: bool,
@@ -164,7 +173,7 @@ impl Session {
     /// Hashes the state; returns false if it has too many statements.
     pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
         // Omitted fields follow from the others or are constant while the state has a version.
-        let CqlSessionMemory { prepared, first_prepared, prepared_ids: _, types: _, sent, .. } = &*self.memory;
+        let CqlSessionMemory { prepared, first_prepared, prepared_ids: _, type_entries: _, sent, .. } = &*self.memory;
         let CqlSessionMemory {
             in_system_keyspace, compression, extensions, compresses: _, missed_statement: _, ..
         } = &*self.memory;
@@ -268,7 +277,7 @@ impl Session {
     pub fn held(&self) -> usize {
         self.outstanding.max(self.waiting.len()) * (size_of::<CqlExchange>() + size_of::<CqlStreamQueue>())
             + self.memory.prepared.len() * STATEMENT
-            + self.memory.types * TYPE
+            + self.memory.type_entries * TYPE_ENTRY
     }
 
     pub fn name_by_text(&mut self, exchange: &mut CqlExchange, text: &[u8]) {
@@ -346,13 +355,12 @@ impl Session {
         self.memory.prepared.get(self.memory.index(statement)?).map(Arc::as_ref)
     }
 
-    /// Remembers a statement by its id, and the id of its result's types (empty if absent), when its `PREPARE` is answered, or
-    /// when its result is described. If only that is known, `rows` says
+    /// Remembers a statement when its `PREPARE` is answered, or when its result is described. If only that is known, `rows` says
     /// whether its keyspace belongs to the server.
     pub fn remember(
         &mut self,
         exchange: &CqlExchange,
-        (id, metadata_id): (&[u8], &[u8]),
+        ids: CqlPreparedIds<'_>,
         bind: CqlTypeTable,
         result: CqlTypeTable,
         rows: Option<bool>,
@@ -362,7 +370,7 @@ impl Session {
             None => ("EXECUTE", Class::Workload),
         });
         let text = exchange.asked.clone();
-        let (id, metadata_id) = (id.into(), metadata_id.into());
+        let (id, metadata_id) = (ids.statement.into(), ids.metadata.into());
         let guessed = name == "EXECUTE";
         let prepared = Arc::new(CqlPreparedStatement { id, metadata_id, name, class, guessed, text, bind, result });
         // Other connections may have changed the shared statement, so publish it, and change the state, each time.
@@ -415,20 +423,20 @@ impl CqlSessionMemory {
 
     /// Adds a statement, replacing an earlier one with its id.
     fn keep(&mut self, prepared: Arc<CqlPreparedStatement>) {
-        self.types += prepared.weight();
+        self.type_entries += prepared.weight();
         let known = self.find(&prepared.id).and_then(|number| self.index(number));
         if let Some(slot) = known.and_then(|known| self.prepared.get_mut(known)) {
-            self.types -= slot.weight();
+            self.type_entries -= slot.weight();
             *slot = prepared;
         } else {
             let number = self.first_prepared + self.prepared.len() as u64;
             self.prepared_ids.insert(prepared.id.clone(), number);
             self.prepared.push_back(prepared);
         }
-        while self.prepared.len() > limits::STATEMENTS || self.types > TYPES {
+        while self.prepared.len() > limits::STATEMENTS || self.type_entries > TYPE_ENTRIES {
             let Some(oldest) = self.prepared.pop_front() else { break };
             self.first_prepared += 1;
-            self.types -= oldest.weight();
+            self.type_entries -= oldest.weight();
             self.prepared_ids.remove(&oldest.id);
         }
     }
