@@ -12,7 +12,7 @@ use crate::limits;
 use crate::moment::CaptureMoment;
 use crate::packet::{PlainFrame, PlainSegment, Segment};
 use crate::select::Selection;
-use crate::table::{ConnectionKey, ConnectionTable};
+use crate::table::{ConnectionKey, ConnectionTable, KeptEntry};
 use crate::tls::KeyLog;
 use crate::totals::Totals;
 use crate::translations::Translations;
@@ -258,8 +258,8 @@ impl<T: Tally> Connections<T> {
     /// Starts a connection with its first segment, ending any predecessor between the same ends.
     #[cold]
     fn first(&mut self, segment: &Segment<'_>, key: ConnectionKey, at: CaptureMoment) {
-        if let Some(entry) = self.flows.remove(&key) {
-            self.end(entry);
+        if let Some(mut entry) = self.flows.remove(&key) {
+            self.end(&mut entry.1);
             self.forget_stale_closings();
         }
         self.count += 1;
@@ -271,8 +271,8 @@ impl<T: Tally> Connections<T> {
             flow.expect_calls();
         }
         let parking = Parking::default();
-        self.flows
-            .insert(key, ConnectionEntry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected, parking });
+        let entry = ConnectionEntry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected, parking };
+        self.flows.insert(Box::new((key, entry)));
         if selected {
             self.holdings.begin();
         }
@@ -291,8 +291,8 @@ impl<T: Tally> Connections<T> {
         while self.unselected.len() > limits::UNSELECTED
             && let Some((number, key)) = self.unselected.pop_front()
         {
-            if let Some(entry) = self.remove_numbered(number, &key, |_| true) {
-                self.end(entry);
+            if let Some(mut entry) = self.remove_numbered(number, &key, |_| true) {
+                self.end(&mut entry.1);
             }
         }
     }
@@ -388,9 +388,9 @@ impl<T: Tally> Connections<T> {
 
     /// Ends a connection early; its later segments start a new one.
     fn give_up(&mut self, number: u64, key: &ConnectionKey, is_due: impl FnOnce(&ConnectionEntry) -> bool) {
-        if let Some(entry) = self.remove_numbered(number, key, is_due) {
-            self.totals.tcp.given_up += u64::from(entry.closed_ns.is_none());
-            self.end(entry);
+        if let Some(mut entry) = self.remove_numbered(number, key, is_due) {
+            self.totals.tcp.given_up += u64::from(entry.1.closed_ns.is_none());
+            self.end(&mut entry.1);
         }
     }
 
@@ -400,7 +400,7 @@ impl<T: Tally> Connections<T> {
         number: u64,
         key: &ConnectionKey,
         is_due: impl FnOnce(&ConnectionEntry) -> bool,
-    ) -> Option<ConnectionEntry> {
+    ) -> Option<KeptEntry<ConnectionEntry>> {
         self.flows.get(key).filter(|entry| entry.number == number && is_due(entry))?;
         self.flows.remove(key)
     }
@@ -428,9 +428,9 @@ impl<T: Tally> Connections<T> {
     /// Ends a connection that closed at that time, if it is still present.
     fn retire_one(&mut self, closed_ns: u64, key: ConnectionKey) {
         if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
-            && let Some(entry) = self.flows.remove(&key)
+            && let Some(mut entry) = self.flows.remove(&key)
         {
-            self.end(entry);
+            self.end(&mut entry.1);
         }
     }
 
@@ -438,8 +438,8 @@ impl<T: Tally> Connections<T> {
     pub fn finish(mut self) -> (T, Totals) {
         let mut open = self.flows.drain();
         open.sort_unstable_by_key(|of| of.1.number);
-        for of in open {
-            self.end(of.1);
+        for mut entry in open {
+            self.end(&mut entry.1);
         }
         self.totals.uncaptured_call_bytes += self.early.as_ref().map_or(0, EarlyCalls::bytes);
         let refused = self.shared.refused();
@@ -450,7 +450,7 @@ impl<T: Tally> Connections<T> {
         (self.tally, self.totals)
     }
 
-    fn end(&mut self, mut entry: ConnectionEntry) {
+    fn end(&mut self, entry: &mut ConnectionEntry) {
         if entry.selected {
             self.holdings.end(entry.held);
         }

@@ -65,6 +65,9 @@ impl Hash for ConnectionKey {
     }
 }
 
+/// An entry with its key, which stays where it is: entries are large.
+pub type KeptEntry<E> = Box<(ConnectionKey, E)>;
+
 /// An entry for each connection. The captured parties may choose the keys, so hash seeds are random.
 ///
 /// Few connections have most of the frames, so the places of recent look-ups are remembered and checked without hashing.
@@ -72,7 +75,7 @@ impl Hash for ConnectionKey {
 pub struct ConnectionTable<E> {
     /// Indices into `kept`, hashed by key.
     places: HashTable<u32>,
-    kept: Vec<Option<Box<(ConnectionKey, E)>>>,
+    kept: Vec<Option<KeptEntry<E>>>,
     free: Vec<u32>,
     near: Box<[u32; NEAR]>,
     seed: foldhash::fast::RandomState,
@@ -108,24 +111,24 @@ impl<E> ConnectionTable<E> {
         self.kept.get_mut(place as usize)?.as_deref_mut().map(|(_, entry)| entry)
     }
 
-    pub fn insert(&mut self, key: ConnectionKey, entry: E) {
-        let kept = Some(Box::new((key, entry)));
+    pub fn insert(&mut self, entry: KeptEntry<E>) {
+        let key = entry.0;
         let place = self.free.pop().unwrap_or(self.kept.len() as u32);
         match self.kept.get_mut(place as usize) {
-            Some(free) => *free = kept,
-            None => self.kept.push(kept),
+            Some(free) => *free = Some(entry),
+            None => self.kept.push(Some(entry)),
         }
         let Self { places, kept, seed, .. } = self;
         let hash = |key: &ConnectionKey| seed.hash_one(key);
         places.insert_unique(hash(&key), place, |place| kept_at(kept, *place).map_or(0, |(of, _)| hash(of)));
     }
 
-    pub fn remove(&mut self, key: &ConnectionKey) -> Option<E> {
+    pub fn remove(&mut self, key: &ConnectionKey) -> Option<KeptEntry<E>> {
         let Self { places, kept, seed, .. } = self;
         let found = places.find_entry(seed.hash_one(key), |place| is_of(kept, *place, key)).ok()?;
         let (place, _) = found.remove();
         self.free.push(place);
-        self.kept.get_mut(place as usize)?.take().map(|of| of.1)
+        self.kept.get_mut(place as usize)?.take()
     }
 
     /// Returns all entries, in no order.
@@ -139,7 +142,7 @@ impl<E> ConnectionTable<E> {
     }
 
     /// Removes and returns all entries, in no order.
-    pub fn drain(&mut self) -> Vec<Box<(ConnectionKey, E)>> {
+    pub fn drain(&mut self) -> Vec<KeptEntry<E>> {
         std::mem::take(self).kept.into_iter().flatten().collect()
     }
 
@@ -159,13 +162,13 @@ impl<E> ConnectionTable<E> {
 }
 
 #[inline]
-fn kept_at<E>(kept: &[Option<Box<(ConnectionKey, E)>>], place: u32) -> Option<&(ConnectionKey, E)> {
+fn kept_at<E>(kept: &[Option<KeptEntry<E>>], place: u32) -> Option<&(ConnectionKey, E)> {
     kept.get(place as usize)?.as_deref()
 }
 
 /// Returns whether the entry at `place` has this key.
 #[inline]
-fn is_of<E>(kept: &[Option<Box<(ConnectionKey, E)>>], place: u32, key: &ConnectionKey) -> bool {
+fn is_of<E>(kept: &[Option<KeptEntry<E>>], place: u32, key: &ConnectionKey) -> bool {
     kept_at(kept, place).is_some_and(|(of, _)| of == key)
 }
 
@@ -191,13 +194,13 @@ mod tests {
             for (number, (step, ends)) in steps.into_iter().enumerate() {
                 let key = key(ends);
                 match step {
-                    0 => prop_assert_eq!(table.remove(&key), map.remove(&key.0)),
+                    0 => prop_assert_eq!(table.remove(&key).map(|of| of.1), map.remove(&key.0)),
                     1 => prop_assert_eq!(table.get(&key), map.get(&key.0)),
                     _ => {
                         let kept = table.get_mut(&key).copied();
                         prop_assert_eq!(kept, map.get(&key.0).copied());
                         if kept.is_none() {
-                            table.insert(key, number);
+                            table.insert(Box::new((key, number)));
                             map.insert(key.0, number);
                         }
                     }

@@ -3,7 +3,7 @@
 use super::Connections;
 use super::entry::ConnectionEntry;
 use crate::packet::Segment;
-use crate::table::ConnectionKey;
+use crate::table::{ConnectionKey, KeptEntry};
 use overhead_model::Tally;
 use std::net::SocketAddr;
 
@@ -44,23 +44,26 @@ impl<T: Tally> Connections<T> {
         // Requests reach the server last, and replies leave it first.
         let joined = if from_client { [first_ends[0], second_ends[1]] } else { [second_ends[1], first_ends[0]] };
         let mut entries = [first_key, second_key].map(|key| self.flows.remove(&key));
-        let is_selected = |entry: &Option<ConnectionEntry>| entry.as_ref().is_some_and(|entry| entry.selected);
+        let is_selected =
+            |entry: &Option<KeptEntry<ConnectionEntry>>| entry.as_ref().is_some_and(|entry| entry.1.selected);
         if is_selected(&entries[1]) && !is_selected(&entries[0]) {
             entries.swap(0, 1);
         }
         let is_wanted = !is_selected(&entries[0]) && !self.selection.judge(copy).candidates.is_empty();
         let [kept, given_up] = entries;
         let (kept, ended) = if is_wanted { (None, [kept, given_up]) } else { (kept, [None, given_up]) };
-        ended.into_iter().flatten().for_each(|entry| self.end(entry));
+        ended.into_iter().flatten().for_each(|mut entry| self.end(&mut entry.1));
         self.translations.add([first_ends, second_ends], from_client, joined);
-        if let Some(mut entry) = kept {
+        if let Some(mut kept) = kept {
+            let entry = &mut kept.1;
             entry.announce(&mut self.tally);
             entry.release_all(&mut self.tally);
             entry.flow.rename(joined);
             let (number, key) = (entry.number, ConnectionKey::of(joined[0], joined[1]).0);
             let queue = if entry.selected { &mut self.half_open } else { &mut self.unselected };
             queue.push_back((number, key));
-            self.flows.insert(key, entry);
+            kept.0 = key;
+            self.flows.insert(kept);
         }
         is_wanted
     }

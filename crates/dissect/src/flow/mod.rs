@@ -430,7 +430,7 @@ impl ConnectionFlow {
     }
 
     /// Ends the connection: gives up open holes and closes open operations.
-    pub fn finish<T: Tally>(mut self, tally: &mut T) -> FinishedFlow {
+    pub fn finish<T: Tally>(&mut self, tally: &mut T) -> FinishedFlow {
         self.fall_back(None, tally);
         self.tell(tally);
         for side in Side::BOTH {
