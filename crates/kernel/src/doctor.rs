@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn an_error_comes_apart_into_reason_and_remedy() {
-        let absence = explain(&Error::Permission("EPERM: not permitted".to_owned()));
+        let error = crate::Error::Permission("EPERM: not permitted".to_owned());
+        let absence = split_remedy(&error.to_string());
         assert_eq!(absence.reason, "no permission for BPF (EPERM: not permitted)");
         assert!(absence.remedy.starts_with("run with sudo"), "{}", absence.remedy);
     }

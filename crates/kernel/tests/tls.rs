@@ -180,7 +180,7 @@ fn talk_once(version: &str, forks: bool, by_functions: bool) {
     let mut options = TlsOptions::new(TlsProcesses::Pids(vec![talker.child.id()]), []);
     options.by_functions = by_functions;
     let Some(mut calls) = start(&options) else { return };
-    assert!(!calls.libraries().is_empty(), "{calls:?}");
+    assert!(!calls.libraries().is_empty());
     assert_eq!(calls.unsupported(), []);
     let ports = talker.talk();
     let streams = collect(&mut calls);
