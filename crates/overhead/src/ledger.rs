@@ -47,15 +47,7 @@ impl Beginning {
 /// Returns the record, including the exit status.
 pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts: Circumstances) -> Run {
     // First, so that building the record does not count.
-    let observer = Observer {
-        cpu_ns: own_cpu_ns().map_or_else(
-            || Measured::unavailable("the CPU time of a process is not read on this system"),
-            |ns| Measured::Value(ns.saturating_sub(facts.started.own_cpu_ns)),
-        ),
-        bpf_ns: facts.bpf_ns,
-        frames_per_second: per_second(totals.frames, facts.started.time.elapsed()),
-        watching: None,
-    };
+    let observer = observer(totals.frames, facts.bpf_ns, facts.started);
     let (operations, connections) = (aggregate.operations(), aggregate.connections());
     let encrypted = operations.iter().filter(|row| row.name == ENCRYPTED);
     let encrypted = encrypted.map(|row| row.request.wire_bytes.total + row.response.wire_bytes.total).sum();
@@ -105,6 +97,15 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
         run.withhold_latencies("the two directions were captured by different clocks");
     }
     run
+}
+
+/// Returns what dissecting these frames has cost so far.
+fn observer(frames: u64, bpf_ns: Measured<u64>, started: Beginning) -> Observer {
+    let cpu_ns = own_cpu_ns().map_or_else(
+        || Measured::unavailable("the CPU time of a process is not read on this system"),
+        |ns| Measured::Value(ns.saturating_sub(started.own_cpu_ns)),
+    );
+    Observer { cpu_ns, bpf_ns, frames_per_second: per_second(frames, started.time.elapsed()), watching: None }
 }
 
 /// Returns the CPU time of this process so far, if the system reports it.
