@@ -1,22 +1,21 @@
 //! Cells of rows and bind variables of requests, with the inner structure of their types (section 6).
 
-use super::types::{CqlType, CqlTypeTable};
+use super::types::CqlType;
 use overhead_decode::{Cursor, Field, FieldRead, Free, Note, Out, Reader, Short};
 use overhead_model::Account;
 
-/// Posts a `[value]` or `[bytes]`: its length and its contents, typed by column `index` of `types`.
+/// Posts a `[value]` or `[bytes]`: its length and its contents; `known` is its type, if stated.
 #[inline]
-pub fn value<R: Reader>(types: &CqlTypeTable, index: usize, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+pub fn value<R: Reader>(known: Option<&CqlType>, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     let (length, header) = length(cursor, "value length")?;
-    let known = types.column(index).map(|node| (node, types.node(node)));
-    if let (Some((_, CqlType::Leaf | CqlType::Fixed(_))), Some(length)) = (known, length) {
+    if let (Some(CqlType::Leaf | CqlType::Fixed(_)), Some(length)) = (known, length) {
         return cursor.skip_and_free(header, (Account::Data, "value", length), Free::Any);
     }
     cursor.skip_all([header])?;
     // -1 is null, -2 is "not set".
     let Some(length) = length else { return Ok(()) };
     match known {
-        None | Some((_, CqlType::Unknown)) => {
+        None | Some(CqlType::Unknown) => {
             let value = cursor.peek();
             if may_be_structured(value, length) {
                 cursor.out().note(Note::UntypedValue);
@@ -27,8 +26,8 @@ pub fn value<R: Reader>(types: &CqlTypeTable, index: usize, cursor: &mut Cursor<
         }
         // The structure of a snapped value is unknown.
         Some(_) if length > cursor.peek().len() as u64 => Err(Short),
-        Some((node, _)) => {
-            contents(types, node, length, cursor);
+        Some(known) => {
+            contents(known, length, cursor);
             Ok(())
         }
     }
@@ -72,68 +71,52 @@ fn parts_of(bytes: &[u8], length: u64) -> Option<u64> {
 }
 
 /// Posts the contents of a fully captured value. Bytes that do not fit the type count as data.
-fn contents<R: Reader>(types: &CqlTypeTable, node: u32, length: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
+fn contents<R: Reader>(known: &CqlType, length: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
     let end = cursor.position() + length;
-    let fits = walk(types, node, end, cursor);
+    let fits = walk(known, end, cursor);
     let left = end.saturating_sub(cursor.position());
     if fits.is_err() || left > 0 {
-        misfit(types, node, left, cursor);
+        misfit(known, left, cursor);
     }
 }
 
 #[cold]
-fn misfit<R: Reader>(types: &CqlTypeTable, node: u32, left: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
-    let is_known = !matches!(types.node(node), CqlType::Unknown);
-    if is_known || may_be_structured(cursor.peek(), left) {
+fn misfit<R: Reader>(known: &CqlType, left: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
+    if *known != CqlType::Unknown || may_be_structured(cursor.peek(), left) {
         cursor.out().note(Note::UntypedValue);
     }
     let _ = cursor.skip(left, Account::Data, "untyped value");
 }
 
-fn walk<R: Reader>(types: &CqlTypeTable, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+fn walk<R: Reader>(known: &CqlType, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     let left = end - cursor.position();
-    match types.node(node) {
+    match known {
         CqlType::Leaf | CqlType::Fixed(_) => cursor.skip_free(left, Account::Data, "value", Free::Any),
         CqlType::Unknown => Err(Short),
         // An empty value is legal for most types (section 6).
         _ if left == 0 => Ok(()),
-        CqlType::List(of) => {
-            for _ in 0..count(end, cursor)? {
-                element(types, of, end, cursor)?;
-            }
-            Ok(())
+        CqlType::List(of) => (0..count(end, cursor)?).try_for_each(|_| element(of, end, cursor)),
+        CqlType::Map(pair) => {
+            (0..count(end, cursor)?).try_for_each(|_| pair.iter().try_for_each(|of| element(of, end, cursor)))
         }
-        CqlType::Map(key, value) => {
-            for _ in 0..count(end, cursor)? {
-                element(types, key, end, cursor)?;
-                element(types, value, end, cursor)?;
-            }
-            Ok(())
-        }
-        CqlType::Tuple { first, count } => {
+        CqlType::Tuple(members) => {
             // A value may have fewer fields than its type (section 7).
-            for member in first..first + count {
+            for member in members {
                 if cursor.position() == end {
                     break;
                 }
-                element(types, types.link(member), end, cursor)?;
+                element(member, end, cursor)?;
             }
             Ok(())
         }
-        CqlType::Vector { element, count } => vector(types, element, count, end, cursor),
+        CqlType::Vector(element, count) => vector(element, *count, end, cursor),
     }
 }
 
 /// Elements of fixed size have no lengths; others have a variable-length integer each.
-fn vector<R: Reader>(
-    types: &CqlTypeTable,
-    element: u32,
-    count: u32,
-    end: u64,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> FieldRead {
+fn vector<R: Reader>(element: &CqlType, count: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     let left = end - cursor.position();
-    if let Some(size) = types.fixed(element) {
+    if let Some(size) = element.fixed() {
         let fits = size.saturating_mul(u64::from(count)) == left;
         return if fits { cursor.skip_free(left, Account::Data, "vector elements", Free::Any) } else { Err(Short) };
     }
@@ -144,18 +127,18 @@ fn vector<R: Reader>(
             return Err(Short);
         }
         cursor.skip(size, Account::Framing, "element length")?;
-        contents(types, element, length, cursor);
+        contents(element, length, cursor);
     }
     Ok(())
 }
 
-fn element<R: Reader>(types: &CqlTypeTable, node: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+fn element<R: Reader>(known: &CqlType, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     if end - cursor.position() < 4 {
         return Err(Short);
     }
     let (length, header) = length(cursor, "element length")?;
     let fits = length.filter(|&length| length <= end - cursor.position() - 4);
-    if let (CqlType::Leaf | CqlType::Fixed(_), Some(length)) = (types.node(node), fits) {
+    if let (CqlType::Leaf | CqlType::Fixed(_), Some(length)) = (known, fits) {
         return cursor.skip_and_free(header, (Account::Data, "element", length), Free::Any);
     }
     cursor.skip_all([header])?;
@@ -163,7 +146,7 @@ fn element<R: Reader>(types: &CqlTypeTable, node: u32, end: u64, cursor: &mut Cu
         (None, _) => Ok(()),
         (Some(_), None) => Err(Short),
         (_, Some(length)) => {
-            contents(types, node, length, cursor);
+            contents(known, length, cursor);
             Ok(())
         }
     }

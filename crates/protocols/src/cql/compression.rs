@@ -21,7 +21,7 @@ impl<'a> CompressedBody<'a> {
             // only for empty bodies.
             CqlCompression::NotSeen if body.len() > 4 && body.first() == Some(&0) => Self::lz4(body),
             CqlCompression::Snappy | CqlCompression::NotSeen => Self::snappy(body),
-            CqlCompression::None | CqlCompression::Other => None,
+            CqlCompression::None => None,
         }
     }
 

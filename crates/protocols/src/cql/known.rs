@@ -8,8 +8,8 @@ use crate::limits;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Type entries of all shared statements, about 12 bytes each.
-const TYPE_ENTRIES: usize = 1 << 20;
+/// Types in all shared statements.
+const TYPES: usize = 1 << 19;
 
 /// Prepared statements by id, shared by all connections of a capture. The lock is never contended: one thread decodes them all.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub struct SharedStatements(Arc<Mutex<StatementsById>>);
 #[derive(Debug, Default)]
 struct StatementsById {
     by_id: HashMap<Box<[u8]>, Arc<CqlPreparedStatement>>,
-    type_entries: usize,
+    types: usize,
     is_withheld: bool,
 }
 
@@ -53,11 +53,11 @@ impl StatementsById {
             return;
         }
         let earlier = self.by_id.remove(&statement.id);
-        self.type_entries -= earlier.map_or(0, |earlier| earlier.weight());
-        let has_room = self.by_id.len() < limits::SHARED_STATEMENTS
-            && self.type_entries.saturating_add(statement.weight()) <= TYPE_ENTRIES;
+        self.types -= earlier.map_or(0, |earlier| earlier.weight());
+        let has_room =
+            self.by_id.len() < limits::SHARED_STATEMENTS && self.types.saturating_add(statement.weight()) <= TYPES;
         if has_room {
-            self.type_entries += statement.weight();
+            self.types += statement.weight();
             self.by_id.insert(statement.id.clone(), Arc::clone(statement));
         }
     }

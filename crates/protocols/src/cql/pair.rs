@@ -6,7 +6,7 @@
 
 use super::super::SharedContext;
 use super::statement::{self, CqlStatement};
-use super::types::CqlTypeTable;
+use super::types::{CqlType, CqlTypeTable};
 use super::wire::{Header, opcode};
 use crate::limits;
 use crate::statement::{StatementDialect, StatementText as Asked};
@@ -17,14 +17,14 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Type entries of all prepared statements of a connection, about 12 bytes each.
-const TYPE_ENTRIES: usize = 1 << 20;
+/// Types in all prepared statements of a connection.
+const TYPES: usize = 1 << 19;
 
 /// Most prepared statements in a state that is compared between connections.
 const FED_STATEMENTS: usize = 64;
 
-/// Approximate bytes of a type entry, and of a statement without any.
-const TYPE_ENTRY: usize = 12;
+/// Bytes of a type, and approximate bytes of a statement without any.
+const TYPE: usize = size_of::<CqlType>();
 const STATEMENT: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,14 +50,6 @@ pub(super) struct CqlExchange {
     pub is_paired: bool,
 }
 
-/// Ids of a prepared statement and of its result's types.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CqlPreparedIds<'a> {
-    pub statement: &'a [u8],
-    /// Empty if absent.
-    pub metadata: &'a [u8],
-}
-
 /// Number of a prepared statement, never reused on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CqlStatementRef(u64);
@@ -76,9 +68,9 @@ pub(super) struct CqlPreparedStatement {
 }
 
 impl CqlPreparedStatement {
-    /// Returns the type entries held; the text counts as entries of the same size.
+    /// Returns the number of types held; the text counts as types of the same size.
     pub fn weight(&self) -> usize {
-        self.bind.weight() + self.result.weight() + self.text.held().div_ceil(TYPE_ENTRY)
+        self.bind.nodes + self.result.nodes + self.text.held().div_ceil(TYPE)
     }
 
     fn with_result(&self, metadata_id: &[u8], result: CqlTypeTable) -> Self {
@@ -102,7 +94,6 @@ pub(super) enum CqlCompression {
     None,
     Lz4,
     Snappy,
-    Other,
 }
 
 /// Requests that the client has sent, or may have sent before the capture.
@@ -143,7 +134,7 @@ pub(super) struct CqlSessionMemory {
     /// Number of the first of `prepared`.
     first_prepared: u64,
     prepared_ids: FastMap<Box<[u8]>, u64>,
-    type_entries: usize,
+    types: usize,
     sent: CqlClientHistory,
     /// The current keyspace belongs to the server.
     in_system_keyspace: bool,
@@ -173,7 +164,7 @@ impl Session {
     /// Hashes the state; returns false if it has too many statements.
     pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
         // Omitted fields follow from the others or are constant while the state has a version.
-        let CqlSessionMemory { prepared, first_prepared, prepared_ids: _, type_entries: _, sent, .. } = &*self.memory;
+        let CqlSessionMemory { prepared, first_prepared, prepared_ids: _, types: _, sent, .. } = &*self.memory;
         let CqlSessionMemory {
             in_system_keyspace, compression, extensions, compresses: _, missed_statement: _, ..
         } = &*self.memory;
@@ -277,7 +268,7 @@ impl Session {
     pub fn held(&self) -> usize {
         self.outstanding.max(self.waiting.len()) * (size_of::<CqlExchange>() + size_of::<CqlStreamQueue>())
             + self.memory.prepared.len() * STATEMENT
-            + self.memory.type_entries * TYPE_ENTRY
+            + self.memory.types * TYPE
     }
 
     pub fn name_by_text(&mut self, exchange: &mut CqlExchange, text: &[u8]) {
@@ -355,12 +346,13 @@ impl Session {
         self.memory.prepared.get(self.memory.index(statement)?).map(Arc::as_ref)
     }
 
-    /// Remembers a statement when its `PREPARE` is answered, or when its result is described. If only that is known, `rows` says
+    /// Remembers a statement by its id, and the id of its result's types (empty if absent), when its `PREPARE` is answered, or
+    /// when its result is described. If only that is known, `rows` says
     /// whether its keyspace belongs to the server.
     pub fn remember(
         &mut self,
         exchange: &CqlExchange,
-        ids: CqlPreparedIds<'_>,
+        (id, metadata_id): (&[u8], &[u8]),
         bind: CqlTypeTable,
         result: CqlTypeTable,
         rows: Option<bool>,
@@ -370,7 +362,7 @@ impl Session {
             None => ("EXECUTE", Class::Workload),
         });
         let text = exchange.asked.clone();
-        let (id, metadata_id) = (ids.statement.into(), ids.metadata.into());
+        let (id, metadata_id) = (id.into(), metadata_id.into());
         let guessed = name == "EXECUTE";
         let prepared = Arc::new(CqlPreparedStatement { id, metadata_id, name, class, guessed, text, bind, result });
         // Other connections may have changed the shared statement, so publish it, and change the state, each time.
@@ -423,20 +415,20 @@ impl CqlSessionMemory {
 
     /// Adds a statement, replacing an earlier one with its id.
     fn keep(&mut self, prepared: Arc<CqlPreparedStatement>) {
-        self.type_entries += prepared.weight();
+        self.types += prepared.weight();
         let known = self.find(&prepared.id).and_then(|number| self.index(number));
         if let Some(slot) = known.and_then(|known| self.prepared.get_mut(known)) {
-            self.type_entries -= slot.weight();
+            self.types -= slot.weight();
             *slot = prepared;
         } else {
             let number = self.first_prepared + self.prepared.len() as u64;
             self.prepared_ids.insert(prepared.id.clone(), number);
             self.prepared.push_back(prepared);
         }
-        while self.prepared.len() > limits::STATEMENTS || self.type_entries > TYPE_ENTRIES {
+        while self.prepared.len() > limits::STATEMENTS || self.types > TYPES {
             let Some(oldest) = self.prepared.pop_front() else { break };
             self.first_prepared += 1;
-            self.type_entries -= oldest.weight();
+            self.types -= oldest.weight();
             self.prepared_ids.remove(&oldest.id);
         }
     }

@@ -5,7 +5,7 @@ use super::decode::CqlBody;
 use super::pair::CqlCompression;
 use super::statement::CqlStatement;
 use super::types::CqlTypeTable;
-use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
+use super::wire::{Header, bytes, flag, free_bytes, opcode, string, string_list};
 use crate::statement::{NormalisedStatement, StatementDialect, StatementText as Asked};
 use overhead_decode::{Cursor, FieldRead, Free, Reader, Short};
 use overhead_model::{Account, Side};
@@ -53,8 +53,7 @@ impl CqlBody<'_> {
                 let compression = match value.to_ascii_lowercase().as_slice() {
                     b"lz4" => CqlCompression::Lz4,
                     b"snappy" => CqlCompression::Snappy,
-                    b"" | b"none" => CqlCompression::None,
-                    _ => CqlCompression::Other,
+                    _ => CqlCompression::None,
                 };
                 memory.put(|memory| &mut memory.compression, compression);
             }
@@ -95,10 +94,10 @@ impl CqlBody<'_> {
     }
 
     fn execute<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-        let id = short_bytes(cursor, Account::Metadata, "statement id")?;
+        let id = string(cursor, Account::Metadata, "statement id")?;
         self.session.name_by_id(self.exchange, id);
         if self.header.version >= 5 || self.session.memory.extensions.metadata_ids {
-            let metadata_id = short_bytes(cursor, Account::Metadata, "result metadata id")?;
+            let metadata_id = string(cursor, Account::Metadata, "result metadata id")?;
             if let Some(statement) = self.exchange.statement {
                 self.session.adopt_result_types(statement, metadata_id);
             }
@@ -133,7 +132,7 @@ impl CqlBody<'_> {
                     &untyped
                 }
                 1 => {
-                    let id = short_bytes(cursor, Account::Metadata, "statement id")?;
+                    let id = string(cursor, Account::Metadata, "statement id")?;
                     let prepared = self.session.find(id).and_then(|statement| self.session.prepared(statement));
                     add(prepared.map_or_else(|| self.session.unseen(id), |prepared| prepared.text.clone()), &mut asked);
                     prepared.map_or(&untyped, |prepared| &prepared.bind)
@@ -243,7 +242,7 @@ fn values<R: Reader>(named: bool, types: &CqlTypeTable, cursor: &mut Cursor<'_, 
             // Named values may have any order, so the markers' types do not apply.
             string(cursor, Account::Schema, "value name")?;
         }
-        cells::value(types, if named { usize::MAX } else { index }, cursor)?;
+        cells::value(types.columns.get(index).filter(|_| !named), cursor)?;
     }
     cursor.out().leave();
     Ok(())

@@ -2,11 +2,10 @@
 
 use super::cells;
 use super::decode::CqlBody;
-use super::pair::CqlPreparedIds;
 use super::request::custom_payload;
 use super::statement::is_system_keyspace;
 use super::types::CqlTypeTable;
-use super::wire::{Header, bytes, flag, free_bytes, opcode, short_bytes, string, string_list};
+use super::wire::{Header, bytes, flag, free_bytes, opcode, string, string_list};
 use crate::statement::add_column;
 use overhead_decode::{Cursor, FieldRead, Reader, Short};
 use overhead_model::{Account, Class, Side};
@@ -108,7 +107,7 @@ impl CqlBody<'_> {
                 string(cursor, Account::Schema, "table name").map(drop)
             }
             // Unprepared.
-            0x2500 => short_bytes(cursor, Account::Metadata, "statement id").map(drop),
+            0x2500 => string(cursor, Account::Metadata, "statement id").map(drop),
             code if Some(code) == self.session.memory.extensions.rate_limit_code => {
                 cursor.skip(1, STATUS, "operation type")?;
                 cursor.skip(1, STATUS, "rejected by coordinator")
@@ -144,13 +143,13 @@ impl CqlBody<'_> {
             self.apply_metadata(&metadata, &types);
             let prepared = self.exchange.statement.and_then(|statement| self.session.prepared(statement));
             let known = match prepared {
-                Some(prepared) if !metadata.stated && prepared.result.len() == metadata.columns as usize => {
+                Some(prepared) if !metadata.stated && prepared.result.columns.len() == metadata.columns as usize => {
                     &prepared.result
                 }
                 _ => &types,
             };
             let known = if self.header.version < 3 { &untyped } else { known };
-            cells(self.session.memory.extensions.scylla, &metadata, known, cursor)
+            metadata.cells(self.session.memory.extensions.scylla, known, cursor)
         });
         self.session.row_types = types;
         done
@@ -174,17 +173,17 @@ impl CqlBody<'_> {
             && let Some(id) = self.exchange.unseen.take()
         {
             self.exchange.asked = self.session.unseen(&id).described(columns);
-            let ids = CqlPreparedIds { statement: &id, metadata: metadata.changed.unwrap_or_default() };
+            let ids = (&*id, metadata.changed.unwrap_or_default());
             let result = if self.header.version < 3 { CqlTypeTable::default() } else { types.clone() };
             self.session.remember(self.exchange, ids, CqlTypeTable::default(), result, metadata.system);
         }
     }
 
     fn prepared<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-        let id = short_bytes(cursor, Account::Metadata, "statement id")?;
-        let mut ids = CqlPreparedIds { statement: id, metadata: &[] };
+        let id = string(cursor, Account::Metadata, "statement id")?;
+        let mut metadata_id: &[u8] = &[];
         if self.header.version >= 5 || self.session.memory.extensions.metadata_ids {
-            ids.metadata = short_bytes(cursor, Account::Metadata, "result metadata id")?;
+            metadata_id = string(cursor, Account::Metadata, "result metadata id")?;
         }
         let (mut bind, mut result) = (CqlTypeTable::default(), CqlTypeTable::default());
         let is_unseen = self.exchange.prepares.is_none();
@@ -198,7 +197,7 @@ impl CqlBody<'_> {
             self.exchange.asked = self.session.unseen(id).described(columns.unwrap_or_default());
         }
         // A snapped message still provides the id and some types.
-        self.session.remember(self.exchange, ids, bind, result, rows);
+        self.session.remember(self.exchange, (id, metadata_id), bind, result, rows);
         metadata.map(drop)
     }
 }
@@ -269,29 +268,36 @@ struct CqlMetadata<'a> {
     names: Option<String>,
 }
 
-fn cells<R: Reader>(
-    scylla: bool,
-    metadata: &CqlMetadata<'_>,
-    types: &CqlTypeTable,
-    cursor: &mut Cursor<'_, '_, '_, R>,
-) -> FieldRead {
-    let rows = cursor.u32_be(Account::Framing, "row count")?;
-    cursor.out().enter("rows");
-    for row in 0..if metadata.columns == 0 { 0 } else { rows } {
-        for column in 0..metadata.columns {
-            if row == 0 && metadata.release == Some(column) {
-                release(scylla, cursor);
-                cursor.out().set_read(true);
+impl CqlMetadata<'_> {
+    /// Posts the cells of all rows.
+    fn cells<R: Reader>(&self, scylla: bool, types: &CqlTypeTable, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+        let rows = cursor.u32_be(Account::Framing, "row count")?;
+        cursor.out().enter("rows");
+        for row in 0..if self.columns == 0 { 0 } else { rows } {
+            for column in 0..self.columns {
+                if row == 0 && self.release == Some(column) {
+                    release(scylla, cursor);
+                    cursor.out().set_read(true);
+                }
+                let read = cells::value(types.columns.get(column as usize), cursor);
+                if row == 0 {
+                    cursor.out().set_read(false);
+                }
+                read?;
             }
-            let read = cells::value(types, column as usize, cursor);
-            if row == 0 {
-                cursor.out().set_read(false);
-            }
-            read?;
         }
+        cursor.out().leave();
+        Ok(())
     }
-    cursor.out().leave();
-    Ok(())
+
+    /// Reads keyspace and table; true for `system.local`. Returns the table, too.
+    fn table<'c, R: Reader>(&mut self, cursor: &mut Cursor<'c, '_, '_, R>) -> FieldRead<(bool, &'c [u8])> {
+        let keyspace = string(cursor, Account::Schema, "keyspace name")?;
+        let table = string(cursor, Account::Schema, "table name")?;
+        let system = is_system_keyspace(keyspace);
+        self.system = Some(system);
+        Ok((system && table == b"local", table))
+    }
 }
 
 /// Reports the server's release from the cell at the cursor.
@@ -327,7 +333,7 @@ fn read_metadata<'a, R: Reader>(
         free_bytes(cursor, Account::Metadata, "paging state")?;
     }
     if flags & metadata::CHANGED != 0 {
-        metadata.changed = Some(short_bytes(cursor, Account::Metadata, "result metadata id")?);
+        metadata.changed = Some(string(cursor, Account::Metadata, "result metadata id")?);
     }
     // A column takes at least a name length and a type id.
     if metadata.stated && u64::from(metadata.columns) * 4 > cursor.remaining() {
@@ -348,11 +354,11 @@ fn columns<R: Reader>(
 ) -> FieldRead {
     let (mut local, mut of) = (false, &b""[..]);
     if global {
-        (local, of) = table(metadata, cursor)?;
+        (local, of) = metadata.table(cursor)?;
     }
     for column in 0..metadata.columns {
         if !global {
-            (local, of) = table(metadata, cursor)?;
+            (local, of) = metadata.table(cursor)?;
         }
         let name = string(cursor, Account::Schema, "column name")?;
         let is_plain = || name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
@@ -366,18 +372,6 @@ fn columns<R: Reader>(
         types.read_column(cursor)?;
     }
     Ok(())
-}
-
-/// Reads keyspace and table; true for `system.local`. Returns the table, too.
-fn table<'a, R: Reader>(
-    metadata: &mut CqlMetadata<'_>,
-    cursor: &mut Cursor<'a, '_, '_, R>,
-) -> FieldRead<(bool, &'a [u8])> {
-    let keyspace = string(cursor, Account::Schema, "keyspace name")?;
-    let table = string(cursor, Account::Schema, "table name")?;
-    let system = is_system_keyspace(keyspace);
-    metadata.system = Some(system);
-    Ok((system && table == b"local", table))
 }
 
 /// Reads the types of bind markers and result; returns the result's metadata.

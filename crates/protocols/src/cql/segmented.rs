@@ -188,9 +188,7 @@ impl Cql {
         while input.available() > 0 {
             let Ok(Some(header)) = Header::read(input.bytes, out.side()) else {
                 out.note(Note::UndecodedMessage);
-                let op = out.orphan("(undecoded)");
-                out.post(Account::Unknown, "undecoded", input.available());
-                out.close(op, Outcome::NoReply);
+                out.post_alone("(undecoded)", (Account::Unknown, "undecoded", input.available()));
                 return Ok(());
             };
             let exchange = self.exchange(&header, out);
@@ -213,9 +211,7 @@ impl Cql {
         for segment in segments {
             player.owners(segment.length, owners);
             if owners.is_empty() {
-                let op = out.orphan("(empty segment)");
-                out.post(Account::Framing, "segment", segment.total());
-                out.close(op, Outcome::NoReply);
+                out.post_alone("(empty segment)", (Account::Framing, "segment", segment.total()));
                 continue;
             }
             // Messages share a segment's header and checksum as they share frame headers.

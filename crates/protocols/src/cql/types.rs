@@ -9,103 +9,68 @@ use overhead_model::Account;
 /// Types kept for one message: far more than any table needs, and a bound on crafted messages.
 const NODES: usize = 64 << 10;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum CqlType {
     /// No inner structure.
     Leaf,
     /// No inner structure and a fixed length; vectors of it omit element lengths.
     Fixed(u32),
     /// List or set.
-    List(u32),
+    List(Box<Self>),
     /// Key and value.
-    Map(u32, u32),
-    /// Tuple or user-defined type: a range of links.
-    Tuple { first: u32, count: u32 },
-    /// `count` elements of one node.
-    Vector { element: u32, count: u32 },
+    Map(Box<[Self; 2]>),
+    /// Tuple or user-defined type.
+    Tuple(Box<[Self]>),
+    /// A number of elements of one type.
+    Vector(Box<Self>, u32),
     /// Stated, but with an unknown layout.
     Unknown,
+}
+
+impl CqlType {
+    /// Returns the bytes of each value, if fixed; a vector then has no element lengths.
+    pub fn fixed(&self) -> Option<u64> {
+        match self {
+            Self::Fixed(size) => Some(u64::from(*size)),
+            Self::Vector(element, count) => Some(element.fixed()?.saturating_mul(u64::from(*count))),
+            _ => None,
+        }
+    }
 }
 
 /// Types of a row's columns or of bind markers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct CqlTypeTable {
-    nodes: Vec<CqlType>,
-    /// Nodes of tuple members.
-    links: Vec<u32>,
-    /// Nodes of columns.
-    columns: Vec<u32>,
+    pub columns: Vec<CqlType>,
+    /// The number of types, including inner ones.
+    pub nodes: usize,
 }
 
 impl CqlTypeTable {
     pub fn clear(&mut self) {
-        self.nodes.clear();
-        self.links.clear();
         self.columns.clear();
-    }
-
-    pub fn len(&self) -> usize {
-        self.columns.len()
-    }
-
-    /// Returns the number of entries.
-    pub fn weight(&self) -> usize {
-        self.nodes.len() + self.links.len() + self.columns.len()
-    }
-
-    pub fn column(&self, index: usize) -> Option<u32> {
-        self.columns.get(index).copied()
-    }
-
-    pub fn node(&self, node: u32) -> CqlType {
-        self.nodes.get(node as usize).copied().unwrap_or(CqlType::Unknown)
-    }
-
-    pub fn link(&self, link: u32) -> u32 {
-        self.links.get(link as usize).copied().unwrap_or(u32::MAX)
+        self.nodes = 0;
     }
 
     pub fn read_column<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-        let node = self.read(cursor, NESTING)?;
-        self.columns.push(node);
+        let column = self.read(cursor, NESTING)?;
+        self.columns.push(column);
         Ok(())
     }
 
-    fn push(&mut self, node: CqlType) -> FieldRead<u32> {
-        if self.nodes.len() + self.links.len() >= NODES {
+    fn read<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, depth: usize) -> FieldRead<CqlType> {
+        if depth == 0 || self.nodes >= NODES {
             return Err(Short);
         }
-        self.nodes.push(node);
-        Ok(self.nodes.len() as u32 - 1)
-    }
-
-    /// Reserves links for the members of a tuple.
-    fn reserve(&mut self, count: u16) -> FieldRead<u32> {
-        let first = self.links.len();
-        if self.nodes.len() + first + usize::from(count) >= NODES {
-            return Err(Short);
-        }
-        self.links.resize(first + usize::from(count), u32::MAX);
-        Ok(first as u32)
-    }
-
-    fn set_link(&mut self, link: u32, node: u32) {
-        if let Some(slot) = self.links.get_mut(link as usize) {
-            *slot = node;
-        }
-    }
-
-    fn read<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, depth: usize) -> FieldRead<u32> {
-        if depth == 0 {
-            return Err(Short);
-        }
-        let node = match cursor.u16_be(Account::Schema, "type id")? {
+        self.nodes += 1;
+        Ok(match cursor.u16_be(Account::Schema, "type id")? {
             0x00 => {
-                let class = string(cursor, Account::Schema, "type class")?;
-                return self.class(class);
+                let text = string(cursor, Account::Schema, "type class")?;
+                // A name that does not parse has an unknown layout.
+                CqlClassReader { text, nodes: &mut self.nodes }.read(NESTING).unwrap_or(CqlType::Unknown)
             }
-            0x20 | 0x22 => CqlType::List(self.read(cursor, depth - 1)?),
-            0x21 => CqlType::Map(self.read(cursor, depth - 1)?, self.read(cursor, depth - 1)?),
+            0x20 | 0x22 => CqlType::List(Box::new(self.read(cursor, depth - 1)?)),
+            0x21 => CqlType::Map(Box::new([self.read(cursor, depth - 1)?, self.read(cursor, depth - 1)?])),
             0x30 => {
                 string(cursor, Account::Schema, "keyspace name")?;
                 string(cursor, Account::Schema, "type name")?;
@@ -113,8 +78,7 @@ impl CqlTypeTable {
             }
             0x31 => self.members(cursor, depth, false)?,
             id => native(id),
-        };
-        self.push(node)
+        })
     }
 
     fn members<R: Reader>(
@@ -123,31 +87,14 @@ impl CqlTypeTable {
         depth: usize,
         named: bool,
     ) -> FieldRead<CqlType> {
-        let count = cursor.u16_be(Account::Framing, "member count")?;
-        let first = self.reserve(count)?;
-        for member in 0..u32::from(count) {
+        let mut members = Vec::new();
+        for _ in 0..cursor.u16_be(Account::Framing, "member count")? {
             if named {
                 string(cursor, Account::Schema, "field name")?;
             }
-            let node = self.read(cursor, depth - 1)?;
-            self.set_link(first + member, node);
+            members.push(self.read(cursor, depth - 1)?);
         }
-        Ok(CqlType::Tuple { first, count: u32::from(count) })
-    }
-
-    /// Adds the type of a class name; a name that does not parse has an unknown layout.
-    fn class(&mut self, name: &[u8]) -> FieldRead<u32> {
-        let node = CqlClassReader { text: name }.read(self, NESTING).unwrap_or(CqlType::Unknown);
-        self.push(node)
-    }
-
-    /// Returns the bytes of each value, if fixed; a vector then has no element lengths.
-    pub fn fixed(&self, node: u32) -> Option<u64> {
-        match self.node(node) {
-            CqlType::Fixed(size) => Some(u64::from(size)),
-            CqlType::Vector { element, count } => Some(self.fixed(element)?.saturating_mul(u64::from(count))),
-            _ => None,
-        }
+        Ok(CqlType::Tuple(members.into()))
     }
 }
 
@@ -169,11 +116,13 @@ const fn native(id: u16) -> CqlType {
 }
 
 /// Rest of a class name such as `o.a.c.db.marshal.MapType(…UTF8Type,…Int32Type)`.
-struct CqlClassReader<'a> {
+struct CqlClassReader<'a, 'n> {
     text: &'a [u8],
+    /// The number of types in the message so far.
+    nodes: &'n mut usize,
 }
 
-impl<'a> CqlClassReader<'a> {
+impl<'a> CqlClassReader<'a, '_> {
     fn skip_blanks(&mut self) {
         self.text = self.text.trim_ascii_start();
     }
@@ -209,71 +158,48 @@ impl<'a> CqlClassReader<'a> {
         (!word.is_empty()).then_some(word)
     }
 
-    fn child(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<u32> {
-        let node = self.read(types, depth.checked_sub(1)?)?;
-        types.push(node).ok()
-    }
-
-    fn read(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<CqlType> {
-        if depth == 0 {
+    fn read(&mut self, depth: usize) -> Option<CqlType> {
+        if depth == 0 || *self.nodes >= NODES {
             return None;
         }
-        let node = match self.word()? {
-            b"FrozenType" | b"ReversedType" => self.inside(|reader| reader.read(types, depth - 1))?,
-            b"ListType" | b"SetType" => CqlType::List(self.inside(|reader| reader.child(types, depth))?),
+        *self.nodes += 1;
+        Some(match self.word()? {
+            b"FrozenType" | b"ReversedType" => self.inside(|reader| reader.read(depth - 1))?,
+            b"ListType" | b"SetType" => CqlType::List(Box::new(self.inside(|reader| reader.read(depth - 1))?)),
             b"MapType" => self.inside(|reader| {
-                let key = reader.child(types, depth)?;
+                let key = reader.read(depth - 1)?;
                 reader.eat(b',')?;
-                Some(CqlType::Map(key, reader.child(types, depth)?))
+                Some(CqlType::Map(Box::new([key, reader.read(depth - 1)?])))
             })?,
             b"VectorType" => self.inside(|reader| {
-                let element = reader.child(types, depth)?;
+                let element = reader.read(depth - 1)?;
                 reader.eat(b',')?;
                 let count = std::str::from_utf8(reader.word()?).ok()?.parse().ok()?;
-                Some(CqlType::Vector { element, count })
+                Some(CqlType::Vector(Box::new(element), count))
             })?,
-            b"TupleType" => self.members(types, depth)?,
+            b"TupleType" => self.inside(|reader| {
+                let mut members = vec![reader.read(depth - 1)?];
+                while reader.eat(b',').is_some() {
+                    members.push(reader.read(depth - 1)?);
+                }
+                Some(CqlType::Tuple(members.into()))
+            })?,
             b"UserType" => self.inside(|reader| {
                 reader.word()?;
                 reader.eat(b',')?;
                 reader.word()?;
-                reader.fields(types, depth)
+                let mut members = Vec::new();
+                // `,name:Type` as often as it comes; names are hexadecimal.
+                while reader.eat(b',').is_some() {
+                    reader.word()?;
+                    reader.eat(b':')?;
+                    members.push(reader.read(depth - 1)?);
+                }
+                Some(CqlType::Tuple(members.into()))
             })?,
             simple => simple_class(simple),
-        };
-        Some(node)
+        })
     }
-
-    fn members(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<CqlType> {
-        let nodes = self.inside(|reader| {
-            let mut nodes = vec![reader.child(types, depth)?];
-            while reader.eat(b',').is_some() {
-                nodes.push(reader.child(types, depth)?);
-            }
-            Some(nodes)
-        })?;
-        link_all(types, &nodes)
-    }
-
-    /// Reads `,name:Type` as often as it comes; names are hexadecimal.
-    fn fields(&mut self, types: &mut CqlTypeTable, depth: usize) -> Option<CqlType> {
-        let mut nodes = Vec::new();
-        while self.eat(b',').is_some() {
-            self.word()?;
-            self.eat(b':')?;
-            nodes.push(self.child(types, depth)?);
-        }
-        link_all(types, &nodes)
-    }
-}
-
-fn link_all(types: &mut CqlTypeTable, nodes: &[u32]) -> Option<CqlType> {
-    let count = u16::try_from(nodes.len()).ok()?;
-    let first = types.reserve(count).ok()?;
-    for (link, &node) in (first..).zip(nodes) {
-        types.set_link(link, node);
-    }
-    Some(CqlType::Tuple { first, count: u32::from(count) })
 }
 
 fn simple_class(name: &[u8]) -> CqlType {

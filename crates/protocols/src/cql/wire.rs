@@ -15,50 +15,43 @@ pub(super) mod flag {
     pub const WARNING: u8 = 0x08;
 }
 
-/// Message kinds (section 2.4).
-pub(super) mod opcode {
-    pub const ERROR: u8 = 0x00;
-    pub const STARTUP: u8 = 0x01;
-    pub const READY: u8 = 0x02;
-    pub const AUTHENTICATE: u8 = 0x03;
-    /// Version 1 only.
-    pub const CREDENTIALS: u8 = 0x04;
-    pub const OPTIONS: u8 = 0x05;
-    pub const SUPPORTED: u8 = 0x06;
-    pub const QUERY: u8 = 0x07;
-    pub const RESULT: u8 = 0x08;
-    pub const PREPARE: u8 = 0x09;
-    pub const EXECUTE: u8 = 0x0A;
-    pub const REGISTER: u8 = 0x0B;
-    pub const EVENT: u8 = 0x0C;
-    pub const BATCH: u8 = 0x0D;
-    pub const AUTH_CHALLENGE: u8 = 0x0E;
-    pub const AUTH_RESPONSE: u8 = 0x0F;
-    pub const AUTH_SUCCESS: u8 = 0x10;
+/// Defines the kinds of messages by name, number and sender.
+macro_rules! opcodes {
+    ($($NAME:ident = $number:literal, $side:ident;)+) => {
+        /// Message kinds (section 2.4).
+        pub(super) mod opcode {
+            $(pub const $NAME: u8 = $number;)+
+        }
+
+        /// Returns a message kind's name and sender.
+        pub const fn kind(opcode: u8) -> Option<(&'static str, Side)> {
+            match opcode {
+                $(opcode::$NAME => Some((stringify!($NAME), Side::$side)),)+
+                _ => None,
+            }
+        }
+    };
 }
 
-/// Returns a message kind's name and sender.
-pub const fn kind(opcode: u8) -> Option<(&'static str, Side)> {
-    Some(match opcode {
-        opcode::ERROR => ("ERROR", Side::Response),
-        opcode::STARTUP => ("STARTUP", Side::Request),
-        opcode::READY => ("READY", Side::Response),
-        opcode::AUTHENTICATE => ("AUTHENTICATE", Side::Response),
-        opcode::CREDENTIALS => ("CREDENTIALS", Side::Request),
-        opcode::OPTIONS => ("OPTIONS", Side::Request),
-        opcode::SUPPORTED => ("SUPPORTED", Side::Response),
-        opcode::QUERY => ("QUERY", Side::Request),
-        opcode::RESULT => ("RESULT", Side::Response),
-        opcode::PREPARE => ("PREPARE", Side::Request),
-        opcode::EXECUTE => ("EXECUTE", Side::Request),
-        opcode::REGISTER => ("REGISTER", Side::Request),
-        opcode::EVENT => ("EVENT", Side::Response),
-        opcode::BATCH => ("BATCH", Side::Request),
-        opcode::AUTH_CHALLENGE => ("AUTH_CHALLENGE", Side::Response),
-        opcode::AUTH_RESPONSE => ("AUTH_RESPONSE", Side::Request),
-        opcode::AUTH_SUCCESS => ("AUTH_SUCCESS", Side::Response),
-        _ => return None,
-    })
+opcodes! {
+    ERROR = 0x00, Response;
+    STARTUP = 0x01, Request;
+    READY = 0x02, Response;
+    AUTHENTICATE = 0x03, Response;
+    // Version 1 only.
+    CREDENTIALS = 0x04, Request;
+    OPTIONS = 0x05, Request;
+    SUPPORTED = 0x06, Response;
+    QUERY = 0x07, Request;
+    RESULT = 0x08, Response;
+    PREPARE = 0x09, Request;
+    EXECUTE = 0x0A, Request;
+    REGISTER = 0x0B, Request;
+    EVENT = 0x0C, Response;
+    BATCH = 0x0D, Request;
+    AUTH_CHALLENGE = 0x0E, Response;
+    AUTH_RESPONSE = 0x0F, Request;
+    AUTH_SUCCESS = 0x10, Response;
 }
 
 /// `DataStax` Enterprise versions, which its drivers try first. Headers are like version 4; other servers reject them
@@ -142,7 +135,7 @@ impl Header {
     }
 }
 
-/// `[string]`: a two-byte length and as many bytes.
+/// `[string]` or `[short bytes]`: a two-byte length and as many bytes.
 pub fn string<'a, R: Reader>(
     cursor: &mut Cursor<'a, '_, '_, R>,
     account: Account,
@@ -165,15 +158,6 @@ pub fn bytes<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, fi
 pub fn free_bytes<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
     let length = cursor.i32_be(Account::Framing, "bytes length")?;
     cursor.skip_free(u64::try_from(length).unwrap_or(0), account, field, Free::Any)
-}
-
-/// `[short bytes]`, laid out like [`string`].
-pub fn short_bytes<'a, R: Reader>(
-    cursor: &mut Cursor<'a, '_, '_, R>,
-    account: Account,
-    field: &'static str,
-) -> FieldRead<&'a [u8]> {
-    string(cursor, account, field)
 }
 
 pub fn string_list<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
