@@ -90,9 +90,7 @@ fn tshark_reads_it() {
     }
     if let Some(text) = output("capinfos", &[name]) {
         let expected = concat!("overhead ", env!("CARGO_PKG_VERSION"));
-        for part in
-            [expected, "a test bench", "Linux 6.1", "Name = eth0", "nanoseconds (9)", "Filter string", "tcp port 6379"]
-        {
+        for part in [expected, "Name = eth0", "nanoseconds (9)", "Filter string", "tcp port 6379"] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
     }
