@@ -129,8 +129,7 @@ impl<B> TableLayout<B> {
             let prefix = if is_csv { first.to_owned() } else { format!("{first}{}:", json!(name)) };
             (prefix, cells, index)
         };
-        let columns: Vec<(String, Vec<String>, Option<&[u32]>)> =
-            constants.chain(fields).enumerate().map(prefixed).collect();
+        let columns: Vec<PrefixedCells<'_>> = constants.chain(fields).enumerate().map(prefixed).collect();
         let mut lines = Vec::with_capacity(rows * 256);
         for row in 0..rows {
             if !is_csv {
@@ -146,6 +145,9 @@ impl<B> TableLayout<B> {
         lines
     }
 }
+
+/// What stands before each value of a column, its values, and which of them each row has; without that, each row has its own.
+type PrefixedCells<'a> = (String, Vec<String>, Option<&'a [u32]>);
 
 /// Writes a column. `index` chooses the value of each row; without it, each row has one value.
 fn write_column(

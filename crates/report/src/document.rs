@@ -179,11 +179,11 @@ pub fn json(result: &impl Serialize) -> Result<String, ReportError> {
 impl Grid {
     /// Removes the columns of figures in which nothing was measured.
     pub(crate) fn measured(mut self) -> Self {
-        let is_said = |at: usize| at < self.keys || self.rows.is_empty() || self.rows.iter().any(|row| row[at] != DASH);
-        let said: Vec<bool> = (0..self.columns.len()).map(is_said).collect();
         fn said_of<T>(all: Vec<T>, said: &[bool]) -> Vec<T> {
             all.into_iter().zip(said).filter_map(|(of, is_said)| is_said.then_some(of)).collect()
         }
+        let is_said = |at: usize| at < self.keys || self.rows.is_empty() || self.rows.iter().any(|row| row[at] != DASH);
+        let said: Vec<bool> = (0..self.columns.len()).map(is_said).collect();
         self.columns = said_of(self.columns, &said);
         self.rows = self.rows.into_iter().map(|row| said_of(row, &said)).collect();
         self

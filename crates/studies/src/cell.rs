@@ -63,7 +63,9 @@ impl Cell {
     /// Returns the totals of all workload rows together, for what takes several operations.
     fn sum(&self) -> Value {
         let mut all = Amounts::default();
-        workload(&self.run).into_iter().for_each(|row| all += row.totals().amounts());
+        for row in workload(&self.run) {
+            all += row.totals().amounts();
+        }
         let sum = json!({
             "wire": all.total(),
             "headers": all.total() - all.payload(),

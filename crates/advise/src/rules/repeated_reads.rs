@@ -76,7 +76,9 @@ impl RepeatedReads {
             return None;
         }
         let mut amounts = [Amounts::ZERO; 2];
-        requests.iter().for_each(|request| add_sides(&mut amounts, &request.amounts));
+        for request in requests {
+            add_sides(&mut amounts, &request.amounts);
+        }
         let waited_ns = requests.iter().map(|request| request.ns).sum();
         let most = requests.iter().map(|request| request.times).max().unwrap_or(0);
         let title = format!(

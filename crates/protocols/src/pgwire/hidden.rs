@@ -32,7 +32,7 @@ pub fn free_plain<R: Reader>(bytes: &[u8], len: u64, binary: bool, out: &mut Out
         }
         b'{' | b'(' | b'[' if !binary => {}
         // Long enough only for a range; its first byte gives its shortest length.
-        flags if binary && (len >= 12 || range_bounds(flags).is_some_and(|bounds| 1 + 4 * bounds <= len)) => {}
+        flags if binary && (len >= 12 || range_bounds(flags).is_some_and(|bounds| 4 * bounds < len)) => {}
         _ => out.free(1, len - 1, Free::Any),
     }
 }

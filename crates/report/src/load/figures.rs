@@ -108,10 +108,7 @@ fn rate_by_clients(load: &Load, places: &BTreeSet<Setting>) -> LineFigure {
         places: places.iter().map(|(clients, _)| clients.to_string()).collect(),
         lines,
         method: method(load),
-        note: format!(
-            "Points are medians over the runs, thick bars the middle half, thin ones the range. {}",
-            left_out
-        ),
+        note: format!("Points are medians over the runs, thick bars the middle half, thin ones the range. {left_out}"),
         ..LineFigure::default()
     }
 }

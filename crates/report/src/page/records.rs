@@ -97,9 +97,9 @@ fn shorten_statements(row: &mut OperationRow, most: usize) {
     row.statements.retain(|statement| {
         let is_kept = kept < most && is_one_statement(&statement.text);
         if is_kept {
-            kept += 1
+            kept += 1;
         } else {
-            other.totals.add(statement)
+            other.totals.add(statement);
         }
         is_kept
     });

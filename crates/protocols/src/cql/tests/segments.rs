@@ -185,7 +185,8 @@ fn a_damaged_header_ends_the_direction() {
 
 #[test]
 fn a_segment_is_recognised_by_its_checksum_and_its_first_message() {
-    let packs: [fn(&[u8]) -> Vec<u8>; 3] = [
+    type Pack = fn(&[u8]) -> Vec<u8>;
+    let packs: [Pack; 3] = [
         |message| segment(true, message),
         |message| packed_segment(true, 0, message),
         |message| packed_segment(true, message.len(), &lz4_flex::block::compress(message)),
