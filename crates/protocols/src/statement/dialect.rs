@@ -83,7 +83,7 @@ impl StatementDialect {
     pub(super) fn token(self, text: &[u8], before: Option<TokenKind>) -> Option<(TokenKind, usize)> {
         let (is_mysql, is_postgres) = (self.is_mysql(), self == Self::Postgres);
         Some(match text {
-            [_, _, _, _, _, _, _, _, b'-', ..] if self == Self::Cql && pattern::uuid(text) > 0 => {
+            _ if self == Self::Cql && text.get(8) == Some(&b'-') && pattern::uuid(text) > 0 => {
                 (TokenKind::Hexadecimal, pattern::uuid(text))
             }
             [b'\'', ..] => (TokenKind::Text, quoted(text, 0, self == Self::Mysql)?),
