@@ -18,7 +18,9 @@ use std::io;
 pub(super) const HEADER_BYTES: usize = 24;
 /// The magic number in file order, the byte order, nanoseconds per unit of the fraction, and the length of a record's
 /// header.
-pub(super) const MAGICS: [([u8; 4], ByteOrder, u64, usize); 5] = [
+pub(super) type LegacyMagic = ([u8; 4], ByteOrder, u64, usize);
+
+pub(super) const MAGICS: [LegacyMagic; 5] = [
     ([0xd4, 0xc3, 0xb2, 0xa1], ByteOrder::Little, 1_000, USUAL_HEADER),
     ([0xa1, 0xb2, 0xc3, 0xd4], ByteOrder::Big, 1_000, USUAL_HEADER),
     ([0x4d, 0x3c, 0xb2, 0xa1], ByteOrder::Little, 1, USUAL_HEADER),
@@ -47,9 +49,10 @@ pub(super) struct LegacyReader {
 
 impl LegacyReader {
     /// Reads the header at the start of the window, which has this magic number, and moves past it.
-    pub(super) fn open(window: &mut InputWindow, magic: [u8; 4]) -> Result<Self, String> {
-        let found = MAGICS.iter().find(|(known, ..)| *known == magic);
-        let &(_, order, fraction_ns, record_header) = found.ok_or("an unknown magic number")?;
+    pub(super) fn open(
+        window: &mut InputWindow,
+        &(_, order, fraction_ns, record_header): &LegacyMagic,
+    ) -> Result<Self, String> {
         let version = [4, 6].map(|at| order.u16(window.bytes(), at).unwrap_or_default());
         let [snaplen, link] = [16, 20].map(|at| order.u32(window.bytes(), at).unwrap_or_default());
         if version[0] < FIRST_MAJOR {

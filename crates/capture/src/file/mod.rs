@@ -259,8 +259,7 @@ impl FormatReader {
             let cut = reader.open(window).map_err(read)?;
             return cut.map_or(Ok(Self::Pcapng(reader)), |cut| Err(bad_header(name, window, &cut)));
         }
-        let magic = window.bytes().first_chunk().copied();
-        let Some(magic) = magic.filter(|magic| legacy::MAGICS.iter().any(|(known, ..)| known == magic)) else {
+        let Some(magic) = legacy::MAGICS.iter().find(|(magic, ..)| window.bytes().starts_with(magic)) else {
             return Err(input::foreign(name, window.bytes()));
         };
         if !window.need(legacy::HEADER_BYTES).map_err(read)? {

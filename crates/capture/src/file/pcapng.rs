@@ -1,8 +1,7 @@
 //! The pcapng format (draft-ietf-opsawg-pcapng): blocks of `type u32, length u32, body, length u32`.
 //!
 //! A section header sets the byte order and drops earlier interfaces; interface descriptions set link type and clock;
-//! packets refer to them by number. Why no crate
-//! decodes them: `docs/adr/0001-capture-file-reader.md`.
+//! packets refer to them by number. Why no crate decodes them: `docs/adr/0001-capture-file-reader.md`.
 
 use super::bytes::ByteOrder;
 use super::clock::InterfaceClock;
