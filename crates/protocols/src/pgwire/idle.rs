@@ -15,26 +15,27 @@ const ENTRIES: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct PgIdleStates {
-    known: Vec<(u64, PgIdleState<'static>)>,
+    known: Vec<(u64, PgIdleState)>,
     next: u64,
     /// The server was ready before. Pooled connections that are never used keep no state.
     is_used: bool,
 }
 
 /// Everything that decoding may depend on between requests.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct PgIdleState<'a> {
-    view: PgSessionView<'a>,
+#[derive(Debug)]
+struct PgIdleState {
+    view: PgSessionView<'static>,
     facts: PgConnectionFacts,
 }
 
 impl PgIdleStates {
-    pub fn number(&self, state: &PgIdleState<'_>) -> Option<u64> {
-        self.known.iter().find(|(_, known)| known == state).map(|(number, _)| *number)
+    fn number(&self, view: &PgSessionView<'_>, facts: &PgConnectionFacts) -> Option<u64> {
+        let is_known = |known: &PgIdleState| known.view == *view && known.facts == *facts;
+        self.known.iter().find(|(_, known)| is_known(known)).map(|(number, _)| *number)
     }
 
     #[cold]
-    fn add(&mut self, state: PgIdleState<'static>) {
+    fn add(&mut self, state: PgIdleState) {
         self.known.retain(|(_, known)| !known.view.is_unreachable_from(&state.view));
         if self.known.len() < STATES {
             self.known.reserve_exact(1);
@@ -44,18 +45,19 @@ impl PgIdleStates {
     }
 
     pub fn held(&self) -> usize {
-        self.known.iter().map(|(_, state)| size_of::<(u64, PgIdleState<'_>)>() + state.view.entries()).sum()
+        self.known.iter().map(|(_, state)| size_of::<(u64, PgIdleState)>() + state.view.entries()).sum()
     }
 }
 
 impl Pgwire {
-    pub(super) fn state(&self) -> Option<PgIdleState<'_>> {
+    fn view(&self) -> Option<PgSessionView<'_>> {
         // All fields are named, so that a new one cannot be missed.
         let Self { phase, pairing, states: _ } = self;
-        if *phase != PgPhase::Messages {
-            return None;
-        }
-        Some(PgIdleState { view: pairing.view()?, facts: pairing.facts })
+        if *phase == PgPhase::Messages { pairing.view() } else { None }
+    }
+
+    pub(super) fn state_number(&self) -> Option<u64> {
+        self.states.number(&self.view()?, &self.pairing.facts)
     }
 
     /// Numbers the state once the server is ready.
@@ -63,10 +65,11 @@ impl Pgwire {
         if !std::mem::replace(&mut self.states.is_used, true) {
             return;
         }
-        let Some(state) = self.state() else { return };
-        if self.states.number(&state).is_none() && state.view.entries() <= ENTRIES {
-            let owned = PgIdleState { view: state.view.into_owned(), facts: state.facts };
-            self.states.add(owned);
+        let facts = self.pairing.facts;
+        let Some(view) = self.view() else { return };
+        if self.states.number(&view, &facts).is_none() && view.entries() <= ENTRIES {
+            let view = view.into_owned();
+            self.states.add(PgIdleState { view, facts });
         }
     }
 }

@@ -102,7 +102,7 @@ impl Decoder for Pgwire {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        self.states.number(&self.state()?)
+        self.state_number()
     }
 
     fn held(&self) -> usize {
