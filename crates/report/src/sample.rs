@@ -12,7 +12,8 @@
 //! windows can be alike by chance, so totals have at least the error of random arrivals: the variance of a count is the count.
 //! No window shows whether the load lasted from the beginning to the end of the run. If it began at any time before the first
 //! window, with equal chance, and ended so after the last, its total has a further variance of `R² · Σ u² / 3`, where `u` are
-//! the times before the first window and after the last.
+//! the times before the first window and after the last. The interval takes this part with its own quantile, since more windows
+//! would not tell more about it.
 //! The code keeps only sums over windows, so a capture of months takes no more memory than one of minutes.
 
 use crate::compare::quantile;
@@ -29,6 +30,9 @@ pub struct WindowTotals {
     /// Bytes of frames on the wire.
     pub wire_bytes: u64,
 }
+
+/// The sum of two equally distributed times at the ends is below this many of its standard errors, in 95% of cases.
+const ENDS_QUANTILE: f64 = 2.062;
 
 /// Sums over windows for a ratio of `x` to `n`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,9 +67,10 @@ impl Ratio {
         let squares = (self.xx - 2.0 * value * self.nx + value * value * self.nn).max(0.0);
         let k = windows as f64;
         let variance = (1.0 - f).max(0.0) * (k / (k - 1.0) * squares).max(least);
-        let standard_error = (variance + ends * self.x * self.x).sqrt() / self.n;
+        let (error, ends_error) = (variance.sqrt() / self.n, ends.sqrt() * value);
         let quantile = quantile((with - 1) as f64).unwrap_or(f64::INFINITY);
-        let margin = if standard_error > 0.0 { quantile * standard_error } else { 0.0 };
+        let margin = if error > 0.0 { quantile * error } else { 0.0 }.hypot(ENDS_QUANTILE * ends_error);
+        let standard_error = error.hypot(ends_error);
         Measured::Value(Estimate { value, standard_error, low: (value - margin).max(0.0), high: value + margin })
     }
 }
