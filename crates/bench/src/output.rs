@@ -5,7 +5,7 @@ use crate::fault;
 use anyhow::{Context, Result};
 use overhead_files::write_named;
 use overhead_model::exit;
-use overhead_model::load::{Load, LoadResult, LoadRun};
+use overhead_model::load::{Load, LoadResult};
 use overhead_model::outside::to_json;
 use overhead_model::say;
 use std::path::PathBuf;
@@ -129,10 +129,6 @@ fn line(result: &LoadResult) -> String {
     let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(|nanos| nanos as f64 / 1e3);
     let times = format!("{p50:>8.1} {p99:>9.1} {max:>10.1}");
     let partial = if result.partial.is_some() { "  partial" } else { "" };
-    format!("{head} {:>10.0} {spread:>6} {times} {:>9.2}{partial}", summary.per_second, cpu_per_operation(run))
-}
-
-/// Returns CPU microseconds of the client per operation.
-fn cpu_per_operation(run: &LoadRun) -> f64 {
-    (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / 1e3 / (run.operations + run.errors).max(1) as f64
+    let cpu_us = (run.cpu_ns.user + run.cpu_ns.kernel) as f64 / 1e3 / (run.operations + run.errors).max(1) as f64;
+    format!("{head} {:>10.0} {spread:>6} {times} {cpu_us:>9.2}{partial}", summary.per_second)
 }

@@ -84,7 +84,8 @@ impl FragmentSets {
             FragmentFit::New => {
                 set.insert(fragment);
                 self.kept_bytes += fragment.bytes.len();
-                if set.is_complete() {
+                // The parts cover the whole: they never overlap.
+                if set.end == Some(set.len) {
                     let whole = self.remove(&key).map(|set| set.assemble(key, fragment.time_ns));
                     return FragmentOutcome { whole, discarded };
                 }
@@ -190,11 +191,6 @@ impl FragmentSet {
         }
         add_fields!(self, fragment => wire_len, frames, link, ip);
         self.passed = self.passed.max(fragment.passed);
-    }
-
-    /// Returns whether the parts cover the whole: they never overlap, so their total length decides.
-    fn is_complete(&self) -> bool {
-        self.end == Some(self.len)
     }
 
     /// Returns the packet up to the first byte that was not captured.

@@ -107,7 +107,7 @@ fn read(paths: &[PathBuf], keys: &KeyReader, take: impl TakeFrames, warnings: &m
         reading.all(&mut checked)?;
     }
     checked.twins.iter().for_each(|twins| reading.note_twins(twins));
-    reading.note_clocks(&checked.clocks);
+    checked.clocks.set_back().into_iter().for_each(|warning| reading.warnings.partial(warning));
     reading.note_repeats();
     Ok(())
 }
@@ -320,10 +320,6 @@ impl<'a> MergedReading<'a> {
         let dropped = file.source.recorded_drops().unwrap_or_default();
         self.dropped = self.dropped.saturating_add(dropped);
         self.warnings.dropped_of_files(self.dropped);
-    }
-
-    fn note_clocks(&mut self, clocks: &FrameClocks) {
-        clocks.set_back().into_iter().for_each(|warning| self.warnings.partial(warning));
     }
 
     /// Returns the name of a file, as the user gave it.

@@ -82,7 +82,7 @@ impl PcapngReader {
         if self.order.u32(block, block.len().checked_sub(4)?)? != len {
             return None;
         }
-        let frame = self.enhanced_packet(block)?.ok()?;
+        let frame = self.timed_packet(block, self.order.u32(block, 8)?).ok()?;
         self.time_ns = frame.time_ns;
         Some((frame.frame(block), rest))
     }
@@ -237,23 +237,15 @@ impl PcapngReader {
 
     fn packet(&self, kind: u32, block: &[u8]) -> Result<FrameRecord, String> {
         let frame = match kind {
-            ENHANCED_PACKET => self.enhanced_packet(block),
-            OBSOLETE_PACKET => self.obsolete_packet(block),
+            ENHANCED_PACKET => self.order.u32(block, 8).map(|interface| self.timed_packet(block, interface)),
+            // Appendix A: like the enhanced packet, but its first field is two: interface u16, drops u16.
+            OBSOLETE_PACKET => self.order.u16(block, 8).map(|interface| self.timed_packet(block, interface.into())),
             _ => self.simple_packet(block),
         };
         frame.unwrap_or_else(|| Err("a packet block too short for its fields".to_owned()))
     }
 
     /// Section 4.3: interface u32, time high u32, time low u32, captured u32, original u32, data, options.
-    fn enhanced_packet(&self, block: &[u8]) -> Option<Result<FrameRecord, String>> {
-        Some(self.timed_packet(block, self.order.u32(block, 8)?))
-    }
-
-    /// Appendix A: like the enhanced packet, but its first field is two: interface u16, drops u16.
-    fn obsolete_packet(&self, block: &[u8]) -> Option<Result<FrameRecord, String>> {
-        Some(self.timed_packet(block, u32::from(self.order.u16(block, 8)?)))
-    }
-
     fn timed_packet(&self, block: &[u8], interface: u32) -> Result<FrameRecord, String> {
         let field = |at| self.order.u32(block, at).unwrap_or_default();
         let interface = self.interface(interface)?;

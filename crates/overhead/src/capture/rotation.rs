@@ -287,7 +287,7 @@ impl FileMaker {
         // As in tcpdump: digits for the largest possible number, and none for the first file of an unlimited sequence.
         let most = self.args.files.map_or(0, u64::from);
         let digits = if most > 1 { (most - 1).ilog10() as usize + 1 } else { 0 };
-        let number = if most > 0 && !is_timed { in_period_of(number, most) } else { in_period };
+        let number = if most > 0 && !is_timed { (number - 1) % most } else { in_period };
         if number == 0 && digits == 0 { name } else { format!("{name}{number:0digits$}") }
     }
 
@@ -310,11 +310,6 @@ impl FileMaker {
         };
         Ok((Input { path, frames: 0, wire_bytes: 0 }, PcapngWriter::new(&output, file, &about)?))
     }
-}
-
-/// Returns the position of a file in a ring, from its number, which starts at 1.
-fn in_period_of(number: u64, ring: u64) -> u64 {
-    (number - 1) % ring
 }
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ fn keys(screen: &Screen, width: usize) -> TextLine {
         return vec![(Look::Chosen, cut(&format!(" find: {}_", clean(&screen.wanted.find)), width))];
     }
     let text = " b bytes r rate c calls l latency  g rows  / find  t total  p hold  ? help q end";
-    vec![(Look::Quiet, cut_end(text, width))]
+    vec![(Look::Quiet, text.chars().take(width).collect())]
 }
 
 /// Formats a time as `500 ms`, `12 s` or `1:02:03`.
@@ -229,11 +229,6 @@ fn cut(text: &str, columns: usize) -> String {
         // Some characters take two columns.
         chars -= 1;
     }
-}
-
-/// Cuts a text after `columns` characters.
-fn cut_end(text: &str, columns: usize) -> String {
-    text.chars().take(columns).collect()
 }
 
 fn padded(text: &str, columns: usize) -> String {

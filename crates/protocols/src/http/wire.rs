@@ -25,7 +25,7 @@ const VERSION: &[u8] = b"HTTP/1.";
 
 /// Returns whether `bytes` begin a request (section 3); only a limited window is inspected.
 pub(super) fn begins_request(bytes: &[u8]) -> MessageBoundary {
-    let len = bytes.iter().take(MAX_METHOD + 1).take_while(|byte| is_method(**byte)).count();
+    let len = bytes.iter().take(MAX_METHOD + 1).take_while(|byte| matches!(byte, b'A'..=b'Z' | b'-' | b'_')).count();
     let (method, rest) = bytes.split_at(len);
     let Some((&space, target)) = rest.split_first() else {
         return if len <= MAX_METHOD { MessageBoundary::More } else { MessageBoundary::No };
@@ -87,10 +87,6 @@ pub(super) fn begins_response(bytes: &[u8]) -> MessageBoundary {
 pub(super) fn status(head: &[u8]) -> u16 {
     let digits = head.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
-}
-
-fn is_method(byte: u8) -> bool {
-    byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_')
 }
 
 /// Returns whether `bytes` may begin a request, valid or not: a token (RFC 9110 section 5.6.2) and a space.

@@ -29,7 +29,7 @@ struct PgIdleState {
 }
 
 impl PgIdleStates {
-    fn number(&self, view: &PgSessionView<'_>, facts: &PgConnectionFacts) -> Option<u64> {
+    pub fn number(&self, view: &PgSessionView<'_>, facts: &PgConnectionFacts) -> Option<u64> {
         let is_known = |known: &PgIdleState| known.view == *view && known.facts == *facts;
         self.known.iter().find(|(_, known)| is_known(known)).map(|(number, _)| *number)
     }
@@ -50,14 +50,10 @@ impl PgIdleStates {
 }
 
 impl Pgwire {
-    fn view(&self) -> Option<PgSessionView<'_>> {
+    pub(super) fn view(&self) -> Option<PgSessionView<'_>> {
         // All fields are named, so that a new one cannot be missed.
         let Self { phase, pairing, states: _ } = self;
         if *phase == PgPhase::Messages { pairing.view() } else { None }
-    }
-
-    pub(super) fn state_number(&self) -> Option<u64> {
-        self.states.number(&self.view()?, &self.pairing.facts)
     }
 
     /// Numbers the state once the server is ready.

@@ -102,7 +102,7 @@ impl Decoder for Pgwire {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        self.state_number()
+        self.states.number(&self.view()?, &self.pairing.facts)
     }
 
     fn held(&self) -> usize {

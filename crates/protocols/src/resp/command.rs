@@ -99,7 +99,8 @@ impl Command {
         if self.is_key(self.place) {
             return false;
         }
-        let has_options = |entry: &CommandSpec| !entry.tokens.is_empty() && self.arguments_before() >= entry.leading;
+        let before = self.place.saturating_sub(self.words);
+        let has_options = |entry: &CommandSpec| !entry.tokens.is_empty() && before >= entry.leading;
         let options = self.named().entry.is_some_and(has_options);
         options && !self.options_over && self.values == 0
             || matches!(
@@ -109,11 +110,6 @@ impl Command {
                     | CommandKind::LibraryVersion
                     | CommandKind::ReplicaConfig
             )
-    }
-
-    /// Returns the number of arguments between the name and the next one.
-    fn arguments_before(&self) -> u32 {
-        self.place.saturating_sub(self.words)
     }
 
     /// Returns the role of the next argument, and advances. `word` is given if the content matters.

@@ -45,7 +45,7 @@ pub(crate) fn of(
         let mut key = std::mem::take(&mut cache.key);
         fill(&mut key, text, dialect);
         let found = match cache.get(&key) {
-            Some(known) if known.has_free_numbers || !has_numbers(text) => known,
+            Some(known) if known.has_free_numbers || numbers(text).next().is_none() => known,
             // The digits matter, and may differ from those in the cached text.
             Some(_) => normalise(text, true, dialect, verb),
             None => {
@@ -89,8 +89,4 @@ fn fill(key: &mut Vec<u8>, text: &[u8], dialect: StatementDialect) {
             digits.fill(b'0');
         }
     }
-}
-
-fn has_numbers(text: &[u8]) -> bool {
-    numbers(text).next().is_some()
 }

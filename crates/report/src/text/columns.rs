@@ -90,7 +90,9 @@ static NAMED: [NamedColumn; 31] = [
     figure("max", "max\nµs", 22, |row, _| latency(row, |of| of.max)).means(TIMES),
     figure("cost-million", "cost /\n10^6 op", 4, |row, table| cost(row, table, |of| of.per_million_operations)),
     figure("cost-day", "cost /\nday", RARE, |row, table| cost(row, table, |of| of.per_day)),
-    figure("cost-month", "cost /\nmonth", RARE, |row, table| cost(row, table, |of| of.per_day.map(a_month))),
+    figure("cost-month", "cost /\nmonth", RARE, |row, table| {
+        cost(row, table, |of| of.per_day.map(|day| day * BillingPeriod::Month.days()))
+    }),
 ];
 
 const fn key(name: &'static str, rank: u8, cell: ColumnCell) -> NamedColumn {
@@ -238,10 +240,6 @@ fn response(row: &ViewRow, table: &TableRows<'_>) -> String {
 fn latency(row: &ViewRow, figure: fn(&Latency) -> u64) -> String {
     let latency = row.latency_ns.value().filter(|latency| latency.count > 0);
     latency.map_or_else(|| DASH.to_owned(), |latency| microseconds(figure(latency)))
-}
-
-fn a_month(per_day: f64) -> f64 {
-    per_day * BillingPeriod::Month.days()
 }
 
 fn cost(row: &ViewRow, table: &TableRows<'_>, figure: fn(Cost) -> Option<f64>) -> String {
