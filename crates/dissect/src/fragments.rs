@@ -84,7 +84,7 @@ impl FragmentSets {
             FragmentFit::New => {
                 set.insert(fragment);
                 self.kept_bytes += fragment.bytes.len();
-                // The parts cover the whole: they never overlap.
+                // The parts never overlap, so their total length decides.
                 if set.end == Some(set.len) {
                     let whole = self.remove(&key).map(|set| set.assemble(key, fragment.time_ns));
                     return FragmentOutcome { whole, discarded };

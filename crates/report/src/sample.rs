@@ -69,7 +69,8 @@ impl Ratio {
         let variance = (1.0 - f).max(0.0) * (k / (k - 1.0) * squares).max(least);
         let (error, ends_error) = (variance.sqrt() / self.n, ends.sqrt() * value);
         let quantile = quantile((with - 1) as f64).unwrap_or(f64::INFINITY);
-        let margin = if error > 0.0 { quantile * error } else { 0.0 }.hypot(ENDS_QUANTILE * ends_error);
+        let sampled = if error > 0.0 { quantile * error } else { 0.0 };
+        let margin = sampled.hypot(ENDS_QUANTILE * ends_error);
         let standard_error = error.hypot(ends_error);
         Measured::Value(Estimate { value, standard_error, low: (value - margin).max(0.0), high: value + margin })
     }

@@ -188,7 +188,7 @@ impl WorkListener {
                 }
                 return (self.is_steady, start_ns);
             }
-            self.exchange.lock().planned.pop_front();
+            self.exchange.forget_planned();
             if time_ns < end_ns {
                 self.near = Some(window);
                 return (true, end_ns);

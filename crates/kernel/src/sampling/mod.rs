@@ -200,4 +200,8 @@ impl SliceExchange {
     fn planned(&self) -> Option<SamplingWindow> {
         self.lock().planned.front().copied()
     }
+
+    fn forget_planned(&self) {
+        self.lock().planned.pop_front();
+    }
 }

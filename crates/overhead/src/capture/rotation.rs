@@ -287,6 +287,7 @@ impl FileMaker {
         // As in tcpdump: digits for the largest possible number, and none for the first file of an unlimited sequence.
         let most = self.args.files.map_or(0, u64::from);
         let digits = if most > 1 { (most - 1).ilog10() as usize + 1 } else { 0 };
+        // Files are numbered from 1, places in the ring from 0.
         let number = if most > 0 && !is_timed { (number - 1) % most } else { in_period };
         if number == 0 && digits == 0 { name } else { format!("{name}{number:0digits$}") }
     }

@@ -30,8 +30,8 @@ struct PgIdleState {
 
 impl PgIdleStates {
     pub fn number(&self, view: &PgSessionView<'_>, facts: &PgConnectionFacts) -> Option<u64> {
-        let is_known = |known: &PgIdleState| known.view == *view && known.facts == *facts;
-        self.known.iter().find(|(_, known)| is_known(known)).map(|(number, _)| *number)
+        let is_equal = |PgIdleState { view: known, facts: of }: &PgIdleState| known == view && of == facts;
+        self.known.iter().find(|(_, known)| is_equal(known)).map(|(number, _)| *number)
     }
 
     #[cold]
@@ -61,11 +61,10 @@ impl Pgwire {
         if !std::mem::replace(&mut self.states.is_used, true) {
             return;
         }
-        let facts = self.pairing.facts;
         let Some(view) = self.view() else { return };
-        if self.states.number(&view, &facts).is_none() && view.entries() <= ENTRIES {
+        if self.states.number(&view, &self.pairing.facts).is_none() && view.entries() <= ENTRIES {
             let view = view.into_owned();
-            self.states.add(PgIdleState { view, facts });
+            self.states.add(PgIdleState { view, facts: self.pairing.facts });
         }
     }
 }
