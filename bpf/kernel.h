@@ -47,7 +47,9 @@ struct bpf_perf_event_value {
 /* include/linux/interrupt.h */
 enum { NET_TX_SOFTIRQ = 2, NET_RX_SOFTIRQ = 3 };
 /* include/net/tcp_states.h */
-enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_LISTEN = 10 };
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_FIN_WAIT2 = 5, TCP_CLOSE = 7, TCP_LISTEN = 10 };
+/* include/net/sock.h */
+enum { SOCK_DONE = 1 };
 /* include/linux/net.h, include/uapi/linux/un.h */
 enum { SOCK_STREAM = 1, SUN_PATH_AT = 2 };
 /* include/uapi/linux/in.h, include/linux/socket.h, include/linux/err.h */
@@ -150,6 +152,19 @@ struct sock_common {
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
+	unsigned long skc_flags;
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
 };
 
 struct sock {
@@ -158,6 +173,7 @@ struct sock {
 	__u16 sk_protocol;
 	struct socket___kernel *sk_socket;
 	struct pid *sk_peer_pid;
+	struct sock_cgroup_data sk_cgrp_data;
 };
 
 struct upid {
@@ -211,6 +227,14 @@ struct tcp_sock {
 	__u32 write_seq;
 	__u32 copied_seq;
 	__u32 snd_una;
+	__u16 tcp_header_len;
+	__u32 segs_in;
+	__u32 segs_out;
+	__u32 srtt_us;
+	__u32 total_retrans;
+	__u64 bytes_sent;
+	__u64 bytes_received;
+	__u64 bytes_retrans;
 };
 
 struct sk_buff {
@@ -279,6 +303,20 @@ struct io_rw {
 struct bpf_iter__unix {
 	struct bpf_iter_meta *meta;
 	struct unix_sock *unix_sk;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
+struct bpf_map;
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+	struct sock *sk;
+	void *value;
 };
 
 #pragma clang attribute pop

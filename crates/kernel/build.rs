@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 const REMEDY: &str = "install what is needed: apt install clang libelf-dev zlib1g-dev pkg-config make gcc";
 
 /// `.bpf.c` files. Each is a separate object, because the kernel may refuse one and accept another.
-const OBJECTS: [&str; 4] = ["opened", "overhead", "streams", "tls"];
+const OBJECTS: [&str; 5] = ["opened", "overhead", "streams", "tls", "totals"];
 
 fn main() -> ExitCode {
     match build() {

@@ -7,6 +7,7 @@
 //! - [`KernelCounters`]: the counters of a run; [`ProcessRole`] and [`ProcessSelection`] say whom they count.
 //! - [`WorkListener`]: CPU time and system calls per operation, from samples.
 //! - [`OpenedConnections`]: which connections the processes of a command open.
+//! - [`TcpFollower`]: what TCP itself counts for each connection, in every network namespace.
 //! - [`UnixStreams`]: the bytes of UNIX stream sockets. [`TlsCalls`]: plain text of OpenSSL and BoringSSL calls.
 //! - [`tcp_servers`], [`unix_servers`]: who listens. [`doctor()`]: which of these work here, and why others do not.
 //!
@@ -44,6 +45,7 @@ mod streams;
 mod sums;
 mod timing;
 mod tls;
+mod totals;
 mod unix;
 
 pub use counters::KernelCounters;
@@ -61,6 +63,7 @@ pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, UnixStr
 pub use tls::{
     ProcessTls, TlsCall, TlsCalls, TlsConnection, TlsCounts, TlsOptions, TlsProcesses, TlsUnsupported, process_tls,
 };
+pub use totals::{SegmentTotals, SocketGroup, SocketTotals, TcpFollower, TcpTotals};
 pub use unix::{UnixServer, unix_servers};
 
 /// Skeletons and types that the build generates from `bpf/`.
@@ -78,7 +81,11 @@ mod skeleton {
     pub(crate) mod tls {
         include!(concat!(env!("OUT_DIR"), "/tls.skel.rs"));
     }
+    pub(crate) mod totals {
+        include!(concat!(env!("OUT_DIR"), "/totals.skel.rs"));
+    }
     pub(crate) use opened::types as opened_types;
     pub(crate) use streams::types as stream_types;
     pub(crate) use tls::types as tls_types;
+    pub(crate) use totals::types as totals_types;
 }

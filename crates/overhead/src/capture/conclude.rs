@@ -50,6 +50,8 @@ impl CaptureSession {
         self.warn(&mut captured, &facts);
         let mut run = ledger::run(&captured.aggregate, &captured.totals, captured.warnings, facts);
         captured.sampled.iter().for_each(|sampled| sampled.report(&mut run));
+        let difference = self.witness.write(&mut run, &captured.totals);
+        run.warnings.extend(difference);
         self.write_work(&mut run);
         if let Some(folder) = &self.folder {
             plan.read_packets_again(folder.packets(), log, &mut run)?;

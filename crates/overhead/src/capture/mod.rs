@@ -33,6 +33,7 @@ mod signals;
 mod streams;
 mod threads;
 mod warmup;
+mod witness;
 
 pub use args::CaptureArgs;
 #[cfg(feature = "top")]

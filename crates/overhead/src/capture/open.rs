@@ -90,7 +90,8 @@ impl CaptureSession {
         let chosen = windows.map(Chosen::Noted);
         let dissection = plan.args.dissect.dissection(&plan.live.selection, keys.log(), tally, chosen);
         let (frames, operations) = (plan.args.limits.count, plan.args.limits.ops);
-        let limits = CaptureLimits { frames, operations, warmup: self.warmup.clone(), windows };
+        let (start_ns, warmup) = (Arc::clone(&self.start_ns), self.warmup.clone());
+        let limits = CaptureLimits { frames, operations, start_ns, warmup, windows };
         self.threads = Some(CaptureThreads::start(source, dissection, keys, packets, (limits, self.only.take()), work));
         Ok(())
     }

@@ -14,12 +14,15 @@ use super::signals::{CaptureSignals, EndRequest, EndSignals};
 use super::streams::UnixSockets;
 use super::threads::CaptureThreads;
 use super::warmup::WarmUp;
+use super::witness::TcpWitness;
 use super::{announce, or_never};
 use crate::exit::StatusFault;
 use crate::ledger::Beginning;
+use crate::time::unix_ns;
 use anyhow::Result;
 use overhead_containers::HostContainers;
 use overhead_model::{Measured, Run, say};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::process::Child;
@@ -45,6 +48,9 @@ pub struct CaptureSession {
     pub(super) sockets: Option<UnixSockets>,
     pub(super) work: Measured<SharedWorkListener>,
     pub(super) warmup: Option<Arc<WarmUp>>,
+    pub(super) witness: TcpWitness,
+    /// When the counters began; in the far future until then.
+    pub(super) start_ns: Arc<AtomicU64>,
     metrics: Option<MetricsServer>,
     pub(super) started: Beginning,
     /// The containers at the start.
@@ -108,6 +114,7 @@ impl CaptureSession {
         session.watch(signals).await?;
         // The window ends here, however long the command takes to end.
         session.threads.iter().for_each(CaptureThreads::stop);
+        session.witness.stop();
         session.counting.stop();
         let concluded = if session.end_command(&mut signals.end).await? {
             let plan = Arc::clone(plan);
@@ -140,6 +147,8 @@ impl CaptureSession {
             sockets,
             work,
             warmup: plan.args.limits.warmup.map(WarmUp::new),
+            witness: TcpWitness::load(&plan),
+            start_ns: Arc::new(AtomicU64::new(u64::MAX)),
             metrics,
             started: Beginning::now(),
             containers,
@@ -153,6 +162,8 @@ impl CaptureSession {
         let plan = &session.plan;
         session.warmup.iter().filter(|_| plan.args.counters.bpf_only).for_each(|warmup| warmup.begin());
         session.counting.begin();
+        session.witness.begin(&plan.live);
+        session.start_ns.store(unix_ns(), Ordering::Release);
         session.spawned = Instant::now();
         session.child = plan.start_command(output)?;
         if !plan.args.output.quiet {

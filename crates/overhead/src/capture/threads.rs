@@ -48,6 +48,8 @@ const GRACE_NS: u64 = 250_000_000;
 pub struct CaptureLimits {
     pub frames: Option<u64>,
     pub operations: Option<u64>,
+    /// Frames before this moment, Unix nanoseconds, are dropped: it is when the counters began.
+    pub start_ns: Arc<AtomicU64>,
     /// Frames within the warm-up are dropped.
     pub warmup: Option<Arc<WarmUp>>,
     /// Frames outside these windows are dropped.
@@ -266,6 +268,7 @@ impl<S: LiveInput> CaptureWorker<S> {
             let idle = match self.source.next_frame()? {
                 // Sees all frames, so that it knows every connection from its beginning.
                 NextFrame::Frame(frame) if self.only.as_mut().is_some_and(|only| only.leaves_out(&frame)) => false,
+                NextFrame::Frame(frame) if frame.time_ns < self.limits.start_ns.load(Ordering::Acquire) => false,
                 NextFrame::Frame(frame)
                     if self.limits.warmup.as_ref().is_some_and(|warmup| warmup.has(frame.time_ns)) =>
                 {

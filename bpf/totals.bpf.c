@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+/*
+ * Adds up what TCP itself counts for the connections to some ports, in every network namespace.
+ *
+ * A socket is followed from the moment it is established. Its counters are added to its key's sum when it closes, and
+ * whenever user space reads the iterator over the followed sockets. So the sums only grow, and no connection is missing
+ * between two readings.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#include "connection.h"
+#include "totals.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+enum { IPV4_HEADER = 20, IPV6_HEADER = 40 };
+/* Headers of a SYN: with maximum segment size, window scale and SACK, and also with timestamps, as Linux sends them. */
+enum { SYN_HEADER = 32, SYN_HEADER_WITH_TIMESTAMPS = 40, TCP_HEADER = 20 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct totals_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct followed_socket);
+} followed SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, TOTALS_SLOTS);
+	__type(key, struct totals_key);
+	__type(value, struct end_totals);
+} sums SEC(".maps");
+
+/* The sum of all keys that found no room, by whether it is the server's end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct end_totals);
+} remaining SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct totals_losses);
+} losses SEC(".maps");
+
+/* Too large for the stack: a zeroed sum. */
+static const struct end_totals nothing = {};
+
+static __always_inline struct end_totals *sum_of(struct totals_key *key)
+{
+	struct end_totals *sum = bpf_map_lookup_elem(&sums, key);
+	__u32 end = key->is_server;
+
+	if (sum)
+		return sum;
+	bpf_map_update_elem(&sums, key, &nothing, BPF_NOEXIST);
+	sum = bpf_map_lookup_elem(&sums, key);
+	return sum ?: bpf_map_lookup_elem(&remaining, &end);
+}
+
+static __always_inline void add(__u64 *sum, __u64 amount)
+{
+	if (amount)
+		__sync_fetch_and_add(sum, amount);
+}
+
+/* Replaces a counter by its value now, and returns the difference; 0 if another CPU has stored a later value. */
+static __always_inline __u64 advance(__u64 *settled, __u64 now)
+{
+	__u64 before = __sync_lock_test_and_set(settled, now);
+
+	if ((__s64)(now - before) >= 0)
+		return now - before;
+	__sync_val_compare_and_swap(settled, now, before);
+	return 0;
+}
+
+static __always_inline __u32 advance_segments(__u32 *settled, __u32 now)
+{
+	__u32 before = __sync_lock_test_and_set(settled, now);
+
+	if ((__s32)(now - before) >= 0)
+		return now - before;
+	__sync_val_compare_and_swap(settled, now, before);
+	return 0;
+}
+
+static __always_inline bool is_ipv4(struct connection_key *ends)
+{
+	return !ends->remote[0] && !ends->remote[1] && ends->remote[2] == __builtin_bswap32(0xffff);
+}
+
+/* Bytes of an IP and a TCP header. */
+static __always_inline __u32 header_of(struct followed_socket *socket, __u32 tcp_header)
+{
+	return (is_ipv4(&socket->key.ends) ? IPV4_HEADER : IPV6_HEADER) + tcp_header;
+}
+
+static __always_inline bool has_received_fin(struct tcp_sock *tp)
+{
+	return ((struct sock *)tp)->__sk_common.skc_flags & (1UL << SOCK_DONE);
+}
+
+/* TCP counts a FIN as a byte received. */
+static __always_inline __u64 received_payload(struct tcp_sock *tp)
+{
+	return tp->bytes_received - has_received_fin(tp);
+}
+
+/* Adds what a socket has sent and received since the last time. */
+static __always_inline void settle(struct followed_socket *socket, struct tcp_sock *tp, struct end_totals *sum)
+{
+	struct settled_counters *settled = &socket->settled;
+	__u32 header = header_of(socket, tp->tcp_header_len);
+	__u32 sent = advance_segments(&settled->sent_segments, tp->segs_out);
+	__u32 received = advance_segments(&settled->received_segments, tp->segs_in);
+
+	add(&sum->sent_segments, sent);
+	add(&sum->received_segments, received);
+	add(&sum->sent_header_bytes, (__u64)sent * header);
+	add(&sum->received_header_bytes, (__u64)received * header);
+	add(&sum->sent_bytes, advance(&settled->sent_bytes, tp->bytes_sent));
+	add(&sum->received_bytes, advance(&settled->received_bytes, received_payload(tp)));
+	add(&sum->retransmitted_bytes, advance(&settled->retransmitted_bytes, tp->bytes_retrans));
+	add(&sum->retransmitted_segments, advance_segments(&settled->retransmitted_segments, tp->total_retrans));
+	if (tp->srtt_us && (sent || received)) {
+		add(&sum->round_trip_us, tp->srtt_us >> 3);
+		add(&sum->round_trips, 1);
+	}
+}
+
+static __always_inline bool has_port(struct totals_settings *set, __u16 port)
+{
+	return set->ports[(port >> 3) & (TOTALS_PORT_BYTES - 1)] & (1 << (port & 7));
+}
+
+/* Begins to follow a socket; null if it is of no interest, or already followed. */
+static __always_inline struct followed_socket *follow(struct sock *sk, bool is_adopted)
+{
+	struct totals_settings *set;
+	struct followed_socket *socket;
+	struct totals_losses *loss;
+	bool is_server, is_client;
+	__u32 zero = 0;
+
+	set = bpf_map_lookup_elem(&settings, &zero);
+	if (!set || sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	is_server = has_port(set, sk->__sk_common.skc_num);
+	is_client = has_port(set, __builtin_bswap16(sk->__sk_common.skc_dport));
+	if (!(is_server || is_client) || bpf_sk_storage_get(&followed, sk, 0, 0))
+		return 0;
+	socket = bpf_sk_storage_get(&followed, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!socket) {
+		loss = bpf_map_lookup_elem(&losses, &zero);
+		if (loss)
+			__sync_fetch_and_add(&loss->lost, 1);
+		return 0;
+	}
+	read_ends(&socket->key.ends, sk);
+	socket->key.cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	socket->key.is_server = is_server;
+	socket->key.is_adopted = is_adopted;
+	if (!set->by_connection && is_server)
+		socket->key.ends.remote_port = 0;
+	else if (!set->by_connection)
+		socket->key.ends.local_port = 0;
+	return socket;
+}
+
+static __always_inline void begin(struct sock *sk, int before)
+{
+	struct followed_socket *socket = follow(sk, false);
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct end_totals *sum;
+	__u32 tcp_header, syn;
+
+	if (!socket || !tp)
+		return;
+	sum = sum_of(&socket->key);
+	if (!sum)
+		return;
+	add(&sum->opened, 1);
+	tcp_header = tp->tcp_header_len;
+	syn = tcp_header > TCP_HEADER ? SYN_HEADER_WITH_TIMESTAMPS : SYN_HEADER;
+	/* The SYNs have longer headers than the segments that the socket counts. */
+	add(&sum->received_header_bytes, syn - tcp_header);
+	if (before == TCP_SYN_SENT) {
+		add(&sum->sent_header_bytes, syn - tcp_header);
+	} else {
+		/* The listener's SYN is not counted by the socket. */
+		add(&sum->sent_segments, 1);
+		add(&sum->sent_header_bytes, header_of(socket, syn));
+	}
+}
+
+static __always_inline void end(struct sock *sk, int before)
+{
+	struct followed_socket *socket = bpf_sk_storage_get(&followed, sk, 0, 0);
+	struct end_totals *sum;
+	struct tcp_sock *tp;
+
+	if (!socket || socket->settled.is_closed)
+		return;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return;
+	sum = sum_of(&socket->key);
+	if (!sum)
+		return;
+	socket->settled.is_closed = 1;
+	settle(socket, tp, sum);
+	add(&sum->closed, 1);
+	/* After close(), the peer's FIN and its acknowledgment are left to a TIME-WAIT socket, which counts nothing. */
+	if (before == TCP_FIN_WAIT2 && !has_received_fin(tp)) {
+		add(&sum->sent_segments, 1);
+		add(&sum->received_segments, 1);
+		add(&sum->sent_header_bytes, header_of(socket, tp->tcp_header_len));
+		add(&sum->received_header_bytes, header_of(socket, tp->tcp_header_len));
+	}
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int change_state(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	int before = (int)ctx[1], state = (int)ctx[2];
+
+	if (state == TCP_ESTABLISHED)
+		begin(sk, before);
+	else if (state == TCP_CLOSE)
+		end(sk, before);
+	return 0;
+}
+
+/* Follows the connections of the reader's network namespace that are open already, from now on. */
+SEC("iter/tcp")
+int adopt(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct followed_socket *socket;
+	struct end_totals *sum;
+	struct tcp_sock *tp;
+	__u8 state;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp)
+		return 0;
+	state = ((struct sock *)tp)->__sk_common.skc_state;
+	if (state == TCP_LISTEN || state == TCP_CLOSE || state == TCP_SYN_SENT)
+		return 0;
+	socket = follow((struct sock *)tp, true);
+	if (!socket)
+		return 0;
+	socket->settled.sent_bytes = tp->bytes_sent;
+	socket->settled.received_bytes = received_payload(tp);
+	socket->settled.retransmitted_bytes = tp->bytes_retrans;
+	socket->settled.sent_segments = tp->segs_out;
+	socket->settled.received_segments = tp->segs_in;
+	socket->settled.retransmitted_segments = tp->total_retrans;
+	sum = sum_of(&socket->key);
+	if (sum)
+		add(&sum->opened, 1);
+	return 0;
+}
+
+/* Adds up the open connections of all network namespaces, for the sums. */
+SEC("iter/bpf_sk_storage_map")
+int settle_open(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct followed_socket *socket = ctx->value;
+	struct sock *sk = ctx->sk;
+	struct end_totals *sum;
+	struct totals_key key;
+	struct tcp_sock *tp;
+
+	if (!sk || !socket || socket->settled.is_closed)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	key = socket->key;
+	sum = sum_of(&key);
+	if (sum)
+		settle(socket, tp, sum);
+	return 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+/*
+ * Types that the programs for connection totals share with user space. The Rust side is generated from their BTF.
+ */
+#ifndef OVERHEAD_TOTALS_H
+#define OVERHEAD_TOTALS_H
+
+enum totals_limits {
+	/* Keys with a sum of their own. The traffic of all further keys is added up together. */
+	TOTALS_SLOTS = 65536,
+	/* One bit per port. */
+	TOTALS_PORT_BYTES = 8192,
+};
+
+struct totals_settings {
+	/* Whether each connection has a sum of its own; otherwise, those of one client address to one server port share one. */
+	__u32 by_connection;
+	__u8 ports[TOTALS_PORT_BYTES];
+};
+
+/* The sockets at one end of some connections. */
+struct totals_key {
+	/* The control group of the socket's owner. */
+	__u64 cgroup;
+	/* The client's port is 0 if its connections share a sum. */
+	struct connection_key ends;
+	/* 1 for the server's end. */
+	__u32 is_server;
+	/* 1 for connections that were open before the programs ran. */
+	__u32 is_adopted;
+};
+
+/* What the sockets of a key sent and received. */
+struct end_totals {
+	/* Payload, with retransmissions. */
+	__u64 sent_bytes;
+	/* Payload in order, each byte once. */
+	__u64 received_bytes;
+	/* Part of the sent bytes. */
+	__u64 retransmitted_bytes;
+	__u64 sent_segments;
+	__u64 received_segments;
+	/* Part of the sent segments. */
+	__u64 retransmitted_segments;
+	/* IP and TCP headers of the segments. */
+	__u64 sent_header_bytes;
+	__u64 received_header_bytes;
+	/* Connections that were opened, or met open if the key is adopted, and those that were closed. */
+	__u64 opened;
+	__u64 closed;
+	/* Smoothed round-trip times, microseconds, and how many were added. */
+	__u64 round_trip_us;
+	__u64 round_trips;
+};
+
+/* A socket's counters when they were last added to its sum. The kernel's segment counts wrap. */
+struct settled_counters {
+	__u64 sent_bytes;
+	__u64 received_bytes;
+	__u64 retransmitted_bytes;
+	__u32 sent_segments;
+	__u32 received_segments;
+	__u32 retransmitted_segments;
+	/* 1 once the socket is closed. */
+	__u32 is_closed;
+};
+
+struct followed_socket {
+	struct totals_key key;
+	struct settled_counters settled;
+};
+
+/* Totals since the programs were loaded. */
+struct totals_losses {
+	/* Connections that found no memory, so that their traffic is in no sum. */
+	__u64 lost;
+};
+
+#endif

@@ -1,0 +1,266 @@
+//! What TCP itself counts for the connections to some ports: payload, segments, retransmissions and headers.
+//!
+//! The programs in `bpf/totals.bpf.c` follow these connections in every network namespace, and add their counters up. Both
+//! ends of a connection between processes of this host are counted, each under a key of its own.
+//!
+//! # What the headers leave out
+//!
+//! Payload and segments are exact, apart from what no socket counts: repeated SYNs that a listener answers, and segments that
+//! reach a closed port or a connection in TIME-WAIT. Headers are computed from the segments. They lack SACK blocks, and assume
+//! the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while a
+//! capture on this host shows larger frames with fewer headers.
+
+use crate::discover::check_pid_namespace;
+use crate::error::Error;
+use crate::object::{self, map};
+use crate::opened::words;
+use crate::ownership::end;
+use crate::skeleton::totals_types as types;
+use crate::snapshot::{Plain, bytes_of, plain, plain_types};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/totals.bpf.o"));
+
+/// Sums read from the kernel at once.
+const BATCH: u32 = 1024;
+
+plain_types!(types::totals_key, types::end_totals, types::totals_losses);
+
+/// The sockets at one end of some connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketGroup {
+    /// Inode of the owner's control group.
+    pub control_group: u64,
+    /// Inode of the network namespace.
+    pub network_namespace: u32,
+    /// The client's port is 0 if its connections to the server's port share a sum.
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    pub is_server: bool,
+    /// Whether the connections were open before they were followed.
+    pub is_adopted: bool,
+}
+
+/// What TCP sent or received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentTotals {
+    pub segments: u64,
+    pub payload_bytes: u64,
+    /// IP and TCP headers.
+    pub header_bytes: u64,
+}
+
+impl SegmentTotals {
+    /// Returns the bytes on a wire whose frames have a link header of this length.
+    pub fn wire_bytes(&self, link_header: u64) -> u64 {
+        self.payload_bytes + self.header_bytes + self.segments * link_header
+    }
+}
+
+/// What the sockets at one end sent and received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketTotals {
+    /// With retransmissions.
+    pub sent: SegmentTotals,
+    /// Payload counts once, however often it arrived.
+    pub received: SegmentTotals,
+    /// Part of what was sent.
+    pub retransmitted_bytes: u64,
+    pub retransmitted_segments: u64,
+    /// Connections that were opened, or met open if the group is adopted, and those that were closed.
+    pub opened: u64,
+    pub closed: u64,
+    /// Sum of smoothed round-trip times, microseconds, and how many it has.
+    pub round_trip_us: u64,
+    pub round_trips: u64,
+}
+
+impl SocketTotals {
+    /// Returns the sum's growth since an earlier reading.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut difference = *self;
+        difference.each(before, u64::saturating_sub);
+        difference
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.each(other, u64::saturating_add);
+    }
+
+    fn each(&mut self, other: &Self, with: impl Fn(u64, u64) -> u64) {
+        self.numbers().into_iter().zip(other.clone().numbers()).for_each(|(mine, theirs)| *mine = with(*mine, *theirs));
+    }
+
+    fn numbers(&mut self) -> [&mut u64; 12] {
+        let Self { sent, received, .. } = self;
+        [
+            &mut sent.segments,
+            &mut sent.payload_bytes,
+            &mut sent.header_bytes,
+            &mut received.segments,
+            &mut received.payload_bytes,
+            &mut received.header_bytes,
+            &mut self.retransmitted_bytes,
+            &mut self.retransmitted_segments,
+            &mut self.opened,
+            &mut self.closed,
+            &mut self.round_trip_us,
+            &mut self.round_trips,
+        ]
+    }
+}
+
+impl From<types::end_totals> for SocketTotals {
+    fn from(of: types::end_totals) -> Self {
+        Self {
+            sent: SegmentTotals {
+                segments: of.sent_segments,
+                payload_bytes: of.sent_bytes,
+                header_bytes: of.sent_header_bytes,
+            },
+            received: SegmentTotals {
+                segments: of.received_segments,
+                payload_bytes: of.received_bytes,
+                header_bytes: of.received_header_bytes,
+            },
+            retransmitted_bytes: of.retransmitted_bytes,
+            retransmitted_segments: of.retransmitted_segments,
+            opened: of.opened,
+            closed: of.closed,
+            round_trip_us: of.round_trip_us,
+            round_trips: of.round_trips,
+        }
+    }
+}
+
+/// Totals since the programs were loaded.
+#[derive(Clone, Debug, Default)]
+pub struct TcpTotals {
+    pub groups: BTreeMap<SocketGroup, SocketTotals>,
+    /// The traffic of groups that found no room: of clients' sockets, and of servers'.
+    pub remaining: [SocketTotals; 2],
+    /// Connections that could not be followed for lack of memory.
+    pub lost: u64,
+}
+
+/// Running programs and their maps. Dropping it detaches them.
+#[derive(Debug)]
+pub struct TcpFollower {
+    by_connection: bool,
+    settings: MapHandle,
+    sums: MapHandle,
+    remaining: MapHandle,
+    losses: MapHandle,
+    adopt: Link,
+    settle: Link,
+    _changes: Link,
+}
+
+impl TcpFollower {
+    /// Begins to follow connections to these ports. With `by_connection`, each has a sum of its own; otherwise, those of one
+    /// client address to one server's port share one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
+    /// [`Error::Attach`] if this machine cannot do it.
+    pub fn start(ports: &[u16], by_connection: bool) -> Result<Self, Error> {
+        libbpf_rs::set_print(None);
+        check_pid_namespace()?;
+        object::kernel_types()?;
+        let object = object::load(OBJECT, |_| false, &[])?;
+        let map = |name| map(&object, name);
+        let followed = map("followed")?;
+        let mut links = BTreeMap::new();
+        for program in object.progs_mut() {
+            let link = if program.name() == "settle_open" {
+                let attached = program.attach_iter(followed.as_fd());
+                attached
+                    .map_err(|error| Error::Attach { program: "settle_open".into(), reason: format!("{error:#}") })?
+            } else {
+                object::attach(&program)?
+            };
+            links.insert(program.name().to_string_lossy().into_owned(), link);
+        }
+        let mut link =
+            |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("there is no program {name}")));
+        let (adopt, settle, changes) = (link("adopt")?, link("settle_open")?, link("change_state")?);
+        let (settings, sums, remaining, losses) = (map("settings")?, map("sums")?, map("remaining")?, map("losses")?);
+        let follower = Self { by_connection, settings, sums, remaining, losses, adopt, settle, _changes: changes };
+        follower.follow_ports(ports)?;
+        Ok(follower)
+    }
+
+    /// Replaces the ports. Connections that are followed already stay so.
+    pub fn follow_ports(&self, ports: &[u16]) -> Result<(), Error> {
+        let settings = [&u32::from(self.by_connection).to_ne_bytes()[..], &object::port_set(ports)].concat();
+        Ok(self.settings.update(&0_u32.to_ne_bytes(), &settings, MapFlags::ANY)?)
+    }
+
+    /// Follows the open connections of the calling thread's network namespace, from now on.
+    pub fn adopt_open(&self) -> Result<(), Error> {
+        run(&self.adopt)
+    }
+
+    /// Adds up the open connections, and returns all sums.
+    pub fn read(&self) -> Result<TcpTotals, Error> {
+        run(&self.settle)?;
+        let mut groups = BTreeMap::new();
+        for (key, sum) in self.sums.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)? {
+            let (Some(key), Some(sum)) = (plain::<types::totals_key>(&key), plain::<types::end_totals>(&sum)) else {
+                continue;
+            };
+            groups.insert(group(&key), sum.into());
+        }
+        let at = |end: u32| Ok::<_, Error>(value::<types::end_totals>(&self.remaining, end)?.into());
+        let lost = value::<types::totals_losses>(&self.losses, 0)?.lost;
+        Ok(TcpTotals { groups, remaining: [at(0)?, at(1)?], lost })
+    }
+
+    /// Removes a group whose connections are all closed, so that others find room, and returns its sum.
+    pub fn remove(&self, group: &SocketGroup) -> Result<SocketTotals, Error> {
+        let sum = self.sums.lookup_and_delete(bytes_of(&key(group)))?;
+        Ok(sum.and_then(|bytes| plain::<types::end_totals>(&bytes)).map(Into::into).unwrap_or_default())
+    }
+}
+
+/// Runs an iterator to its end. It prints nothing.
+fn run(link: &Link) -> Result<(), Error> {
+    Iter::new(link)?.read_to_end(&mut Vec::new()).map(drop).map_err(|error| Error::Tables(error.to_string()))
+}
+
+fn value<T: Plain + Default>(map: &MapHandle, key: u32) -> Result<T, Error> {
+    Ok(map.lookup(&key.to_ne_bytes(), MapFlags::ANY)?.and_then(|bytes| plain(&bytes)).unwrap_or_default())
+}
+
+fn group(key: &types::totals_key) -> SocketGroup {
+    let ends = &key.ends;
+    SocketGroup {
+        control_group: key.cgroup,
+        network_namespace: ends.netns,
+        local: end(ends.local, ends.local_port),
+        remote: end(ends.remote, ends.remote_port),
+        is_server: key.is_server != 0,
+        is_adopted: key.is_adopted != 0,
+    }
+}
+
+fn key(group: &SocketGroup) -> types::totals_key {
+    types::totals_key {
+        cgroup: group.control_group,
+        ends: types::connection_key {
+            netns: group.network_namespace,
+            local_port: group.local.port(),
+            remote_port: group.remote.port(),
+            local: words(group.local.ip()),
+            remote: words(group.remote.ip()),
+        },
+        is_server: group.is_server.into(),
+        is_adopted: group.is_adopted.into(),
+    }
+}

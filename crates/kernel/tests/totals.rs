@@ -1,0 +1,117 @@
+//! Checks the totals of connections against what this test sends. Skips without root or a kernel with BTF.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[allow(dead_code)]
+mod child;
+
+use overhead_kernel::{Error, SocketGroup, SocketTotals, TcpFollower, own_network_namespace};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+
+fn follower(ports: &[u16], by_connection: bool) -> Option<TcpFollower> {
+    match TcpFollower::start(ports, by_connection) {
+        Ok(follower) => Some(follower),
+        Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error @ Error::Permission(_)) if !child::is_root() => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Sends a request and reads an answer of these lengths.
+fn exchange(client: &mut TcpStream, server: &mut TcpStream, lengths: [usize; 2]) {
+    for (length, from_client) in lengths.into_iter().zip([true, false]) {
+        let (from, to) = if from_client { (&mut *client, &mut *server) } else { (&mut *server, &mut *client) };
+        from.write_all(&vec![b'x'; length]).unwrap();
+        to.read_exact(&mut vec![0; length]).unwrap();
+    }
+}
+
+fn of(follower: &TcpFollower, is_server: bool) -> Vec<(SocketGroup, SocketTotals)> {
+    let totals = follower.read().unwrap();
+    assert_eq!((totals.lost, totals.remaining), (0, [SocketTotals::default(); 2]));
+    totals.groups.into_iter().filter(|(group, _)| group.is_server == is_server).collect()
+}
+
+#[test]
+fn both_ends_count_what_they_sent_from_their_first_segment() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let Some(follower) = follower(&[address.port()], true) else { return };
+    let mut client = TcpStream::connect(address).unwrap();
+    let (mut server, peer) = listener.accept().unwrap();
+    exchange(&mut client, &mut server, [100, 3_000]);
+    let open = of(&follower, true);
+    exchange(&mut client, &mut server, [20, 70_000]);
+    // The client closes first, and reads the server's FIN.
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
+    drop(server);
+    assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+    drop(client);
+    let ([(server_end, server)], [(client_end, client)]) = (&of(&follower, true)[..], &of(&follower, false)[..]) else {
+        panic!("one group at each end");
+    };
+    assert_eq!((server_end.local, server_end.remote), (address, peer));
+    assert_eq!((client_end.local, client_end.remote), (peer, address));
+    assert_eq!(server_end.network_namespace, own_network_namespace());
+    assert!(!server_end.is_adopted && server_end.control_group > 0);
+    assert_eq!((open[0].1.received.payload_bytes, open[0].1.sent.payload_bytes), (100, 3_000));
+    assert_eq!((client.sent.payload_bytes, client.received.payload_bytes), (120, 73_000));
+    // Nothing is lost on loopback, so each end receives the segments and headers that the other sends.
+    assert_eq!((server.sent, server.received), (client.received, client.sent));
+    assert_eq!([server.opened, server.closed, client.opened, client.closed], [1; 4]);
+    assert!(server.round_trips > 0 && server.retransmitted_segments == 0);
+    // A SYN of 40 bytes, and 32 bytes of TCP header in all other segments.
+    assert_eq!(client.sent.header_bytes, client.sent.segments * (20 + 32) + 8);
+}
+
+#[test]
+fn connections_of_one_client_share_a_sum_however_they_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let Some(follower) = follower(&[address.port()], false) else { return };
+    for server_ends_first in [true, false] {
+        for _ in 0..20 {
+            let mut client = TcpStream::connect(address).unwrap();
+            let mut server = listener.accept().unwrap().0;
+            exchange(&mut client, &mut server, [10, 1_000]);
+            let (first, mut last) = if server_ends_first { (server, client) } else { (client, server) };
+            drop(first);
+            assert_eq!(last.read(&mut [0; 1]).unwrap(), 0);
+        }
+    }
+    let ([(group, server)], [(_, client)]) = (&of(&follower, true)[..], &of(&follower, false)[..]) else {
+        panic!("one group at each end");
+    };
+    assert_eq!(group.remote.port(), 0);
+    assert_eq!((server.opened, server.closed), (40, 40));
+    assert_eq!((server.received.payload_bytes, server.sent.payload_bytes), (400, 40_000));
+    assert_eq!((server.sent, server.received), (client.received, client.sent), "also what TIME-WAIT answers");
+    assert_eq!(&follower.remove(group).unwrap(), server);
+    assert!(of(&follower, true).is_empty());
+}
+
+#[test]
+fn connections_that_were_open_before_count_from_then_on() {
+    let listener = TcpListener::bind("[::1]:0").unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    let mut server = listener.accept().unwrap().0;
+    exchange(&mut client, &mut server, [100, 100]);
+    let Some(follower) = follower(&[], false) else { return };
+    follower.follow_ports(&[address.port()]).unwrap();
+    follower.adopt_open().unwrap();
+    exchange(&mut client, &mut server, [7, 9]);
+    let [(group, totals)] = of(&follower, true)[..] else { panic!("one group") };
+    assert!(group.is_adopted && group.local == address);
+    assert_eq!((totals.received.payload_bytes, totals.sent.payload_bytes), (7, 9));
+    assert_eq!((totals.opened, totals.closed), (1, 0));
+    assert_eq!(totals.sent.header_bytes, totals.sent.segments * (40 + 32));
+}
