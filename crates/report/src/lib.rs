@@ -11,6 +11,7 @@ pub mod aggregate;
 pub mod bounded;
 mod bounds;
 pub mod compare;
+pub mod composition;
 mod document;
 mod error;
 pub mod figure;

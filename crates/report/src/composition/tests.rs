@@ -1,0 +1,182 @@
+//! Known figures, conservation, and intervals against simulated hours whose composition is known.
+
+use super::*;
+
+mod replay;
+
+fn part(name: &str) -> TrafficPart {
+    let (class, protocol) = (Class::Workload, Protocol::Resp);
+    TrafficPart::Operations { class, protocol, name: name.to_owned(), statement: String::new() }
+}
+
+fn bytes(request: u64, response: u64) -> PartBytes {
+    PartBytes { count: 1, wire_bytes: [request, response] }
+}
+
+/// Windows of these bytes of `a`, and in total.
+fn composition(windows: &[(u64, u64)]) -> Composition {
+    let mut composition = Composition::new(10);
+    for (of, total) in windows {
+        composition.add_window(*total, [(&part("a"), bytes(1, of - 1)), (&part("b"), bytes(0, total - of))]);
+    }
+    composition
+}
+
+fn shown(estimates: &Measured<Vec<PartEstimate>>, wanted: &TrafficPart) -> PartEstimate {
+    estimates.value().unwrap().iter().find(|estimate| estimate.part == *wanted).unwrap().clone()
+}
+
+fn is_near(found: f64, wanted: f64) {
+    assert!((found - wanted).abs() < 1e-5 * wanted.abs().max(1.0), "{found} instead of {wanted}");
+}
+
+/// By hand, R = 18 / 60. Beale: 0.3 · (1 + 1.5 · (410 / 1,080 - 1/3)) / (1 + 1.5 · (1,400 / 3,600 - 1/3)). Without a window, the
+/// ratios are 14/50, 13/40 and 9/30, and 2/3 of their squared deviations is 0.000677778. Student's t is 4.302653.
+#[test]
+fn the_share_and_its_error_are_those_computed_by_hand() {
+    let estimates = composition(&[(4, 10), (5, 20), (9, 30)]).estimates(1_000, 0.0);
+    let found = shown(&estimates, &part("a"));
+    is_near(found.share.value, 0.296_153_8);
+    is_near(found.share.standard_error, 0.026_034_17);
+    is_near(found.share.high, 0.296_153_8 + 4.302_653 * 0.026_034_17);
+    is_near(found.wire_bytes.value, 296.153_8);
+    // Three operations in 60 bytes: 50 · (1 + 1.5 · (1/3 - 1/3)) / 1.083333.
+    is_near(found.operations.value, 46.153_85);
+    is_near(found.request_share, 3.0 / 18.0);
+    is_near(estimates.value().unwrap().iter().map(|estimate| estimate.share.value).sum(), 1.0);
+}
+
+#[test]
+fn what_was_seen_whole_has_no_error() {
+    let found = shown(&composition(&[(4, 10), (5, 20), (9, 30)]).estimates(60, 1.0), &part("a"));
+    is_near(found.wire_bytes.value, 18.0);
+    assert!(found.share.standard_error <= 0.0);
+}
+
+#[test]
+fn windows_without_frames_are_no_evidence() {
+    let mut one = composition(&[(4, 10)]);
+    one.add_window(0, []);
+    assert_eq!(one.windows(), 1);
+    assert!(one.estimates(1_000, 0.0).reason().unwrap().contains("fewer than two windows"));
+}
+
+#[test]
+fn bytes_that_no_part_claims_are_unknown() {
+    let mut composition = composition(&[(4, 10), (5, 20)]);
+    composition.add_window(30, [(&part("a"), bytes(0, 9))]);
+    is_near(shown(&composition.estimates(60, 1.0), &TrafficPart::Unknown).wire_bytes.value, 21.0);
+}
+
+/// Merged parts have the same estimate as if the windows had given them as one.
+#[test]
+fn parts_beyond_the_limit_are_one_with_an_exact_error() {
+    let (mut apart, mut merged) = (Composition::new(1), Composition::new(1));
+    for (of, b, c) in [(50, 4, 9), (70, 6, 2), (90, 1, 5)] {
+        let (of, b, c) = (bytes(0, of), bytes(0, b), bytes(1, c));
+        let total = of.total() + b.total() + c.total();
+        apart.add_window(total, [(&part("a"), of), (&part("b"), b), (&part("c"), c)]);
+        merged.add_window(total, [(&part("a"), of), (&TrafficPart::Other, b), (&TrafficPart::Other, c)]);
+    }
+    assert_eq!(apart.estimates(500, 0.1), merged.estimates(500, 0.1));
+}
+
+/// The first window fills all places. What finds none stays merged, though it is larger later.
+#[test]
+fn a_statement_that_never_repeats_takes_no_memory() {
+    let mut composition = Composition::new(5);
+    for window in 0..1_000 {
+        let texts: Vec<_> = (0..20).map(|text| part(&format!("{window} {text}"))).collect();
+        composition
+            .add_window(2_500, texts.iter().map(|part| (part, bytes(20, 80))).chain([(&part("a"), bytes(20, 480))]));
+    }
+    assert_eq!(composition.parts.len(), 5 * KEPT_PER_SHOWN + 1);
+    let estimates = composition.estimates(2_500_000, 1.0);
+    assert_eq!(estimates.value().unwrap().len(), 6);
+    is_near(shown(&estimates, &part("a")).wire_bytes.value, 500_000.0);
+}
+
+/// Ends a period with windows of these bytes of `a` and in total.
+fn period(periods: &mut CompositionPeriods, windows: &[(u64, u64)], total_bytes: u64) {
+    for (of, total) in windows {
+        periods.add_window(*total, [(&part("a"), bytes(0, *of)), (&part("b"), bytes(0, total - of))]);
+    }
+    periods.end_period(total_bytes, 0.0);
+}
+
+fn total(periods: &CompositionPeriods, wanted: &TrafficPart) -> PartTotal {
+    periods.totals().into_iter().find(|total| total.part == *wanted).unwrap()
+}
+
+/// The share is that of the test above, 0.2961538 with a standard error of 0.0260342. Two periods have independent errors, and
+/// Satterthwaite's degrees of freedom are 4, for which Student's t is 2.776445. The third borrows from the second.
+#[test]
+fn errors_of_periods_add_up_and_borrowed_ones_stay_the_same() {
+    let (mut periods, windows) = (CompositionPeriods::new(10), [(4, 10), (5, 20), (9, 30)]);
+    period(&mut periods, &windows, 1_000_000);
+    period(&mut periods, &windows, 1_000_000);
+    let two = total(&periods, &part("a"));
+    assert_eq!(two.wire_bytes, 592_308);
+    is_near(two.bytes.standard_error, 26_034.17 * 2.0_f64.sqrt());
+    is_near(two.bytes.high - two.bytes.value, 2.776_445 * two.bytes.standard_error);
+    assert_eq!(periods.borrowed_bytes(), 0);
+    period(&mut periods, &[(10, 10)], 1_000_000);
+    let three = total(&periods, &part("a"));
+    assert_eq!((three.wire_bytes, periods.borrowed_bytes()), (888_462, 1_000_000));
+    is_near(three.bytes.standard_error, 26_034.17 * 5.0_f64.sqrt());
+}
+
+/// A period without evidence is unknown; two windows of two thin periods are enough for the second.
+#[test]
+fn thin_periods_share_their_windows() {
+    let mut periods = CompositionPeriods::new(10);
+    period(&mut periods, &[(5, 10)], 100);
+    period(&mut periods, &[(5, 10)], 100);
+    assert_eq!(total(&periods, &TrafficPart::Unknown).wire_bytes, 100);
+    assert_eq!(total(&periods, &TrafficPart::Unknown).sides, None);
+    assert_eq!(total(&periods, &part("a")).sides, Some([0, 50]));
+    assert_eq!(periods.borrowed_bytes(), 100);
+}
+
+#[test]
+fn a_new_statement_takes_the_counters_of_the_smallest() {
+    let mut periods = CompositionPeriods::new(2);
+    period(&mut periods, &[(2, 10), (2, 10)], 1_000);
+    for _ in 0..2 {
+        for _ in 0..2 {
+            periods.add_window(10, [(&part("new"), bytes(0, 5)), (&part("b"), bytes(0, 5))]);
+        }
+        periods.end_period(1_000, 0.0);
+    }
+    let (new, other) = (total(&periods, &part("new")), total(&periods, &TrafficPart::Other));
+    assert_eq!((new.wire_bytes, new.since, other.wire_bytes), (1_000, 1, 200));
+    assert!(periods.totals().iter().all(|total| total.part != part("a")));
+}
+
+/// Whatever happens, the parts add up to the exact totals, and no counter falls.
+#[test]
+fn every_byte_is_counted_once() {
+    let (mut periods, mut random) = (CompositionPeriods::new(8), replay::Random(5));
+    let mut before = BTreeMap::new();
+    let mut exact = 0;
+    for number in 0..400_u64 {
+        for _ in 0..random.below(if number % 3 == 0 { 3 } else { 12 }) {
+            let texts: Vec<_> = (0..random.below(40)).map(|_| part(&random.below(30 + number).to_string())).collect();
+            let parts: Vec<_> = texts.iter().map(|of| (of, bytes(random.below(500), random.below(90_000)))).collect();
+            periods.add_window(random.below(3_000_000), parts);
+        }
+        let total = if number % 7 == 0 { 0 } else { random.below(1 << (1 + number % 57)) };
+        exact += total;
+        periods.end_period(total, 0.01);
+        let after: BTreeMap<_, _> = periods.totals().into_iter().map(|total| (total.part.clone(), total)).collect();
+        assert_eq!(after.values().map(|total| total.wire_bytes).sum::<u64>(), exact);
+        assert!(after.len() <= 10, "{}", after.len());
+        for (part, total) in &after {
+            let Some(earlier): Option<&PartTotal> = before.get(part) else { continue };
+            let falls = total.wire_bytes < earlier.wire_bytes || total.operations.value < earlier.operations.value;
+            assert!(!falls || total.since > earlier.since, "{earlier:?} {total:?}");
+        }
+        before = after;
+    }
+    assert_eq!(periods.total_bytes(), exact);
+}
