@@ -21,7 +21,6 @@ use std::time::Duration;
     bin_name = "overhead bench",
     version,
     term_width = 112,
-    disable_version_flag = true,
     disable_help_flag = true,
     after_help = EXAMPLES,
     override_usage = "overhead bench <DB> [--server HOST:PORT] [OPTIONS]"

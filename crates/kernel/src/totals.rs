@@ -140,7 +140,7 @@ impl From<types::end_totals> for SocketTotals {
 
 /// Totals since the programs were loaded.
 #[derive(Clone, Debug, Default)]
-pub struct TcpTotals {
+pub struct FollowedTraffic {
     pub groups: BTreeMap<SocketGroup, SocketTotals>,
     /// The traffic of groups that found no room: of clients' sockets, and of servers'.
     pub remaining: [SocketTotals; 2],
@@ -208,7 +208,7 @@ impl TcpFollower {
     }
 
     /// Adds up the open connections, and returns all sums.
-    pub fn read(&self) -> Result<TcpTotals, Error> {
+    pub fn read(&self) -> Result<FollowedTraffic, Error> {
         run(&self.settle)?;
         let mut groups = BTreeMap::new();
         for (key, sum) in self.sums.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)? {
@@ -219,7 +219,7 @@ impl TcpFollower {
         }
         let at = |end: u32| Ok::<_, Error>(value::<types::end_totals>(&self.remaining, end)?.into());
         let lost = value::<types::totals_losses>(&self.losses, 0)?.lost;
-        Ok(TcpTotals { groups, remaining: [at(0)?, at(1)?], lost })
+        Ok(FollowedTraffic { groups, remaining: [at(0)?, at(1)?], lost })
     }
 
     /// Removes a group whose connections are all closed, so that others find room, and returns its sum.

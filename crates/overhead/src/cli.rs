@@ -66,6 +66,9 @@ pub enum CliCommand {
     /// Show operations by bytes, rate, calls or latency on a screen, live or from a capture
     #[cfg(feature = "top")]
     Top(crate::top::TopArgs),
+    /// Watch all databases of this host, all the time: exact totals, and what they consist of, as metrics
+    #[cfg(feature = "live")]
+    Agent(crate::agent::AgentArgs),
     /// List what you can measure on this machine, and what would enable the rest
     #[cfg(feature = "live")]
     Doctor,
@@ -82,7 +85,7 @@ impl CliCommand {
     pub fn is_live(&self) -> bool {
         match self {
             #[cfg(feature = "live")]
-            Self::Capture(_) | Self::Sweep(_) | Self::Doctor => true,
+            Self::Agent(_) | Self::Capture(_) | Self::Sweep(_) | Self::Doctor => true,
             #[cfg(feature = "top")]
             Self::Top(_) => true,
             _ => false,
@@ -104,6 +107,8 @@ impl CliCommand {
             Self::Check(check) => check.run(),
             #[cfg(feature = "top")]
             Self::Top(top) => top.run(),
+            #[cfg(feature = "live")]
+            Self::Agent(agent) => agent.run(),
             #[cfg(feature = "live")]
             Self::Doctor => crate::doctor::run(),
             Self::Generate(generate) => generate.run(),

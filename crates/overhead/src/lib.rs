@@ -6,6 +6,8 @@
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod advise;
+#[cfg(feature = "live")]
+mod agent;
 mod analyze;
 mod anonymise;
 mod caller;

@@ -5,7 +5,7 @@ use clap::Command;
 const STATUS: &str = "Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial";
 
 /// Examples of the verbs whose arguments do not have them.
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 6] = [
     (
         "capture",
         "\
@@ -39,6 +39,14 @@ Examples:
   sudo overhead top -i eth0 --db postgres
   sudo overhead top --once --by client
   overhead top trace.pcap --sort latency",
+    ),
+    (
+        "agent",
+        "\
+Examples:
+  sudo overhead agent --dry-run
+  sudo overhead agent --config /etc/overhead/agent.toml
+  sudo overhead agent --duration 1m",
     ),
     (
         "doctor",

@@ -70,7 +70,7 @@ fn tables_fit_80_columns_unless_asked_otherwise() {
 #[test]
 fn short_help_fits_a_screen() {
     let verbs = ["analyze", "explain", "advise", "report", "compare", "check"];
-    let live = if cfg!(feature = "live") { &["capture", "sweep", "doctor", "top"][..] } else { &[] };
+    let live = if cfg!(feature = "live") { &["capture", "sweep", "doctor", "top", "agent"][..] } else { &[] };
     for verb in verbs.iter().chain(live) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
         let help = String::from_utf8(command.args([verb, "-h"]).env("COLUMNS", "80").output().unwrap().stdout).unwrap();

@@ -8,7 +8,7 @@ mod scrape;
 use anyhow::{Context, Result};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use scrape::ScrapedMetrics;
+pub use scrape::{ScrapedMetrics, SeriesLabels, counter, gauge, text_of};
 
 /// Maximum number of simultaneous scrapers. Each takes a descriptor.
 const CONNECTIONS: usize = 64;
@@ -33,6 +33,24 @@ const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8
 /// A scrape that waits for its answer.
 pub type Scrape = oneshot::Sender<String>;
 
+/// Returns whether a token is right.
+pub type TokenCheck = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+/// Where scrapes go, and who may scrape.
+#[derive(Clone)]
+struct ScrapeAdmission {
+    scrapes: mpsc::Sender<Scrape>,
+    admits: Option<TokenCheck>,
+}
+
+impl ScrapeAdmission {
+    fn has(&self, request: &Request<Incoming>) -> bool {
+        let Some(admits) = &self.admits else { return true };
+        let shown = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        shown.and_then(|shown| shown.strip_prefix(b"Bearer ")).is_some_and(|token| admits(token))
+    }
+}
+
 /// Listens for scrapes.
 pub struct MetricsServer {
     scrapes: mpsc::Receiver<Scrape>,
@@ -40,20 +58,21 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Starts to listen.
+    /// Starts to listen at the address of an option. With `admits`, a scraper must show what it accepts, as
+    /// `Authorization: Bearer TOKEN`.
     ///
     /// # Errors
     ///
     /// The address cannot be bound: another program uses it, or it does not belong to this machine.
-    pub fn listen(address: SocketAddr) -> Result<Self> {
+    pub fn listen(option: &str, address: SocketAddr, admits: Option<TokenCheck>) -> Result<Self> {
         let listener = std::net::TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
             TcpListener::from_std(listener)
         });
-        let listener =
-            listener.with_context(|| format!("--metrics {address} cannot be listened on: choose another"))?;
+        let listener = listener.with_context(|| format!("{option} {address} cannot be listened on: choose another"))?;
         let (send, scrapes) = mpsc::channel(CONNECTIONS);
-        Ok(Self { scrapes, accepting: tokio::spawn(accept(listener, send)) })
+        let admission = ScrapeAdmission { scrapes: send, admits };
+        Ok(Self { scrapes, accepting: tokio::spawn(accept(listener, admission)) })
     }
 
     /// Waits for a scrape. Cancel-safe.
@@ -81,7 +100,7 @@ struct ScraperConnection {
 
 /// Accepts connections. If there are too many, closes the one that has been silent longest, so that idle connections
 /// keep no scraper out.
-async fn accept(listener: TcpListener, scrapes: mpsc::Sender<Scrape>) {
+async fn accept(listener: TcpListener, admission: ScrapeAdmission) {
     let mut scrapers = VecDeque::<ScraperConnection>::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -95,28 +114,29 @@ async fn accept(listener: TcpListener, scrapes: mpsc::Sender<Scrape>) {
             scrapers.remove(silent.unwrap_or(0)).inspect(|scraper| scraper.serving.abort());
         }
         let has_asked = Arc::<AtomicBool>::default();
-        let serving = tokio::time::timeout(PATIENCE, serve(stream, scrapes.clone(), Arc::clone(&has_asked)));
+        let serving = tokio::time::timeout(PATIENCE, serve(stream, admission.clone(), Arc::clone(&has_asked)));
         scrapers.push_back(ScraperConnection { serving: tokio::spawn(serving).abort_handle(), has_asked });
         // Lets its request be read before others are accepted.
         tokio::task::yield_now().await;
     }
 }
 
-async fn serve(stream: TcpStream, scrapes: mpsc::Sender<Scrape>, has_asked: Arc<AtomicBool>) {
+async fn serve(stream: TcpStream, admission: ScrapeAdmission, has_asked: Arc<AtomicBool>) {
     let service = service_fn(|request| {
         has_asked.store(true, Ordering::Relaxed);
-        answer(request, scrapes.clone())
+        answer(request, admission.clone())
     });
     let mut server = hyper::server::conn::http1::Builder::new();
     // An error concerns only this scraper.
     let _ = server.timer(TokioTimer::new()).keep_alive(false).serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    scrapes: mpsc::Sender<Scrape>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, admission: ScrapeAdmission) -> Result<Response<Full<Bytes>>, Infallible> {
+    let scrapes = &admission.scrapes;
     let (status, text) = match (request.method(), request.uri().path()) {
+        _ if !admission.has(&request) => {
+            (StatusCode::UNAUTHORIZED, "send the agent's token, as `Authorization: Bearer TOKEN`\n".to_owned())
+        }
         (&Method::GET, "/metrics") => {
             let (send, receive) = oneshot::channel();
             let _ = scrapes.send(send).await;
@@ -143,7 +163,7 @@ mod tests {
     #[tokio::test]
     async fn silent_connections_keep_no_scraper_out() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
-        let mut server = MetricsServer::listen(free).unwrap();
+        let mut server = MetricsServer::listen("--metrics", free, None).unwrap();
         let scraper = tokio::task::spawn_blocking(move || {
             let connect = || std::net::TcpStream::connect(free).unwrap();
             let silent: Vec<_> = (0..3 * CONNECTIONS).map(|_| connect()).collect();

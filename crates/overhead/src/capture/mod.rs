@@ -20,7 +20,7 @@ mod folder;
 mod frames;
 mod input;
 mod live;
-mod metrics;
+pub mod metrics;
 mod only;
 mod open;
 mod plaintext;
@@ -39,7 +39,7 @@ pub use args::CaptureArgs;
 #[cfg(feature = "top")]
 pub use args::byte_size;
 pub use command::CommandOutput;
-pub use container::choose as choose_interface;
+pub use container::{choose as choose_interface, containers_now};
 pub use folder::{PRINTED, RunFolder, WrittenRun, by_time as folder_by_time};
 #[cfg(feature = "top")]
 pub use live::LivePlan;
@@ -123,7 +123,7 @@ pub fn runtime() -> Result<Runtime> {
 }
 
 /// Waits for `future`, or forever if there is none.
-async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+pub async fn or_never<F: Future>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,

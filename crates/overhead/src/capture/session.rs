@@ -128,7 +128,7 @@ impl CaptureSession {
 
     /// Starts the counters, the capture and the command.
     fn begin(plan: Arc<CapturePlan>, folder: Option<Arc<RunFolder>>, output: CommandOutput) -> Result<Self> {
-        let metrics = plan.args.metrics.map(MetricsServer::listen).transpose()?;
+        let metrics = plan.args.metrics.map(|address| MetricsServer::listen("--metrics", address, None)).transpose()?;
         plan.args.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
         let sockets = plan.sockets()?;
         let containers = containers_now();

@@ -4,7 +4,7 @@ use super::live::LivePlan;
 use super::plan::CapturePlan;
 use crate::privileges::raised;
 use overhead_dissect::Totals;
-use overhead_kernel::{Error, SocketGroup, SocketTotals, TcpFollower, TcpTotals, own_network_namespace};
+use overhead_kernel::{Error, FollowedTraffic, SocketGroup, SocketTotals, TcpFollower, own_network_namespace};
 use overhead_model::record::{Connection, KernelTcp};
 use overhead_model::{LinkType, Measured, Run};
 use overhead_report::text::{counted, grouped};
@@ -22,7 +22,7 @@ const PART: f64 = 0.01;
 pub struct TcpWitness {
     following: Result<TcpFollower, String>,
     network_namespace: u32,
-    totals: Option<TcpTotals>,
+    totals: Option<FollowedTraffic>,
 }
 
 impl TcpWitness {
@@ -62,7 +62,7 @@ impl TcpWitness {
             (Ok(_), false) => Some("the link's headers are not those of Ethernet".to_owned()),
             (Ok(_), true) => None,
         };
-        let nothing = TcpTotals::default();
+        let nothing = FollowedTraffic::default();
         let table = SocketTable::new(self.totals.as_ref().unwrap_or(&nothing), self.network_namespace);
         let mut rows = HashMap::<_, u32>::new();
         for row in &run.connections {
@@ -123,7 +123,7 @@ struct SocketTable {
 }
 
 impl SocketTable {
-    fn new(totals: &TcpTotals, here: u32) -> Self {
+    fn new(totals: &FollowedTraffic, here: u32) -> Self {
         let mut by_ends = HashMap::<_, Vec<SocketTotals>>::new();
         for (group, sum) in &totals.groups {
             let SocketGroup { local, remote, network_namespace, .. } = *group;

@@ -2,6 +2,8 @@
 
 use crate::time::duration;
 use std::ops::Range;
+#[cfg(feature = "live")]
+use std::time::Duration;
 
 /// Shortest window, in nanoseconds: a shorter one would hold less than a batch of frames.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -11,6 +13,14 @@ const SHORTEST_NS: u64 = 1_000_000;
 pub struct DutyCycle {
     pub(super) window_ns: u64,
     pub(super) period_ns: u64,
+}
+
+#[cfg(feature = "live")]
+impl DutyCycle {
+    pub fn new(window: Duration, period: Duration) -> Self {
+        let [window_ns, period_ns] = [window, period].map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        Self { window_ns, period_ns }
+    }
 }
 
 /// Parses `WINDOW/PERIOD`.

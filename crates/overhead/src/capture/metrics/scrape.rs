@@ -48,7 +48,7 @@ struct SeriesKey {
     name: String,
 }
 
-type SeriesLabels<'a> = Vec<(&'static str, &'a str)>;
+pub type SeriesLabels<'a> = Vec<(&'static str, &'a str)>;
 
 impl SeriesKey {
     fn new(protocol: &str, class: Class, name: &str) -> Self {
@@ -262,13 +262,18 @@ impl ScrapedMetrics {
     }
 
     fn text(&self) -> String {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(self.clone()));
-        let mut text = String::new();
-        // Writing to a string cannot fail.
-        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
-        text
+        text_of(self.clone())
     }
+}
+
+/// Returns the metrics in the OpenMetrics text format.
+pub fn text_of(metrics: impl Collector) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(metrics));
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+    text
 }
 
 fn raise(sum: &mut u64, to: u64) {
@@ -380,8 +385,19 @@ fn encode_series<'a>(
     encoder.encode_descriptor(&name, &help, None, MetricType::Gauge)?.encode_gauge(&(*sharing as f64))
 }
 
+/// Writes a gauge with its value for each set of labels.
+pub fn gauge<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (SeriesLabels<'a>, f64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    values.into_iter().try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
+}
+
 /// Writes a counter with its value for each set of labels.
-fn counter<'a, V: EncodeCounterValue>(
+pub fn counter<'a, V: EncodeCounterValue>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,

@@ -1,0 +1,144 @@
+//! The agent's figures at one moment, as the metrics and the summary show them.
+
+use super::composition::CompositionBook;
+use super::config::AgentConfig;
+use super::flows::{FlowBook, FlowKey, ZonePair, wire_bytes};
+use super::governor::AgentSpending;
+use super::servers::{ServerEnd, WatchedServers};
+use super::zones::ZonePrices;
+use overhead_dissect::ENCRYPTED;
+use overhead_kernel::SocketTotals;
+use overhead_model::OTHER;
+use overhead_report::composition::{PartTotal, TrafficPart};
+use std::time::Duration;
+
+/// Shown for an address in no zone.
+const NO_ZONE: &str = "unknown";
+
+/// A server, in words.
+#[derive(Clone, Debug)]
+pub struct ServerWords {
+    /// Its address, or only its port if addresses are left out.
+    pub address: String,
+    pub system: &'static str,
+    /// Empty if it is in none.
+    pub container: String,
+}
+
+/// The traffic of a client with a server.
+pub struct FlowFigures {
+    pub server: ServerWords,
+    pub at_server: bool,
+    pub client: String,
+    pub zones: [String; 2],
+    pub totals: SocketTotals,
+    /// Of requests and of responses; absent without a price.
+    pub costs: Option<[f64; 2]>,
+}
+
+/// A part of the traffic of a server with the clients of a zone.
+pub struct PartFigures {
+    pub server: ServerWords,
+    pub zones: [String; 2],
+    pub total: PartTotal,
+    pub sides: [u64; 2],
+    pub cost: Option<f64>,
+}
+
+impl PartFigures {
+    /// Returns class, name and statement.
+    pub fn labels(&self) -> [&str; 3] {
+        match &self.total.part {
+            TrafficPart::Operations { class, name, statement, .. } => [class.name(), name, statement],
+            part @ (TrafficPart::Other | TrafficPart::Unknown) => ["", part.name(), ""],
+        }
+    }
+
+    /// Returns whether nothing is known of it but that it is TLS.
+    pub fn is_encrypted(&self) -> bool {
+        matches!(&self.total.part, TrafficPart::Operations { name, .. } if name == ENCRYPTED)
+    }
+}
+
+pub struct AgentFigures {
+    pub flows: Vec<FlowFigures>,
+    pub parts: Vec<PartFigures>,
+    /// Bytes whose composition is that of another time.
+    pub borrowed_bytes: u64,
+    pub spending: AgentSpending,
+    pub elapsed: Duration,
+    /// Clients that share figures.
+    pub clients_sharing: u64,
+    /// Bytes of connections for which the kernel's table had no room, and connections that could not be followed.
+    pub without_room_bytes: u64,
+    pub lost_connections: u64,
+}
+
+/// What the figures are made of.
+pub struct AgentBooks<'a> {
+    pub config: &'a AgentConfig,
+    pub servers: &'a WatchedServers,
+    pub flows: &'a FlowBook,
+    pub compositions: &'a CompositionBook,
+}
+
+impl AgentBooks<'_> {
+    pub fn figures(&self, spending: AgentSpending, elapsed: Duration) -> AgentFigures {
+        AgentFigures {
+            flows: self.flows.flows().iter().map(|(key, totals)| self.flow(key, totals)).collect(),
+            parts: self.parts(),
+            borrowed_bytes: self.compositions.iter().map(|(_, composed)| composed.periods.borrowed_bytes()).sum(),
+            spending,
+            elapsed,
+            clients_sharing: self.flows.sharing,
+            without_room_bytes: wire_bytes(&self.flows.without_room).iter().sum(),
+            lost_connections: self.flows.lost_connections,
+        }
+    }
+
+    fn flow(&self, key: &FlowKey, totals: &SocketTotals) -> FlowFigures {
+        let client = match key.client {
+            Some(client) if self.config.addresses => client.to_string(),
+            Some(_) => String::new(),
+            None => OTHER.to_owned(),
+        };
+        let costs = costs(&self.config.prices, &key.zones, wire_bytes(totals));
+        let (server, zones) = (self.server(&key.server), in_words(&key.zones));
+        FlowFigures { server, at_server: key.at_server, client, zones, totals: *totals, costs }
+    }
+
+    fn parts(&self) -> Vec<PartFigures> {
+        let mut parts = Vec::new();
+        for (key, composed) in self.compositions.iter() {
+            for total in composed.periods.totals().into_iter().filter(|total| total.wire_bytes > 0) {
+                let sides = composed.sides_of(&total);
+                let cost = costs(&self.config.prices, &key.zones, sides).map(|costs| costs.iter().sum());
+                let (server, zones) = (self.server(&key.server), in_words(&key.zones));
+                parts.push(PartFigures { server, zones, total, sides, cost });
+            }
+        }
+        parts
+    }
+
+    fn server(&self, server: &ServerEnd) -> ServerWords {
+        let address = server.address;
+        ServerWords {
+            address: if self.config.addresses { address.to_string() } else { format!(":{}", address.port()) },
+            system: self.servers.system(server),
+            container: self.servers.container(server).unwrap_or_default(),
+        }
+    }
+}
+
+fn in_words(zones: &ZonePair) -> [String; 2] {
+    [&zones.client, &zones.server].map(|zone| zone.as_deref().unwrap_or(NO_ZONE).to_owned())
+}
+
+/// Returns what requests and responses cost; `None` if neither direction has a price.
+fn costs(prices: &ZonePrices, zones: &ZonePair, bytes: [u64; 2]) -> Option<[f64; 2]> {
+    let (client, server) = (zones.client.as_deref(), zones.server.as_deref());
+    let found = [prices.price_between(client, server), prices.price_between(server, client)];
+    let [request, response] = found.map(|price| price.map_or(0.0, |price| price.per_byte));
+    let [requests, responses] = bytes.map(|bytes| bytes as f64);
+    found.iter().any(Option::is_some).then_some([request * requests, response * responses])
+}

@@ -1,0 +1,222 @@
+//! Exact traffic by server, client and pair of zones, from TCP's own counters.
+
+use super::servers::ServerEnd;
+use super::zones::ZoneMap;
+use overhead_kernel::{FollowedTraffic, SocketGroup, SocketTotals};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// Bytes of an Ethernet header.
+pub const ETHERNET: u64 = 14;
+/// Clients with figures of their own. Those that come later share [`FlowKey::client`] `None`.
+const CLIENTS: usize = 500;
+/// Groups without traffic for this many readings may be removed from the kernel's table.
+const IDLE_READINGS: u32 = 120;
+/// Groups in the table above which idle ones are removed.
+const CROWDED: usize = 32_768;
+
+/// The zones of both ends; absent if no prefix has the address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZonePair {
+    pub client: Option<Arc<str>>,
+    pub server: Option<Arc<str>>,
+}
+
+/// The connections of a client to a server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowKey {
+    pub server: ServerEnd,
+    /// Whether the server's sockets were counted; otherwise, it is elsewhere, and the client's were.
+    pub at_server: bool,
+    pub zones: ZonePair,
+    /// Absent for clients that share figures.
+    pub client: Option<IpAddr>,
+}
+
+/// The ends of a group's connections.
+#[derive(Clone, Copy)]
+struct GroupEnds {
+    server: ServerEnd,
+    client: IpAddr,
+}
+
+impl GroupEnds {
+    fn of(group: &SocketGroup) -> Self {
+        let (server, client): (SocketAddr, SocketAddr) =
+            if group.is_server { (group.local, group.remote) } else { (group.remote, group.local) };
+        Self { server: ServerEnd::new(server, group.network_namespace), client: client.ip().to_canonical() }
+    }
+}
+
+/// What is known of a group.
+struct GroupState {
+    before: SocketTotals,
+    /// Absent if the other end is counted instead.
+    flow: Option<FlowKey>,
+    idle: u32,
+}
+
+/// Sums that only grow, of what clients (`sent`) and servers (`received`) sent.
+#[derive(Default)]
+pub struct FlowBook {
+    groups: HashMap<SocketGroup, GroupState>,
+    flows: BTreeMap<FlowKey, SocketTotals>,
+    clients: HashSet<IpAddr>,
+    /// Bytes of each network namespace since its last window.
+    unseen: HashMap<u32, u64>,
+    /// Clients that share figures.
+    pub sharing: u64,
+    /// Traffic of connections for which the kernel's table had no room, at servers and at clients.
+    pub without_room: SocketTotals,
+    pub lost_connections: u64,
+}
+
+impl FlowBook {
+    pub fn flows(&self) -> &BTreeMap<FlowKey, SocketTotals> {
+        &self.flows
+    }
+
+    /// Adds what has been counted since the last reading. Returns groups that are closed, and idle, if the table is crowded.
+    pub fn take(&mut self, totals: &FollowedTraffic, zones: &ZoneMap) -> Vec<SocketGroup> {
+        let at_servers = totals.groups.keys().filter(|group| group.is_server).map(GroupEnds::of);
+        let at_servers: HashSet<_> = at_servers.map(|ends| (ends.server, ends.client)).collect();
+        let is_crowded = totals.groups.len() > CROWDED;
+        let mut removable = Vec::new();
+        for (group, now) in &totals.groups {
+            if !self.groups.contains_key(group) {
+                let flow = self.flow(group, &at_servers, zones);
+                self.groups.insert(*group, GroupState { before: SocketTotals::default(), flow, idle: 0 });
+            }
+            let Some(state) = self.groups.get_mut(group) else { continue };
+            let grown = now.since(&state.before);
+            state.idle = if grown == SocketTotals::default() { state.idle + 1 } else { 0 };
+            state.before = *now;
+            if let Some(flow) = &state.flow {
+                *self.unseen.entry(group.network_namespace).or_default() += wire_bytes(&grown).iter().sum::<u64>();
+                self.flows.entry(flow.clone()).or_default().add(&from_client(grown, group.is_server));
+            }
+            if is_crowded && state.idle > IDLE_READINGS && now.opened == now.closed {
+                removable.push(*group);
+            }
+        }
+        let [clients, servers] = totals.remaining;
+        self.without_room = from_client(servers, true);
+        self.without_room.add(&clients);
+        self.lost_connections = totals.lost;
+        removable
+    }
+
+    /// Returns which of these network namespaces had the most bytes since its last window, which begins now; `None` if none had
+    /// any.
+    pub fn next_namespace(&mut self, among: impl Iterator<Item = u32>) -> Option<u32> {
+        let bytes = |number: &u32| self.unseen.get(number).copied().unwrap_or_default();
+        let next = among.filter(|number| bytes(number) > 0).max_by_key(bytes)?;
+        self.unseen.remove(&next);
+        Some(next)
+    }
+
+    /// Adds the last of a group that was removed from the kernel's table.
+    pub fn remove(&mut self, group: &SocketGroup, last: &SocketTotals) {
+        if let Some(GroupState { before, flow: Some(flow), .. }) = self.groups.remove(group) {
+            self.flows.entry(flow).or_default().add(&from_client(last.since(&before), group.is_server));
+        }
+    }
+
+    /// Returns where to count a group; `None` for the clients' end if the servers' is on this host too.
+    fn flow(
+        &mut self,
+        group: &SocketGroup,
+        at_servers: &HashSet<(ServerEnd, IpAddr)>,
+        zones: &ZoneMap,
+    ) -> Option<FlowKey> {
+        let GroupEnds { server, client } = GroupEnds::of(group);
+        if !group.is_server && at_servers.contains(&(server, client)) {
+            return None;
+        }
+        let has_own = self.clients.contains(&client) || self.clients.len() < CLIENTS;
+        if has_own {
+            self.clients.insert(client);
+        } else {
+            self.sharing += 1;
+        }
+        let zones = zone_pair(zones, client, server.address.ip());
+        Some(FlowKey { server, at_server: group.is_server, zones, client: has_own.then_some(client) })
+    }
+}
+
+pub fn zone_pair(zones: &ZoneMap, client: IpAddr, server: IpAddr) -> ZonePair {
+    ZonePair { client: zones.zone(client).map(Arc::from), server: zones.zone(server).map(Arc::from) }
+}
+
+/// Returns totals with what the client sent as `sent`.
+fn from_client(mut totals: SocketTotals, is_server: bool) -> SocketTotals {
+    if is_server {
+        std::mem::swap(&mut totals.sent, &mut totals.received);
+    }
+    totals
+}
+
+/// Returns the bytes on the wire of requests and of responses.
+pub fn wire_bytes(totals: &SocketTotals) -> [u64; 2] {
+    [totals.sent.wire_bytes(ETHERNET), totals.received.wire_bytes(ETHERNET)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overhead_kernel::SegmentTotals;
+
+    fn group(local: &str, remote: &str, is_server: bool) -> SocketGroup {
+        SocketGroup {
+            control_group: 1,
+            network_namespace: 7,
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+            is_server,
+            is_adopted: false,
+        }
+    }
+
+    fn totals(sent: u64, received: u64) -> SocketTotals {
+        let of = |payload_bytes| SegmentTotals { payload_bytes, ..SegmentTotals::default() };
+        SocketTotals { sent: of(sent), received: of(received), opened: 1, ..SocketTotals::default() }
+    }
+
+    fn reading(groups: &[(SocketGroup, SocketTotals)]) -> FollowedTraffic {
+        FollowedTraffic { groups: groups.iter().copied().collect(), ..FollowedTraffic::default() }
+    }
+
+    #[test]
+    fn a_connection_with_both_ends_on_this_host_counts_once() {
+        let (server, client) =
+            (group("10.0.0.1:6379", "10.0.0.9:0", true), group("10.0.0.9:0", "10.0.0.1:6379", false));
+        let elsewhere = group("10.0.0.9:0", "10.0.0.2:6379", false);
+        let mut book = FlowBook::default();
+        let zones = ZoneMap::default();
+        book.take(&reading(&[(server, totals(30, 3)), (client, totals(3, 30)), (elsewhere, totals(5, 50))]), &zones);
+        book.take(&reading(&[(server, totals(40, 4)), (client, totals(4, 40)), (elsewhere, totals(6, 60))]), &zones);
+        let flows: Vec<_> = book.flows().iter().map(|(key, sum)| (key.at_server, wire_bytes(sum))).collect();
+        assert_eq!(flows, [(true, [4, 40]), (false, [6, 60])]);
+        assert_eq!([7, 7, 8].map(|number| book.next_namespace([number, 9].into_iter())), [Some(7), None, None]);
+    }
+
+    #[test]
+    fn sums_never_fall_and_late_clients_share_one() {
+        let mut book = FlowBook::default();
+        let of = |number: usize, bytes| {
+            let client = format!("10.0.{}.{}:0", number / 250, number % 250);
+            (group("10.9.0.1:6379", &client, true), totals(bytes, bytes))
+        };
+        let all = |bytes| (0..CLIENTS + 20).map(|number| of(number, bytes)).collect::<Vec<_>>();
+        let sum = |book: &FlowBook| book.flows().values().map(|sum| sum.sent.payload_bytes).sum::<u64>();
+        book.take(&reading(&all(2)), &ZoneMap::default());
+        assert_eq!((book.flows().len(), book.sharing, sum(&book)), (CLIENTS + 1, 20, 2 * 520));
+        // The kernel's table has begun again.
+        book.take(&reading(&all(1)), &ZoneMap::default());
+        book.take(&reading(&all(3)), &ZoneMap::default());
+        assert_eq!(sum(&book), 4 * 520);
+        book.remove(&of(0, 0).0, &totals(7, 7));
+        assert_eq!(sum(&book), 4 * 520 + 4);
+    }
+}

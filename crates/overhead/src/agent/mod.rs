@@ -1,0 +1,261 @@
+//! `overhead agent`: exact traffic of all databases of a host, and what it consists of, all the time.
+//!
+//! Totals come from TCP's own counters ([`flows`]), and what they consist of from short capture windows ([`windows`],
+//! [`composition`]). [`governor`] keeps both within a budget. [`figures`] joins them for [`exposition`] and [`text`].
+
+mod composition;
+mod config;
+mod exposition;
+mod figures;
+mod flows;
+mod governor;
+mod servers;
+mod text;
+mod windows;
+mod zones;
+
+use crate::capture::metrics::{MetricsServer, TokenCheck};
+use crate::capture::{CaptureSignals, containers_now, or_never, runtime};
+use crate::print;
+use crate::privileges::raised;
+use crate::time::some_time;
+use anyhow::{Context, Result};
+use clap::Args;
+use composition::CompositionBook;
+use config::AgentConfig;
+use figures::{AgentBooks, AgentFigures};
+use flows::FlowBook;
+use governor::Governor;
+use overhead_kernel::TcpFollower;
+use overhead_model::{exit, say};
+use servers::WatchedServers;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+use windows::{WindowFigures, WindowPlan};
+
+/// Readings between two searches for servers.
+const SEARCH: u64 = 6;
+/// The first windows follow one another, so that the first figures come soon.
+const FIRST_WINDOWS: u64 = 5;
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
+/// Arguments of `agent`.
+#[derive(Args, Clone, Debug)]
+pub struct AgentArgs {
+    /// Settings, in TOML [default: those of --print-config]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print all settings with their defaults, as a file for --config, and exit
+    #[arg(long)]
+    print_config: bool,
+    /// Say what would be watched, and what that would cost, and exit
+    #[arg(long)]
+    dry_run: bool,
+    /// Stop after this time, and print a summary (10s, 5m)
+    #[arg(long, value_name = "T", value_parser = some_time)]
+    duration: Option<Duration>,
+    /// Address of the metrics, instead of that of the settings
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+}
+
+impl AgentArgs {
+    pub fn run(self) -> Result<u8> {
+        if self.print_config {
+            print::verbatim(config::DEFAULTS)?;
+            return Ok(exit::COMPLETE);
+        }
+        let mut config = self.config.as_deref().map(AgentConfig::read).transpose()?.unwrap_or_default();
+        if let Some(listen) = self.listen {
+            config.listen_at(listen)?;
+        }
+        let length = if self.dry_run { Some(config.interval) } else { self.duration };
+        runtime()?.block_on(async {
+            let mut agent = Agent::start(config)?;
+            if self.dry_run {
+                print::verbatim(&text::watched(&agent.servers))?;
+            }
+            let server = if self.dry_run { None } else { Some(agent.listen()?) };
+            agent.watch(server, length).await?;
+            let figures = agent.figures();
+            let shown = if self.dry_run {
+                text::expected(&figures.spending, figures.elapsed, agent.config.windows.every)
+            } else {
+                text::summary(&figures)
+            };
+            print::verbatim(&shown)?;
+            Ok(exit::COMPLETE)
+        })
+    }
+}
+
+/// Everything that runs.
+struct Agent {
+    config: AgentConfig,
+    follower: TcpFollower,
+    servers: WatchedServers,
+    flows: FlowBook,
+    compositions: CompositionBook,
+    governor: Governor,
+    begun: Instant,
+    readings: u64,
+    /// Servers of this host that the last search did not find.
+    unknown: usize,
+    period_begun: Instant,
+}
+
+impl Agent {
+    /// Finds the servers and begins to follow their connections.
+    fn start(config: AgentConfig) -> Result<Self> {
+        let servers = WatchedServers::find(&containers_now(), &config.ports)?;
+        let follower = raised(|| TcpFollower::start(&servers.ports, false))
+            .context("the agent needs the kernel's counters of connections")?;
+        let governor = Governor::new(config.budget, config.windows, crate::time::unix_ns());
+        let compositions = CompositionBook::new(config.statements as usize);
+        let (flows, begun) = (FlowBook::default(), Instant::now());
+        let agent = Self {
+            config,
+            follower,
+            servers,
+            flows,
+            compositions,
+            governor,
+            begun,
+            readings: 0,
+            unknown: 0,
+            period_begun: begun,
+        };
+        agent.adopt();
+        Ok(agent)
+    }
+
+    fn listen(&self) -> Result<MetricsServer> {
+        let address = self.config.listen;
+        let admits =
+            self.config.token.clone().map(|token| -> TokenCheck { Arc::new(move |shown| token.matches(shown)) });
+        let server = MetricsServer::listen("listen", address, admits)?;
+        say!("overhead: metrics at http://{address}/metrics");
+        Ok(server)
+    }
+
+    /// Follows connections that are open already, in all network namespaces with servers.
+    fn adopt(&self) {
+        for namespace in raised(|| self.servers.namespaces()).into_values() {
+            let adopted = raised(|| match &namespace {
+                Some(namespace) => {
+                    namespace.run(|| self.follower.adopt_open()).map_err(anyhow::Error::from)?.map_err(Into::into)
+                }
+                None => self.follower.adopt_open().map_err(anyhow::Error::from),
+            });
+            if let Err(error) = adopted {
+                say!("overhead: connections that were open before are not counted: {error:#}");
+            }
+        }
+    }
+
+    /// Reads totals, captures windows and answers scrapes until a signal or the end of the time.
+    async fn watch(&mut self, mut server: Option<MetricsServer>, length: Option<Duration>) -> Result<()> {
+        let mut signals = CaptureSignals::new()?;
+        let deadline = length.map(|length| tokio::time::Instant::now() + length);
+        let mut reading = tokio::time::interval(self.config.interval);
+        reading.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut next_window = tokio::time::Instant::now();
+        let mut running: Option<JoinHandle<Result<WindowFigures>>> = None;
+        loop {
+            tokio::select! {
+                biased;
+                _ = signals.end.recv() => break,
+                () = or_never(deadline.map(tokio::time::sleep_until)) => break,
+                _ = reading.tick() => self.read()?,
+                window = or_never(running.as_mut()) => {
+                    running = None;
+                    self.take_window(window?);
+                    next_window = next_window.max(tokio::time::Instant::now() + self.wait());
+                }
+                () = tokio::time::sleep_until(next_window), if running.is_none() => {
+                    running = self.plan().map(|plan| tokio::task::spawn_blocking(move || plan.capture()));
+                    next_window = tokio::time::Instant::now() + self.wait();
+                }
+                scrape = or_never(server.as_mut().map(MetricsServer::next)) => {
+                    // The scraper may have disconnected.
+                    let _ = scrape.send(exposition::exposition(self.figures()));
+                }
+            }
+        }
+        self.read()?;
+        self.end_period();
+        Ok(())
+    }
+
+    fn wait(&self) -> Duration {
+        if self.governor.spending.windows < FIRST_WINDOWS { FIRST_WAIT } else { self.governor.wait() }
+    }
+
+    /// Reads the totals, and searches for servers from time to time.
+    fn read(&mut self) -> Result<()> {
+        let totals = raised(|| self.follower.read())?;
+        for group in self.flows.take(&totals, &self.config.zones) {
+            let last = raised(|| self.follower.remove(&group))?;
+            self.flows.remove(&group, &last);
+        }
+        self.compositions.take_totals(&self.flows, None);
+        self.readings += 1;
+        let unknown = self.servers.unknown(&self.flows);
+        if self.readings.is_multiple_of(SEARCH) || unknown > self.unknown {
+            self.search()?;
+        }
+        self.governor.settle(0, Duration::ZERO);
+        let is_first = self.begun == self.period_begun && self.governor.spending.windows >= FIRST_WINDOWS;
+        if is_first || self.period_begun.elapsed() >= self.config.period {
+            self.end_period();
+        }
+        Ok(())
+    }
+
+    fn end_period(&mut self) {
+        let now = Instant::now();
+        self.compositions.take_totals(&self.flows, Some(now - self.period_begun));
+        self.period_begun = now;
+    }
+
+    /// Follows servers that have come since.
+    fn search(&mut self) -> Result<()> {
+        let servers = WatchedServers::find(&containers_now(), &self.config.ports)?;
+        let has_new = servers.ports != self.servers.ports;
+        self.servers = servers;
+        self.unknown = self.servers.unknown(&self.flows);
+        if has_new {
+            raised(|| self.follower.follow_ports(&self.servers.ports))?;
+            self.adopt();
+        }
+        Ok(())
+    }
+
+    /// Returns the next window, in the network namespace with the most traffic since its last one; `None` without traffic.
+    fn plan(&mut self) -> Option<WindowPlan> {
+        let mut namespaces = raised(|| self.servers.namespaces());
+        let number = self.flows.next_namespace(namespaces.keys().copied())?;
+        let namespace = namespaces.remove(&number)?;
+        Some(WindowPlan { number, namespace, selection: self.servers.selection(), length: self.config.windows.length })
+    }
+
+    fn take_window(&mut self, window: Result<WindowFigures>) {
+        match window {
+            Ok(window) => {
+                self.governor.settle(window.frames, window.open);
+                self.governor.spending.dropped += window.dropped;
+                self.compositions.add_window(&window, &self.config.zones);
+            }
+            // A container may have ended.
+            Err(error) => say!("overhead: a window was not captured: {error:#}"),
+        }
+    }
+
+    fn figures(&self) -> AgentFigures {
+        let Self { config, servers, flows, compositions, .. } = self;
+        AgentBooks { config, servers, flows, compositions }.figures(self.governor.spending, self.begun.elapsed())
+    }
+}

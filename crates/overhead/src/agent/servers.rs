@@ -1,0 +1,111 @@
+//! The servers and clients of known protocols on this host and in its containers.
+
+use super::flows::FlowBook;
+use crate::databases::{self, Database};
+use anyhow::Result;
+use overhead_capture::live::NetworkNamespace;
+use overhead_containers::{HostContainers, RunningContainer};
+use overhead_dissect::Selection;
+use overhead_kernel::own_network_namespace;
+use overhead_model::Protocol;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+/// The server's end of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerEnd {
+    pub address: SocketAddr,
+    /// Of a loopback address, which means something else in each; otherwise 0.
+    pub network_namespace: u32,
+}
+
+impl ServerEnd {
+    pub fn new(address: SocketAddr, network_namespace: u32) -> Self {
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        Self { address, network_namespace: if address.ip().is_loopback() { network_namespace } else { 0 } }
+    }
+}
+
+/// The servers that listen on this host, and the ports to follow.
+pub struct WatchedServers {
+    databases: Vec<Database>,
+    /// Further ports that the user named.
+    named: Vec<u16>,
+    pub ports: Vec<u16>,
+}
+
+impl WatchedServers {
+    /// Finds the servers, and lists the ports to follow: theirs, those that the user named, and all usual ones, on which clients of
+    /// this host may use servers elsewhere.
+    pub fn find(containers: &HostContainers, named: &[u16]) -> Result<Self> {
+        let databases = databases::listening(containers)?;
+        // A web port says too little about what listens there.
+        let usual = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::Http);
+        let usual = usual.flat_map(|protocol| protocol.ports().iter().copied());
+        let mut ports: Vec<u16> = databases.iter().flat_map(Database::ports).chain(named.iter().copied()).collect();
+        ports.extend(usual);
+        ports.sort_unstable();
+        ports.dedup();
+        Ok(Self { databases, named: named.to_vec(), ports })
+    }
+
+    /// Returns the protocols that each port may have. The content decides on ports that the user named.
+    pub fn selection(&self) -> Selection {
+        let of = |port: u16| {
+            let of_server = |database: &&Database| database.ports().contains(&port);
+            let known = self.databases.iter().filter(of_server).map(|database| database.system.protocol);
+            let usual = Protocol::ALL.into_iter().filter(|protocol| protocol.ports().contains(&port));
+            let mut protocols: Vec<Protocol> = known.chain(usual).collect();
+            if protocols.is_empty() || self.named.contains(&port) {
+                protocols.extend(Protocol::ALL);
+            }
+            protocols.sort_unstable();
+            protocols.dedup();
+            (port, protocols)
+        };
+        Selection { ports: self.ports.iter().copied().map(of).collect(), ..Selection::default() }
+    }
+
+    /// Returns the database behind a server's end, if it listens on this host.
+    pub fn database(&self, server: &ServerEnd) -> Option<&Database> {
+        self.databases.iter().find(|database| {
+            let listens = |address: &SocketAddr| {
+                address.port() == server.address.port()
+                    && (address.ip().is_unspecified() || address.ip().to_canonical() == server.address.ip())
+            };
+            let is_here = server.network_namespace == 0 || database.network_namespace == Some(server.network_namespace);
+            is_here && database.addresses.iter().any(listens)
+        })
+    }
+
+    /// Returns the system of a server, or else the protocol that usually has its port.
+    pub fn system(&self, server: &ServerEnd) -> &'static str {
+        let usual = || Protocol::ALL.into_iter().find(|protocol| protocol.ports().contains(&server.address.port()));
+        self.database(server).map(|database| database.system.name).or_else(|| usual().map(Protocol::name)).unwrap_or("")
+    }
+
+    /// Returns the container of a server.
+    pub fn container(&self, server: &ServerEnd) -> Option<String> {
+        self.database(server)?.container.as_ref().map(RunningContainer::argument)
+    }
+
+    /// Returns how many servers on this host have traffic, but were not found.
+    pub fn unknown(&self, flows: &FlowBook) -> usize {
+        let here = flows.flows().keys().filter(|flow| flow.at_server).map(|flow| flow.server);
+        here.filter(|server| self.database(server).is_none()).collect::<BTreeSet<_>>().len()
+    }
+
+    pub fn databases(&self) -> &[Database] {
+        &self.databases
+    }
+
+    /// Returns the network namespaces with servers, and this process's, by number. Some may have ended since.
+    pub fn namespaces(&self) -> BTreeMap<u32, Option<NetworkNamespace>> {
+        let here = own_network_namespace();
+        let of = |database: &Database| {
+            let number = database.network_namespace.filter(|number| *number != here)?;
+            Some((number, Some(NetworkNamespace::of_process(database.pid()).ok()?)))
+        };
+        self.databases.iter().filter_map(of).chain([(here, None)]).collect()
+    }
+}
