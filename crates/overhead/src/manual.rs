@@ -45,7 +45,7 @@ Examples:
         "\
 Examples:
   sudo overhead agent --dry-run
-  sudo overhead agent --config /etc/overhead/agent.toml
+  overhead agent --print-config > agent.toml
   sudo overhead agent --duration 1m",
     ),
     (
