@@ -423,14 +423,14 @@ pub struct Connection {
     pub kernel: Measured<KernelTcp>,
 }
 
-/// The kernel's TCP counters of a connection.
+/// What the sockets of a connection counted, apart from the capture: at both ends if both are on this host, otherwise at one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelTcp {
-    /// Bytes on the wire.
+    /// Payload with retransmissions, and for each segment its IP and TCP headers and 14 bytes of link header. Without SACK blocks.
     pub wire_bytes: u64,
-    /// Segments sent.
+    /// Segments in both directions.
     pub segments: u64,
-    /// Segments retransmitted.
+    /// The part of them that this host retransmitted.
     pub retransmitted: u64,
 }
 

@@ -64,6 +64,8 @@ pub struct AgentConfig {
     pub ports: Vec<u16>,
     pub budget: AgentBudget,
     pub windows: AgentWindows,
+    /// Where to send the metrics too.
+    pub otlp: Option<AgentOtlp>,
     zones_file: Option<PathBuf>,
     /// Empty after reading.
     #[serde(rename = "zones")]
@@ -87,6 +89,7 @@ impl Default for AgentConfig {
             ports: Vec::new(),
             budget: AgentBudget::default(),
             windows: AgentWindows::default(),
+            otlp: None,
             zones_file: None,
             zone_table: BTreeMap::new(),
             zones: ZoneMap::default(),
@@ -126,6 +129,20 @@ impl Default for AgentWindows {
     fn default() -> Self {
         Self { length: Duration::from_millis(100), every: Duration::from_secs(10) }
     }
+}
+
+/// A collector of OpenTelemetry.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an [otlp] section")]
+pub struct AgentOtlp {
+    pub endpoint: String,
+    /// Time between two exports.
+    #[serde(deserialize_with = "time", default = "minute")]
+    pub interval: Duration,
+}
+
+fn minute() -> Duration {
+    Duration::from_mins(1)
 }
 
 impl AgentConfig {
@@ -174,6 +191,15 @@ impl AgentConfig {
         let share = |most| (Bound::Excluded(0.0), Bound::Included(most));
         let [twice, hour] = [self.windows.length * 2, seconds(3600)];
         within("windows.every", &self.windows.every, twice..=hour, &format!("{twice:?}, twice the length, to 1h"))?;
+        if let Some(AgentOtlp { endpoint, interval }) = &self.otlp {
+            within("otlp.interval", interval, seconds(1)..=seconds(3600), "1s to 1h")?;
+            if !endpoint.starts_with("http://") {
+                let example = "http://127.0.0.1:4318/v1/metrics";
+                return Err(format!(
+                    "otlp.endpoint: {endpoint} is no address of a collector without TLS: write {example}"
+                ));
+            }
+        }
         within("budget.cpu", &self.budget.cpu, share(1.0), "more than 0, at most 1")?;
         within("budget.throughput", &self.budget.throughput, share(0.5), "more than 0, at most 0.5")?;
         within("statements", &self.statements, 1..=1000, "1 to 1000")?;
@@ -293,6 +319,7 @@ interval = "3m" => period: 300s is out of range: give at least 360s, two interva
 period = "9s" => period: 9s is out of range: give 10s to 24h
 [windows]\nlength = "11s" => windows.length: 11s is out of range: give 10ms to 10s
 [windows]\nevery = "150ms" => windows.every: 150ms is out of range: give 200ms, twice the length, to 1h
+otlp.endpoint = "https://x" => otlp.endpoint: https://x is no address of a collector without TLS: write http://127.0.0.1:4318/v1/metrics
 budget.cpu = 0 => budget.cpu: 0.0 is out of range: give more than 0, at most 1
 budget.cpu = nan => budget.cpu: NaN is out of range: give more than 0, at most 1
 budget.throughput = 0.6 => budget.throughput: 0.6 is out of range: give more than 0, at most 0.5

@@ -40,8 +40,8 @@ const FLOW_COUNTERS: [FlowCounter; 5] = [
     ("overhead_agent_round_trips", "Round-trip times in this sum", |totals| totals.round_trips),
 ];
 
-/// Replaces what would need escapes.
-fn label(text: &str) -> String {
+/// Cuts a long text, and replaces what would need escapes.
+pub fn label(text: &str) -> String {
     clean(text).chars().take(STATEMENT_CHARS).collect::<String>().replace('"', "'").replace('\\', "/")
 }
 
@@ -54,8 +54,7 @@ fn zone_labels(zones: &[String; 2]) -> SeriesLabels<'_> {
 }
 
 fn flow_labels(flow: &FlowFigures) -> SeriesLabels<'_> {
-    let seen_at = if flow.at_server { "server" } else { "client" };
-    let own = vec![("seen_at", seen_at), ("client", flow.client.as_str())];
+    let own = vec![("seen_at", flow.seen_at()), ("client", flow.client.as_str())];
     [server_labels(&flow.server), own, zone_labels(&flow.zones)].concat()
 }
 
@@ -132,11 +131,8 @@ impl Exposition {
                 figures.without_room_bytes,
             ),
             ("overhead_agent_lost_connections", "Connections that could not be followed", figures.lost_connections),
-            (
-                "overhead_agent_clients_sharing_series",
-                "Clients that share a series named (other)",
-                figures.clients_sharing,
-            ),
+            ("overhead_agent_sharing_series", "Clients of a server that share a series named (other)", figures.sharing),
+            ("overhead_agent_failed_exports", "OTLP exports that failed", figures.failed_exports),
             ("overhead_agent_windows", "Capture windows", spending.windows),
             ("overhead_agent_window_frames", "Frames captured in windows", spending.frames),
             ("overhead_agent_window_dropped_frames", "Frames that windows lost", spending.dropped),

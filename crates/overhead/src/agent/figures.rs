@@ -36,6 +36,13 @@ pub struct FlowFigures {
     pub costs: Option<[f64; 2]>,
 }
 
+impl FlowFigures {
+    /// Returns whose sockets were counted.
+    pub fn seen_at(&self) -> &'static str {
+        if self.at_server { "server" } else { "client" }
+    }
+}
+
 /// A part of the traffic of a server with the clients of a zone.
 pub struct PartFigures {
     pub server: ServerWords,
@@ -67,11 +74,13 @@ pub struct AgentFigures {
     pub borrowed_bytes: u64,
     pub spending: AgentSpending,
     pub elapsed: Duration,
-    /// Clients that share figures.
-    pub clients_sharing: u64,
+    /// Groups of connections that share a flow.
+    pub sharing: u64,
     /// Bytes of connections for which the kernel's table had no room, and connections that could not be followed.
     pub without_room_bytes: u64,
     pub lost_connections: u64,
+    /// OTLP exports that failed.
+    pub failed_exports: u64,
 }
 
 /// What the figures are made of.
@@ -90,9 +99,10 @@ impl AgentBooks<'_> {
             borrowed_bytes: self.compositions.iter().map(|(_, composed)| composed.periods.borrowed_bytes()).sum(),
             spending,
             elapsed,
-            clients_sharing: self.flows.sharing,
+            sharing: self.flows.sharing,
             without_room_bytes: wire_bytes(&self.flows.without_room).iter().sum(),
             lost_connections: self.flows.lost_connections,
+            failed_exports: 0,
         }
     }
 

@@ -4,13 +4,15 @@ use super::servers::ServerEnd;
 use super::zones::ZoneMap;
 use overhead_kernel::{FollowedTraffic, SocketGroup, SocketTotals};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET: u64 = 14;
-/// Clients with figures of their own. Those that come later share [`FlowKey::client`] `None`.
-const CLIENTS: usize = 500;
+/// Flows of one client. Later ones of a server and pair of zones share a flow, with [`FlowKey::client`] `None`.
+const CLIENT_FLOWS: usize = 500;
+/// All flows. Later ones share [`FlowKey::of_others`].
+const FLOWS: usize = 2000;
 /// Groups without traffic for this many readings may be removed from the kernel's table.
 const IDLE_READINGS: u32 = 120;
 /// Groups in the table above which idle ones are removed.
@@ -32,6 +34,14 @@ pub struct FlowKey {
     pub zones: ZonePair,
     /// Absent for clients that share figures.
     pub client: Option<IpAddr>,
+}
+
+impl FlowKey {
+    /// Returns the flow of all servers that have none.
+    fn of_others(at_server: bool) -> Self {
+        let server = ServerEnd::new(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0), 0);
+        Self { server, at_server, zones: ZonePair::default(), client: None }
+    }
 }
 
 /// The ends of a group's connections.
@@ -62,10 +72,9 @@ struct GroupState {
 pub struct FlowBook {
     groups: HashMap<SocketGroup, GroupState>,
     flows: BTreeMap<FlowKey, SocketTotals>,
-    clients: HashSet<IpAddr>,
     /// Bytes of each network namespace since its last window.
     unseen: HashMap<u32, u64>,
-    /// Clients that share figures.
+    /// Groups of connections that share a flow.
     pub sharing: u64,
     /// Traffic of connections for which the kernel's table had no room, at servers and at clients.
     pub without_room: SocketTotals,
@@ -86,6 +95,9 @@ impl FlowBook {
         for (group, now) in &totals.groups {
             if !self.groups.contains_key(group) {
                 let flow = self.flow(group, &at_servers, zones);
+                if let Some(flow) = &flow {
+                    self.flows.entry(flow.clone()).or_default();
+                }
                 self.groups.insert(*group, GroupState { before: SocketTotals::default(), flow, idle: 0 });
             }
             let Some(state) = self.groups.get_mut(group) else { continue };
@@ -134,14 +146,15 @@ impl FlowBook {
         if !group.is_server && at_servers.contains(&(server, client)) {
             return None;
         }
-        let has_own = self.clients.contains(&client) || self.clients.len() < CLIENTS;
-        if has_own {
-            self.clients.insert(client);
-        } else {
-            self.sharing += 1;
-        }
         let zones = zone_pair(zones, client, server.address.ip());
-        Some(FlowKey { server, at_server: group.is_server, zones, client: has_own.then_some(client) })
+        let own = FlowKey { server, at_server: group.is_server, zones, client: Some(client) };
+        if self.flows.contains_key(&own) || self.flows.len() < CLIENT_FLOWS {
+            return Some(own);
+        }
+        self.sharing += 1;
+        let shared = FlowKey { client: None, ..own };
+        let has_room = self.flows.contains_key(&shared) || self.flows.len() < FLOWS;
+        Some(if has_room { shared } else { FlowKey::of_others(group.is_server) })
     }
 }
 
@@ -202,16 +215,28 @@ mod tests {
     }
 
     #[test]
+    fn many_servers_share_a_flow() {
+        let mut book = FlowBook::default();
+        let of = |number: usize| {
+            let server = format!("10.{}.{}.1:6379", number / 250, number % 250);
+            (group("10.99.0.1:0", &server, false), totals(1, 1))
+        };
+        book.take(&reading(&(0..FLOWS + 500).map(of).collect::<Vec<_>>()), &ZoneMap::default());
+        assert_eq!(book.flows().len(), FLOWS + 1);
+        assert_eq!(book.flows().values().map(|sum| sum.sent.payload_bytes).sum::<u64>(), FLOWS as u64 + 500);
+    }
+
+    #[test]
     fn sums_never_fall_and_late_clients_share_one() {
         let mut book = FlowBook::default();
         let of = |number: usize, bytes| {
             let client = format!("10.0.{}.{}:0", number / 250, number % 250);
             (group("10.9.0.1:6379", &client, true), totals(bytes, bytes))
         };
-        let all = |bytes| (0..CLIENTS + 20).map(|number| of(number, bytes)).collect::<Vec<_>>();
+        let all = |bytes| (0..CLIENT_FLOWS + 20).map(|number| of(number, bytes)).collect::<Vec<_>>();
         let sum = |book: &FlowBook| book.flows().values().map(|sum| sum.sent.payload_bytes).sum::<u64>();
         book.take(&reading(&all(2)), &ZoneMap::default());
-        assert_eq!((book.flows().len(), book.sharing, sum(&book)), (CLIENTS + 1, 20, 2 * 520));
+        assert_eq!((book.flows().len(), book.sharing, sum(&book)), (CLIENT_FLOWS + 1, 20, 2 * 520));
         // The kernel's table has begun again.
         book.take(&reading(&all(1)), &ZoneMap::default());
         book.take(&reading(&all(3)), &ZoneMap::default());

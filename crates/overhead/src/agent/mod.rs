@@ -9,6 +9,7 @@ mod exposition;
 mod figures;
 mod flows;
 mod governor;
+mod otlp;
 mod servers;
 mod text;
 mod windows;
@@ -26,6 +27,7 @@ use config::AgentConfig;
 use figures::{AgentBooks, AgentFigures};
 use flows::FlowBook;
 use governor::Governor;
+use otlp::OtlpExport;
 use overhead_kernel::TcpFollower;
 use overhead_model::{exit, say};
 use servers::WatchedServers;
@@ -78,7 +80,7 @@ impl AgentArgs {
             if self.dry_run {
                 print::verbatim(&text::watched(&agent.servers))?;
             }
-            let server = if self.dry_run { None } else { Some(agent.listen()?) };
+            let server = if self.dry_run { None } else { Some(agent.publish()?) };
             agent.watch(server, length).await?;
             let figures = agent.figures();
             let shown = if self.dry_run {
@@ -100,6 +102,8 @@ struct Agent {
     flows: FlowBook,
     compositions: CompositionBook,
     governor: Governor,
+    /// Absent unless the settings name a collector.
+    export: Option<OtlpExport>,
     begun: Instant,
     readings: u64,
     /// Servers of this host that the last search did not find.
@@ -123,6 +127,7 @@ impl Agent {
             flows,
             compositions,
             governor,
+            export: None,
             begun,
             readings: 0,
             unknown: 0,
@@ -132,7 +137,11 @@ impl Agent {
         Ok(agent)
     }
 
-    fn listen(&self) -> Result<MetricsServer> {
+    /// Begins to serve the metrics, and to export them.
+    fn publish(&mut self) -> Result<MetricsServer> {
+        if let Some(settings) = &self.config.otlp {
+            self.export = Some(OtlpExport::start(settings, self.figures())?);
+        }
         let address = self.config.listen;
         let admits =
             self.config.token.clone().map(|token| -> TokenCheck { Arc::new(move |shown| token.matches(shown)) });
@@ -208,6 +217,9 @@ impl Agent {
             self.search()?;
         }
         self.governor.settle(0, Duration::ZERO);
+        if let Some(export) = &self.export {
+            export.publish(self.figures());
+        }
         let is_first = self.begun == self.period_begun && self.governor.spending.windows >= FIRST_WINDOWS;
         if is_first || self.period_begun.elapsed() >= self.config.period {
             self.end_period();
@@ -256,6 +268,10 @@ impl Agent {
 
     fn figures(&self) -> AgentFigures {
         let Self { config, servers, flows, compositions, .. } = self;
-        AgentBooks { config, servers, flows, compositions }.figures(self.governor.spending, self.begun.elapsed())
+        let books = AgentBooks { config, servers, flows, compositions };
+        AgentFigures {
+            failed_exports: self.export.as_ref().map_or(0, OtlpExport::failures),
+            ..books.figures(self.governor.spending, self.begun.elapsed())
+        }
     }
 }

@@ -110,6 +110,8 @@ impl CapturePlan {
             Some("the warm-up is left out of the packets (--warmup)")
         } else if self.live.filter.is_some() {
             Some("a filter left out packets (-f)")
+        } else if args.limits.count.is_some() || args.limits.ops.is_some() {
+            Some("the capture ended at a number of frames or operations, and not at a moment (-c, --ops)")
         } else {
             None
         }
