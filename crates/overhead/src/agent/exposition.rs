@@ -54,7 +54,11 @@ fn zone_labels(zones: &[String; 2]) -> SeriesLabels<'_> {
 }
 
 fn flow_labels(flow: &FlowFigures) -> SeriesLabels<'_> {
-    let own = vec![("seen_at", flow.seen_at()), ("client", flow.client.as_str())];
+    let own = vec![
+        ("seen_at", flow.seen_at()),
+        ("client", flow.client.as_str()),
+        ("client_container", &flow.client_container),
+    ];
     [server_labels(&flow.server), own, zone_labels(&flow.zones)].concat()
 }
 

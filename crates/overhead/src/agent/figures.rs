@@ -30,6 +30,8 @@ pub struct FlowFigures {
     pub server: ServerWords,
     pub at_server: bool,
     pub client: String,
+    /// The client's container; empty if it is in none, or elsewhere.
+    pub client_container: String,
     pub zones: [String; 2],
     pub totals: SocketTotals,
     /// Of requests and of responses; absent without a price.
@@ -114,7 +116,8 @@ impl AgentBooks<'_> {
         };
         let costs = costs(&self.config.prices, &key.zones, wire_bytes(totals));
         let (server, zones) = (self.server(&key.server), in_words(&key.zones));
-        FlowFigures { server, at_server: key.at_server, client, zones, totals: *totals, costs }
+        let client_container = self.servers.container_of_group(key.client_group).unwrap_or_default().to_owned();
+        FlowFigures { server, at_server: key.at_server, client, client_container, zones, totals: *totals, costs }
     }
 
     fn parts(&self) -> Vec<PartFigures> {

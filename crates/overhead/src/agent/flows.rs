@@ -3,7 +3,7 @@
 use super::servers::ServerEnd;
 use super::zones::ZoneMap;
 use overhead_kernel::{FollowedTraffic, SocketGroup, SocketTotals};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -34,18 +34,20 @@ pub struct FlowKey {
     pub zones: ZonePair,
     /// Absent for clients that share figures.
     pub client: Option<IpAddr>,
+    /// Inode of the control group of the client's sockets; 0 if the client is elsewhere, or several groups have its address.
+    pub client_group: u64,
 }
 
 impl FlowKey {
     /// Returns the flow of all servers that have none.
     fn of_others(at_server: bool) -> Self {
         let server = ServerEnd::new(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0), 0);
-        Self { server, at_server, zones: ZonePair::default(), client: None }
+        Self { server, at_server, zones: ZonePair::default(), client: None, client_group: 0 }
     }
 }
 
 /// The ends of a group's connections.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct GroupEnds {
     server: ServerEnd,
     client: IpAddr,
@@ -56,6 +58,28 @@ impl GroupEnds {
         let (server, client): (SocketAddr, SocketAddr) =
             if group.is_server { (group.local, group.remote) } else { (group.remote, group.local) };
         Self { server: ServerEnd::new(server, group.network_namespace), client: client.ip().to_canonical() }
+    }
+}
+
+/// The ends that have sockets on this host.
+struct LocalSockets {
+    servers: HashSet<GroupEnds>,
+    /// With the control group, or 0 if there are several.
+    clients: HashMap<GroupEnds, u64>,
+}
+
+impl LocalSockets {
+    fn new(totals: &FollowedTraffic) -> Self {
+        let (mut servers, mut clients) = (HashSet::new(), HashMap::new());
+        for group in totals.groups.keys() {
+            let ends = GroupEnds::of(group);
+            if group.is_server {
+                servers.insert(ends);
+            } else if *clients.entry(ends).or_insert(group.control_group) != group.control_group {
+                clients.insert(ends, 0);
+            }
+        }
+        Self { servers, clients }
     }
 }
 
@@ -88,13 +112,12 @@ impl FlowBook {
 
     /// Adds what has been counted since the last reading. Returns groups that are closed, and idle, if the table is crowded.
     pub fn take(&mut self, totals: &FollowedTraffic, zones: &ZoneMap) -> Vec<SocketGroup> {
-        let at_servers = totals.groups.keys().filter(|group| group.is_server).map(GroupEnds::of);
-        let at_servers: HashSet<_> = at_servers.map(|ends| (ends.server, ends.client)).collect();
+        let sockets = LocalSockets::new(totals);
         let is_crowded = totals.groups.len() > CROWDED;
         let mut removable = Vec::new();
         for (group, now) in &totals.groups {
             if !self.groups.contains_key(group) {
-                let flow = self.flow(group, &at_servers, zones);
+                let flow = self.flow(group, &sockets, zones);
                 if let Some(flow) = &flow {
                     self.flows.entry(flow.clone()).or_default();
                 }
@@ -121,9 +144,9 @@ impl FlowBook {
 
     /// Returns which of these network namespaces had the most bytes since its last window, which begins now; `None` if none had
     /// any.
-    pub fn next_namespace(&mut self, among: impl Iterator<Item = u32>) -> Option<u32> {
-        let bytes = |number: &u32| self.unseen.get(number).copied().unwrap_or_default();
-        let next = among.filter(|number| bytes(number) > 0).max_by_key(bytes)?;
+    pub fn next_namespace(&mut self, among: &BTreeSet<u32>) -> Option<u32> {
+        self.unseen.retain(|number, bytes| among.contains(number) && *bytes > 0);
+        let next = *self.unseen.iter().max_by_key(|(_, bytes)| **bytes)?.0;
         self.unseen.remove(&next);
         Some(next)
     }
@@ -136,23 +159,19 @@ impl FlowBook {
     }
 
     /// Returns where to count a group; `None` for the clients' end if the servers' is on this host too.
-    fn flow(
-        &mut self,
-        group: &SocketGroup,
-        at_servers: &HashSet<(ServerEnd, IpAddr)>,
-        zones: &ZoneMap,
-    ) -> Option<FlowKey> {
-        let GroupEnds { server, client } = GroupEnds::of(group);
-        if !group.is_server && at_servers.contains(&(server, client)) {
+    fn flow(&mut self, group: &SocketGroup, sockets: &LocalSockets, zones: &ZoneMap) -> Option<FlowKey> {
+        let ends @ GroupEnds { server, client } = GroupEnds::of(group);
+        if !group.is_server && sockets.servers.contains(&ends) {
             return None;
         }
+        let client_group = sockets.clients.get(&ends).copied().unwrap_or_default();
         let zones = zone_pair(zones, client, server.address.ip());
-        let own = FlowKey { server, at_server: group.is_server, zones, client: Some(client) };
+        let own = FlowKey { server, at_server: group.is_server, zones, client: Some(client), client_group };
         if self.flows.contains_key(&own) || self.flows.len() < CLIENT_FLOWS {
             return Some(own);
         }
         self.sharing += 1;
-        let shared = FlowKey { client: None, ..own };
+        let shared = FlowKey { client: None, client_group: 0, ..own };
         let has_room = self.flows.contains_key(&shared) || self.flows.len() < FLOWS;
         Some(if has_room { shared } else { FlowKey::of_others(group.is_server) })
     }
@@ -209,9 +228,10 @@ mod tests {
         let zones = ZoneMap::default();
         book.take(&reading(&[(server, totals(30, 3)), (client, totals(3, 30)), (elsewhere, totals(5, 50))]), &zones);
         book.take(&reading(&[(server, totals(40, 4)), (client, totals(4, 40)), (elsewhere, totals(6, 60))]), &zones);
-        let flows: Vec<_> = book.flows().iter().map(|(key, sum)| (key.at_server, wire_bytes(sum))).collect();
-        assert_eq!(flows, [(true, [4, 40]), (false, [6, 60])]);
-        assert_eq!([7, 7, 8].map(|number| book.next_namespace([number, 9].into_iter())), [Some(7), None, None]);
+        let flows: Vec<_> =
+            book.flows().iter().map(|(key, sum)| (key.at_server, key.client_group, wire_bytes(sum))).collect();
+        assert_eq!(flows, [(true, 1, [4, 40]), (false, 1, [6, 60])]);
+        assert_eq!([7, 7].map(|number| book.next_namespace(&BTreeSet::from([number, 9]))), [Some(7), None]);
     }
 
     #[test]

@@ -106,8 +106,8 @@ struct Agent {
     export: Option<OtlpExport>,
     begun: Instant,
     readings: u64,
-    /// Servers of this host that the last search did not find.
-    unknown: usize,
+    /// [`WatchedServers::appeared`] at the last search.
+    appeared: usize,
     period_begun: Instant,
 }
 
@@ -130,7 +130,7 @@ impl Agent {
             export: None,
             begun,
             readings: 0,
-            unknown: 0,
+            appeared: 0,
             period_begun: begun,
         };
         agent.adopt();
@@ -212,8 +212,8 @@ impl Agent {
         }
         self.compositions.take_totals(&self.flows, None);
         self.readings += 1;
-        let unknown = self.servers.unknown(&self.flows);
-        if self.readings.is_multiple_of(SEARCH) || unknown > self.unknown {
+        let appeared = self.servers.appeared(&self.flows);
+        if self.readings.is_multiple_of(SEARCH) || appeared != self.appeared {
             self.search()?;
         }
         self.governor.settle(0, Duration::ZERO);
@@ -237,8 +237,9 @@ impl Agent {
     fn search(&mut self) -> Result<()> {
         let servers = WatchedServers::find(&containers_now(), &self.config.ports)?;
         let has_new = servers.ports != self.servers.ports;
-        self.servers = servers;
-        self.unknown = self.servers.unknown(&self.flows);
+        let before = std::mem::replace(&mut self.servers, servers);
+        self.servers.remember(before);
+        self.appeared = self.servers.appeared(&self.flows);
         if has_new {
             raised(|| self.follower.follow_ports(&self.servers.ports))?;
             self.adopt();
@@ -249,7 +250,7 @@ impl Agent {
     /// Returns the next window, in the network namespace with the most traffic since its last one; `None` without traffic.
     fn plan(&mut self) -> Option<WindowPlan> {
         let mut namespaces = raised(|| self.servers.namespaces());
-        let number = self.flows.next_namespace(namespaces.keys().copied())?;
+        let number = self.flows.next_namespace(&namespaces.keys().copied().collect())?;
         let namespace = namespaces.remove(&number)?;
         Some(WindowPlan { number, namespace, selection: self.servers.selection(), length: self.config.windows.length })
     }

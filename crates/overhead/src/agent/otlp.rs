@@ -243,6 +243,7 @@ fn flow_attributes(flow: &FlowFigures) -> Vec<KeyValue> {
     let mut attributes = server_attributes(&flow.server);
     attributes.extend(zone_attributes(&flow.zones));
     attributes.push(KeyValue::new("client.address", flow.client.clone()));
+    attributes.push(KeyValue::new("overhead.client.container", flow.client_container.clone()));
     attributes.push(KeyValue::new("overhead.seen_at", flow.seen_at()));
     attributes
 }

@@ -2,14 +2,20 @@
 
 use super::flows::FlowBook;
 use crate::databases::{self, Database};
+use crate::privileges::raised;
 use anyhow::Result;
 use overhead_capture::live::NetworkNamespace;
 use overhead_containers::{HostContainers, RunningContainer};
 use overhead_dissect::Selection;
 use overhead_kernel::own_network_namespace;
 use overhead_model::Protocol;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+
+/// Names of ended containers are forgotten if there are more than this.
+const GROUPS: usize = 10_000;
 
 /// The server's end of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +37,8 @@ pub struct WatchedServers {
     databases: Vec<Database>,
     /// Further ports that the user named.
     named: Vec<u16>,
+    /// Names of containers by the inodes of their control groups, also of those that have ended.
+    groups: HashMap<u64, String>,
     pub ports: Vec<u16>,
 }
 
@@ -46,7 +54,7 @@ impl WatchedServers {
         ports.extend(usual);
         ports.sort_unstable();
         ports.dedup();
-        Ok(Self { databases, named: named.to_vec(), ports })
+        Ok(Self { databases, named: named.to_vec(), groups: control_groups(containers), ports })
     }
 
     /// Returns the protocols that each port may have. The content decides on ports that the user named.
@@ -89,10 +97,25 @@ impl WatchedServers {
         self.database(server)?.container.as_ref().map(RunningContainer::argument)
     }
 
-    /// Returns how many servers on this host have traffic, but were not found.
-    pub fn unknown(&self, flows: &FlowBook) -> usize {
+    /// Returns the number of servers of this host that have traffic but were not found, and of clients' control groups. If it
+    /// changes, a search is due: the labels of a new series must be right from the beginning.
+    pub fn appeared(&self, flows: &FlowBook) -> usize {
         let here = flows.flows().keys().filter(|flow| flow.at_server).map(|flow| flow.server);
-        here.filter(|server| self.database(server).is_none()).collect::<BTreeSet<_>>().len()
+        let unknown: BTreeSet<_> = here.filter(|server| self.database(server).is_none()).collect();
+        let groups: BTreeSet<_> = flows.flows().keys().map(|flow| flow.client_group).collect();
+        unknown.len() + groups.len()
+    }
+
+    /// Returns the container whose processes are in a control group.
+    pub fn container_of_group(&self, group: u64) -> Option<&str> {
+        self.groups.get(&group).map(String::as_str)
+    }
+
+    /// Keeps the names of containers that have ended since another search.
+    pub fn remember(&mut self, before: Self) {
+        if before.groups.len() < GROUPS {
+            self.groups = before.groups.into_iter().chain(std::mem::take(&mut self.groups)).collect();
+        }
     }
 
     pub fn databases(&self) -> &[Database] {
@@ -108,4 +131,18 @@ impl WatchedServers {
         };
         self.databases.iter().filter_map(of).chain([(here, None)]).collect()
     }
+}
+
+/// Returns the names of containers by the inodes of their control groups (version 2), which identify the owners of sockets.
+fn control_groups(containers: &HostContainers) -> HashMap<u64, String> {
+    let inode = |pid: &u32| {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+        fs::metadata(format!("/sys/fs/cgroup{path}")).ok().map(|folder| folder.ino())
+    };
+    let of = |container: &RunningContainer| {
+        let name = container.argument();
+        container.pids.iter().filter_map(inode).map(|inode| (inode, name.clone())).collect::<Vec<_>>()
+    };
+    raised(|| containers.all().iter().flat_map(of).collect())
 }
