@@ -109,6 +109,8 @@ struct Agent {
     /// [`WatchedServers::appeared`] at the last search.
     appeared: usize,
     period_begun: Instant,
+    /// The last fault of a window.
+    fault: Option<String>,
 }
 
 impl Agent {
@@ -132,6 +134,7 @@ impl Agent {
             readings: 0,
             appeared: 0,
             period_begun: begun,
+            fault: None,
         };
         agent.adopt();
         Ok(agent)
@@ -262,8 +265,13 @@ impl Agent {
                 self.governor.spending.dropped += window.dropped;
                 self.compositions.add_window(&window, &self.config.zones);
             }
-            // A container may have ended.
-            Err(error) => say!("overhead: a window was not captured: {error:#}"),
+            // A container may have ended. A lasting fault is said once.
+            Err(error) => {
+                let fault = format!("a window was not captured: {error:#}");
+                if self.fault.replace(fault.clone()).as_ref() != Some(&fault) {
+                    say!("overhead: {fault}");
+                }
+            }
         }
     }
 

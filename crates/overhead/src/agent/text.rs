@@ -59,7 +59,8 @@ pub fn summary(figures: &AgentFigures) -> String {
                 grouped(sums.retransmitted),
                 grouped(sums.segments),
             );
-            let is_of = |part: &&PartFigures| part.zones == *pair && title.starts_with(&*part.server.address);
+            let address = title.split(' ').next();
+            let is_of = |part: &&PartFigures| part.zones == *pair && address == Some(&*part.server.address);
             let parts: Vec<&PartFigures> = figures.parts.iter().filter(is_of).collect();
             let all: u64 = parts.iter().map(|part| part.total.wire_bytes).sum();
             parts.iter().take(STATEMENTS).for_each(|part| statement(&mut out, part, all));
