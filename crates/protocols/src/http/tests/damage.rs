@@ -170,7 +170,7 @@ fn a_head_has_to_end() {
 #[test]
 fn a_head_that_comes_byte_by_byte_is_looked_at_once() {
     let begun = std::time::Instant::now();
-    let long = "a".repeat(250_000);
+    let long = "a".repeat(100_000);
     for head in [format!("GET / HTTP/1.1\r\nCookie: {long}\r\n\r\n"), format!("GET /?{long} HTTP/1.1\r\n\r\n")] {
         let pieces: Vec<(Side, &[u8])> = head.as_bytes().chunks(1).map(|byte| (C, byte)).collect();
         let transcript = Transcript::of(Http::default(), &pieces);
