@@ -20,12 +20,15 @@ use std::time::Duration;
     name = "overhead bench",
     bin_name = "overhead bench",
     version,
+    disable_version_flag = true,
     term_width = 112,
     disable_help_flag = true,
     after_help = EXAMPLES,
     override_usage = "overhead bench <DB> [--server HOST:PORT] [OPTIONS]"
 )]
 pub struct BenchCli {
+    #[arg(short = 'V', long, action = ArgAction::Version, hide = true)]
+    version: Option<bool>,
     #[arg(value_name = "DB", hide = true)]
     db: String,
     #[command(flatten)]

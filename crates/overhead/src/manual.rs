@@ -45,7 +45,7 @@ Examples:
         "\
 Examples:
   sudo overhead agent --dry-run
-  overhead agent --print-config > agent.toml
+  overhead agent --print-config                          settings to start from, for --config
   sudo overhead agent --duration 1m",
     ),
     (
