@@ -197,6 +197,7 @@ impl RecordPlan {
         warnings.of_frame_sizes(&totals, interface);
         let aggregate = aggregate.with_distributions(self.distribution);
         let mut run = ledger::run(&aggregate, &totals, warnings, facts);
+        input.kept.iter().for_each(|kept| kept.copy_tcp_counters(&mut run));
         if let Some(sampled) = sampled {
             sampled.report(&mut run);
         }

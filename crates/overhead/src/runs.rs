@@ -12,9 +12,10 @@ use anyhow::{Context, Result, bail};
 use overhead_capture::FileSource;
 use overhead_files::OutputFolder;
 use overhead_model::Measured;
-use overhead_model::record::{Run, Selected, SourceKind};
+use overhead_model::record::{Connection, Run, Selected, SourceKind};
 use overhead_report::text::{counted, grouped};
 use overhead_report::{NamedRun, load_named_run, load_run, text};
+use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -148,6 +149,18 @@ impl KeptRun {
             counters,
             bpf_ns,
             ..facts
+        }
+    }
+
+    /// Copies TCP's counters of the connections that have the same bytes as in the record.
+    pub fn copy_tcp_counters(&self, run: &mut Run) {
+        let Some(recorded) = &self.record else { return };
+        let key = |row: &Connection| (row.client.clone(), row.server.clone(), row.wire_bytes);
+        let recorded: HashMap<_, _> = recorded.connections.iter().map(|row| (key(row), &row.kernel)).collect();
+        for row in &mut run.connections {
+            if let Some(kernel) = recorded.get(&key(row)) {
+                row.kernel = Measured::clone(kernel);
+            }
         }
     }
 

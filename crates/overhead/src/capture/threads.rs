@@ -56,6 +56,13 @@ pub struct CaptureLimits {
     pub windows: Option<Windows>,
 }
 
+impl CaptureLimits {
+    /// Calls of TLS libraries are never early: they stand for bytes in frames.
+    fn is_early(&self, frame: &Frame<'_>) -> bool {
+        frame.wire_len() > 0 && frame.time_ns < self.start_ns.load(Ordering::Acquire)
+    }
+}
+
 /// Result of the capturing thread.
 pub struct CaptureOutcome {
     /// Closed operations.
@@ -268,7 +275,7 @@ impl<S: LiveInput> CaptureWorker<S> {
             let idle = match self.source.next_frame()? {
                 // Sees all frames, so that it knows every connection from its beginning.
                 NextFrame::Frame(frame) if self.only.as_mut().is_some_and(|only| only.leaves_out(&frame)) => false,
-                NextFrame::Frame(frame) if frame.time_ns < self.limits.start_ns.load(Ordering::Acquire) => false,
+                NextFrame::Frame(frame) if self.limits.is_early(&frame) => false,
                 NextFrame::Frame(frame)
                     if self.limits.warmup.as_ref().is_some_and(|warmup| warmup.has(frame.time_ns)) =>
                 {
