@@ -63,7 +63,7 @@ pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, UnixStr
 pub use tls::{
     ProcessTls, TlsCall, TlsCalls, TlsConnection, TlsCounts, TlsOptions, TlsProcesses, TlsUnsupported, process_tls,
 };
-pub use totals::{FollowedTraffic, SegmentTotals, SocketGroup, SocketTotals, TcpFollower};
+pub use totals::{ETHERNET_HEADER, FollowedTraffic, SegmentTotals, SocketGroup, SocketTotals, TcpFollower};
 pub use unix::{UnixServer, unix_servers};
 
 /// Skeletons and types that the build generates from `bpf/`.

@@ -25,6 +25,9 @@ use std::os::fd::AsFd;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/totals.bpf.o"));
 
+/// Bytes of an Ethernet header.
+pub const ETHERNET_HEADER: u64 = 14;
+
 /// Sums read from the kernel at once.
 const BATCH: u32 = 1024;
 
@@ -55,9 +58,9 @@ pub struct SegmentTotals {
 }
 
 impl SegmentTotals {
-    /// Returns the bytes on a wire whose frames have a link header of this length.
-    pub fn wire_bytes(&self, link_header: u64) -> u64 {
-        self.payload_bytes + self.header_bytes + self.segments * link_header
+    /// Returns the bytes on an Ethernet.
+    pub fn wire_bytes(&self) -> u64 {
+        self.payload_bytes + self.header_bytes + self.segments * ETHERNET_HEADER
     }
 }
 

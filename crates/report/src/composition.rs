@@ -83,7 +83,7 @@ impl PartBytes {
         request.saturating_add(response)
     }
 
-    fn add(&mut self, more: Self) {
+    pub fn add(&mut self, more: Self) {
         let ([request, response], [more_request, more_response]) = (self.wire_bytes, more.wire_bytes);
         self.count = self.count.saturating_add(more.count);
         self.wire_bytes = [request.saturating_add(more_request), response.saturating_add(more_response)];

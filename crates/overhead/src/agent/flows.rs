@@ -7,8 +7,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Bytes of an Ethernet header.
-pub const ETHERNET: u64 = 14;
 /// Flows of one client. Later ones of a server and pair of zones share a flow, with [`FlowKey::client`] `None`.
 const CLIENT_FLOWS: usize = 500;
 /// All flows. Later ones share [`FlowKey::of_others`].
@@ -191,7 +189,7 @@ fn from_client(mut totals: SocketTotals, is_server: bool) -> SocketTotals {
 
 /// Returns the bytes on the wire of requests and of responses.
 pub fn wire_bytes(totals: &SocketTotals) -> [u64; 2] {
-    [totals.sent.wire_bytes(ETHERNET), totals.received.wire_bytes(ETHERNET)]
+    [totals.sent.wire_bytes(), totals.received.wire_bytes()]
 }
 
 #[cfg(test)]

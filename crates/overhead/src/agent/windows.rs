@@ -1,12 +1,12 @@
 //! Short captures: what the traffic of each server and client consists of.
 
-use super::flows::ETHERNET;
 use super::servers::ServerEnd;
 use crate::privileges::raised;
 use anyhow::Result;
 use overhead_capture::live::{LiveOptions, LiveSource, NetworkNamespace};
 use overhead_capture::{FrameSource, KernelFilter, NextFrame};
 use overhead_dissect::{Dissector, Selection};
+use overhead_kernel::ETHERNET_HEADER;
 use overhead_model::{Account, Ends, LinkType, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
 use overhead_report::composition::{PartBytes, TrafficPart};
 use std::collections::{BTreeMap, HashMap};
@@ -30,8 +30,7 @@ pub struct WindowPart {
 
 impl WindowPart {
     pub fn add(&mut self, more: &Self) {
-        self.bytes.count += more.bytes.count;
-        self.bytes.wire_bytes.iter_mut().zip(more.bytes.wire_bytes).for_each(|(sum, bytes)| *sum += bytes);
+        self.bytes.add(more.bytes);
         self.cut += more.cut;
         self.cut_bytes += more.cut_bytes;
     }
@@ -93,7 +92,7 @@ fn link_header(link: LinkType) -> u64 {
     match link {
         LinkType::LINUX_SLL => 16,
         LinkType::LINUX_SLL2 => 20,
-        _ => ETHERNET,
+        _ => ETHERNET_HEADER,
     }
 }
 
@@ -123,7 +122,7 @@ impl PartTally {
     /// Returns the bytes as they are on a wire.
     fn wire_bytes(&self, totals: &SideTotals) -> u64 {
         let link = totals.amounts[Account::Link];
-        totals.amounts.total() - link + link * ETHERNET / self.link_header
+        totals.amounts.total() - link + link * ETHERNET_HEADER / self.link_header
     }
 
     fn into_parts(self) -> PartsByEnds {

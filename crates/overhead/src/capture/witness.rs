@@ -11,8 +11,6 @@ use overhead_report::text::{counted, grouped};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Bytes of an Ethernet header.
-const ETHERNET: u64 = 14;
 /// Differences below these shares are not reported: of connections captured as a whole, and of others, whose traffic at both ends of
 /// the window may count on one side only.
 const WHOLE: f64 = 0.001;
@@ -154,7 +152,7 @@ impl SocketTable {
         };
         let ends = || at(client, server).iter().chain(at(server, client));
         let counters = KernelTcp {
-            wire_bytes: sender.wire_bytes(ETHERNET) + receiver.wire_bytes(ETHERNET),
+            wire_bytes: sender.wire_bytes() + receiver.wire_bytes(),
             segments: sender.segments + receiver.segments,
             retransmitted: ends().map(|end| end.retransmitted_segments).sum(),
         };
