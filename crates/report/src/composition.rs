@@ -27,10 +27,10 @@ mod tests;
 pub use periods::{CompositionPeriods, PartTotal};
 
 use crate::compare::quantile;
-use overhead_model::record::{Estimate, Measured};
+use overhead_model::record::Estimate;
 use overhead_model::{Class, OTHER, Protocol};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// As many as the windows of five minutes if each 10 s has one, so that each of them is its own group.
 const GROUPS: usize = 30;
@@ -63,6 +63,14 @@ impl TrafficPart {
         }
     }
 
+    /// Returns the protocol, if known.
+    pub fn protocol(&self) -> Option<Protocol> {
+        match self {
+            Self::Operations { protocol, .. } => Some(*protocol),
+            Self::Other | Self::Unknown => None,
+        }
+    }
+
     fn is_operations(&self) -> bool {
         matches!(self, Self::Operations { .. })
     }
@@ -90,27 +98,14 @@ impl PartBytes {
     }
 }
 
-/// The estimates for a part.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PartEstimate {
-    pub part: TrafficPart,
-    /// Share of the server's bytes.
-    pub share: Estimate,
-    pub wire_bytes: Estimate,
-    /// Number of operations.
-    pub operations: Estimate,
-    /// Share of the part's bytes that are in requests; 0 if unknown.
-    pub request_share: f64,
-}
-
 /// A ratio to all bytes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ByteRatio {
     value: f64,
     standard_error: f64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct PartRatios {
     part: TrafficPart,
     bytes: ByteRatio,
@@ -166,33 +161,6 @@ impl Composition {
         }
         self.totals.iter_mut().skip(group).take(1).for_each(|sum| *sum = sum.saturating_add(total));
         self.windows += u64::from(total > 0);
-    }
-
-    /// Returns the estimates for a time with `total_bytes`, `covered_share` of which windows cover, largest first.
-    pub fn estimates(&self, total_bytes: u64, covered_share: f64) -> Measured<Vec<PartEstimate>> {
-        if self.windows < 2 {
-            return Measured::unavailable("fewer than two windows have frames, which show no spread: capture longer");
-        }
-        let shown: BTreeSet<TrafficPart> =
-            self.largest().into_iter().take(self.limit).map(|(part, _)| part.clone()).collect();
-        let mut folded = self.clone();
-        folded.fold(|part| shown.contains(part));
-        let total = total_bytes as f64;
-        let estimate = |ratios: PartRatios| {
-            let interval = |ratio: ByteRatio| interval(ratio.value, ratio.standard_error, ratios.freedom);
-            let mut share = interval(ratios.bytes);
-            share.high = share.high.min(1.0);
-            PartEstimate {
-                share,
-                wire_bytes: share.scaled(total),
-                operations: interval(ratios.operations).scaled(total),
-                request_share: ratios.request_share,
-                part: ratios.part,
-            }
-        };
-        let mut estimates: Vec<_> = folded.ratios(covered_share).into_iter().map(estimate).collect();
-        estimates.sort_by(|a, b| b.share.value.total_cmp(&a.share.value));
-        Measured::Value(estimates)
     }
 
     /// Returns the parts that can have estimates of their own with their shares in the windows, largest first.

@@ -1,6 +1,6 @@
 //! Adds up compositions period by period, as the load changes over a day.
 
-use super::{Composition, PartBytes, PartRatios, TrafficPart, interval};
+use super::{Composition, KEPT_PER_SHOWN, PartBytes, PartRatios, TrafficPart, interval};
 use overhead_model::record::Estimate;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -100,6 +100,8 @@ pub struct CompositionPeriods {
     /// The latest composition that was used, and the bytes that it stands for.
     used: Option<(Composition, f64)>,
     parts: BTreeMap<TrafficPart, PartSums>,
+    /// Sums since the last [`CompositionPeriods::clear_latest`], also of parts that have been displaced since.
+    latest: BTreeMap<TrafficPart, PartSums>,
 }
 
 impl CompositionPeriods {
@@ -114,6 +116,7 @@ impl CompositionPeriods {
             carried: 0,
             used: None,
             parts: BTreeMap::new(),
+            latest: BTreeMap::new(),
         }
     }
 
@@ -140,8 +143,10 @@ impl CompositionPeriods {
             self.borrowed_bytes += if is_borrowed { total_bytes } else { 0 };
             self.used = Some((composition, to));
         } else {
-            let [_, bytes] = &mut self.parts.entry(TrafficPart::Unknown).or_default().wire_bytes;
-            *bytes = bytes.saturating_add(total_bytes);
+            for parts in [&mut self.parts, &mut self.latest] {
+                let [_, bytes] = &mut parts.entry(TrafficPart::Unknown).or_default().wire_bytes;
+                *bytes = bytes.saturating_add(total_bytes);
+            }
         }
         self.periods += 1;
     }
@@ -188,33 +193,36 @@ impl CompositionPeriods {
             |ratios: &PartRatios| [ratios.request_share, 1.0 - ratios.request_share].map(|of| of * ratios.bytes.value);
         let weights: Vec<f64> = ratios.iter().flat_map(sides).collect();
         let mut bytes = apportion(total_bytes, &weights).into_iter();
+        let room = self.limit.saturating_mul(KEPT_PER_SHOWN);
         for PartRatios { part, bytes: ratio, operations, freedom, .. } in ratios {
-            let sums = self.parts.entry(part).or_default();
-            for (sum, bytes) in sums.wire_bytes.iter_mut().zip(&mut bytes) {
-                *sum = sum.saturating_add(bytes);
+            let sides = [bytes.next(), bytes.next()].map(Option::unwrap_or_default);
+            let has_room = self.latest.len() < room || self.latest.contains_key(&part) || !part.is_operations();
+            let latest = if has_room { part.clone() } else { TrafficPart::Other };
+            for sums in [self.parts.entry(part).or_default(), self.latest.entry(latest).or_default()] {
+                for (sum, bytes) in sums.wire_bytes.iter_mut().zip(sides) {
+                    *sum = sum.saturating_add(bytes);
+                }
+                sums.bytes_error.add(ratio.standard_error, freedom, range);
+                sums.operations += operations.value * total_bytes as f64;
+                sums.operations_error.add(operations.standard_error, freedom, range);
             }
-            sums.bytes_error.add(ratio.standard_error, freedom, range);
-            sums.operations += operations.value * total_bytes as f64;
-            sums.operations_error.add(operations.standard_error, freedom, range);
         }
     }
 
     /// Returns the counters, largest first.
     pub fn totals(&self) -> Vec<PartTotal> {
-        let total = |(part, sums): (&TrafficPart, &PartSums)| {
-            let wire_bytes = sums.wire_bytes.iter().sum();
-            PartTotal {
-                part: part.clone(),
-                wire_bytes,
-                sides: (*part != TrafficPart::Unknown).then_some(sums.wire_bytes),
-                bytes: sums.bytes_error.estimate(wire_bytes as f64, self.total_bytes as f64),
-                operations: sums.operations_error.estimate(sums.operations, f64::INFINITY),
-                since: sums.since,
-            }
-        };
-        let mut totals: Vec<_> = self.parts.iter().map(total).collect();
-        totals.sort_by_key(|total| Reverse(total.wire_bytes));
-        totals
+        totals(&self.parts)
+    }
+
+    /// Returns the sums since the last [`Self::clear_latest`], largest first. A part has them under its own name even if another
+    /// has taken its counters since.
+    pub fn latest(&self) -> Vec<PartTotal> {
+        totals(&self.latest)
+    }
+
+    /// Begins the sums of [`Self::latest`] anew.
+    pub fn clear_latest(&mut self) {
+        self.latest.clear();
     }
 
     /// Returns the exact bytes of all periods.
@@ -226,6 +234,24 @@ impl CompositionPeriods {
     pub fn borrowed_bytes(&self) -> u64 {
         self.borrowed_bytes
     }
+}
+
+fn totals(parts: &BTreeMap<TrafficPart, PartSums>) -> Vec<PartTotal> {
+    let all = parts.values().flat_map(|sums| sums.wire_bytes).sum::<u64>() as f64;
+    let total = |(part, sums): (&TrafficPart, &PartSums)| {
+        let wire_bytes = sums.wire_bytes.iter().sum();
+        PartTotal {
+            part: part.clone(),
+            wire_bytes,
+            sides: (*part != TrafficPart::Unknown).then_some(sums.wire_bytes),
+            bytes: sums.bytes_error.estimate(wire_bytes as f64, all),
+            operations: sums.operations_error.estimate(sums.operations, f64::INFINITY),
+            since: sums.since,
+        }
+    };
+    let mut totals: Vec<_> = parts.iter().map(total).collect();
+    totals.sort_by_key(|total| Reverse(total.wire_bytes));
+    totals
 }
 
 /// Divides a total in proportion to weights by largest remainder, ties to the earliest.

@@ -22,8 +22,16 @@ fn composition(windows: &[(u64, u64)]) -> Composition {
     composition
 }
 
-fn shown(estimates: &Measured<Vec<PartEstimate>>, wanted: &TrafficPart) -> PartEstimate {
-    estimates.value().unwrap().iter().find(|estimate| estimate.part == *wanted).unwrap().clone()
+/// Returns the ratios of the parts that a composition shows, the others merged.
+fn ratios(mut composition: Composition, covered_share: f64) -> Vec<PartRatios> {
+    let limit = composition.limit;
+    let shown: Vec<TrafficPart> = composition.largest().into_iter().take(limit).map(|(part, _)| part.clone()).collect();
+    composition.fold(|part| shown.contains(part));
+    composition.ratios(covered_share)
+}
+
+fn ratios_of(composition: Composition, covered_share: f64, wanted: &TrafficPart) -> PartRatios {
+    ratios(composition, covered_share).into_iter().find(|ratios| ratios.part == *wanted).unwrap()
 }
 
 fn is_near(found: f64, wanted: f64) {
@@ -34,23 +42,23 @@ fn is_near(found: f64, wanted: f64) {
 /// ratios are 14/50, 13/40 and 9/30, and 2/3 of their squared deviations is 0.000677778. Student's t is 4.302653.
 #[test]
 fn the_share_and_its_error_are_those_computed_by_hand() {
-    let estimates = composition(&[(4, 10), (5, 20), (9, 30)]).estimates(1_000, 0.0);
-    let found = shown(&estimates, &part("a"));
-    is_near(found.share.value, 0.296_153_8);
-    is_near(found.share.standard_error, 0.026_034_17);
-    is_near(found.share.high, 0.296_153_8 + 4.302_653 * 0.026_034_17);
-    is_near(found.wire_bytes.value, 296.153_8);
+    let windows = composition(&[(4, 10), (5, 20), (9, 30)]);
+    let found = ratios_of(windows.clone(), 0.0, &part("a"));
+    is_near(found.bytes.value, 0.296_153_8);
+    is_near(found.bytes.standard_error, 0.026_034_17);
+    let share = interval(found.bytes.value, found.bytes.standard_error, found.freedom);
+    is_near(share.high, 0.296_153_8 + 4.302_653 * 0.026_034_17);
     // Three operations in 60 bytes: 50 · (1 + 1.5 · (1/3 - 1/3)) / 1.083333.
-    is_near(found.operations.value, 46.153_85);
+    is_near(found.operations.value * 1_000.0, 46.153_85);
     is_near(found.request_share, 3.0 / 18.0);
-    is_near(estimates.value().unwrap().iter().map(|estimate| estimate.share.value).sum(), 1.0);
+    is_near(ratios(windows, 0.0).iter().map(|ratios| ratios.bytes.value).sum(), 1.0);
 }
 
 #[test]
 fn what_was_seen_whole_has_no_error() {
-    let found = shown(&composition(&[(4, 10), (5, 20), (9, 30)]).estimates(60, 1.0), &part("a"));
-    is_near(found.wire_bytes.value, 18.0);
-    assert!(found.share.standard_error <= 0.0);
+    let found = ratios_of(composition(&[(4, 10), (5, 20), (9, 30)]), 1.0, &part("a"));
+    is_near(found.bytes.value * 60.0, 18.0);
+    assert!(found.bytes.standard_error <= 0.0);
 }
 
 #[test]
@@ -58,14 +66,13 @@ fn windows_without_frames_are_no_evidence() {
     let mut one = composition(&[(4, 10)]);
     one.add_window(0, []);
     assert_eq!(one.windows(), 1);
-    assert!(one.estimates(1_000, 0.0).reason().unwrap().contains("fewer than two windows"));
 }
 
 #[test]
 fn bytes_that_no_part_claims_are_unknown() {
     let mut composition = composition(&[(4, 10), (5, 20)]);
     composition.add_window(30, [(&part("a"), bytes(0, 9))]);
-    is_near(shown(&composition.estimates(60, 1.0), &TrafficPart::Unknown).wire_bytes.value, 21.0);
+    is_near(ratios_of(composition, 1.0, &TrafficPart::Unknown).bytes.value * 60.0, 21.0);
 }
 
 /// Merged parts have the same estimate as if the windows had given them as one.
@@ -78,7 +85,7 @@ fn parts_beyond_the_limit_are_one_with_an_exact_error() {
         apart.add_window(total, [(&part("a"), of), (&part("b"), b), (&part("c"), c)]);
         merged.add_window(total, [(&part("a"), of), (&TrafficPart::Other, b), (&TrafficPart::Other, c)]);
     }
-    assert_eq!(apart.estimates(500, 0.1), merged.estimates(500, 0.1));
+    assert_eq!(ratios(apart, 0.1), ratios(merged, 0.1));
 }
 
 /// The first window fills all places. What finds none stays merged, though it is larger later.
@@ -91,9 +98,8 @@ fn a_statement_that_never_repeats_takes_no_memory() {
             .add_window(2_500, texts.iter().map(|part| (part, bytes(20, 80))).chain([(&part("a"), bytes(20, 480))]));
     }
     assert_eq!(composition.parts.len(), 5 * KEPT_PER_SHOWN + 1);
-    let estimates = composition.estimates(2_500_000, 1.0);
-    assert_eq!(estimates.value().unwrap().len(), 6);
-    is_near(shown(&estimates, &part("a")).wire_bytes.value, 500_000.0);
+    assert_eq!(ratios(composition.clone(), 1.0).len(), 6);
+    is_near(ratios_of(composition, 1.0, &part("a")).bytes.value, 0.2);
 }
 
 /// Ends a period with windows of these bytes of `a` and in total.
@@ -151,6 +157,13 @@ fn a_new_statement_takes_the_counters_of_the_smallest() {
     let (new, other) = (total(&periods, &part("new")), total(&periods, &TrafficPart::Other));
     assert_eq!((new.wire_bytes, new.since, other.wire_bytes), (1_000, 1, 200));
     assert!(periods.totals().iter().all(|total| total.part != part("a")));
+    let latest = |periods: &CompositionPeriods, wanted: &TrafficPart| {
+        periods.latest().iter().find(|total| total.part == *wanted).map(|total| total.wire_bytes)
+    };
+    assert_eq!(latest(&periods, &part("a")), Some(200), "under its own name, though another has its counters");
+    periods.clear_latest();
+    period(&mut periods, &[(5, 10), (5, 10)], 100);
+    assert_eq!((latest(&periods, &part("b")), latest(&periods, &part("new"))), (Some(50), None));
 }
 
 /// Whatever happens, the parts add up to the exact totals, and no counter falls.
@@ -158,7 +171,7 @@ fn a_new_statement_takes_the_counters_of_the_smallest() {
 fn every_byte_is_counted_once() {
     let (mut periods, mut random) = (CompositionPeriods::new(8), replay::Random(5));
     let mut before = BTreeMap::new();
-    let mut exact = 0;
+    let (mut exact, mut latest_exact) = (0, 0);
     for number in 0..400_u64 {
         for _ in 0..random.below(if number % 3 == 0 { 3 } else { 12 }) {
             let texts: Vec<_> = (0..random.below(40)).map(|_| part(&random.below(30 + number).to_string())).collect();
@@ -171,6 +184,13 @@ fn every_byte_is_counted_once() {
         let after: BTreeMap<_, _> = periods.totals().into_iter().map(|total| (total.part.clone(), total)).collect();
         assert_eq!(after.values().map(|total| total.wire_bytes).sum::<u64>(), exact);
         assert!(after.len() <= 10, "{}", after.len());
+        latest_exact += total;
+        assert_eq!(periods.latest().iter().map(|total| total.wire_bytes).sum::<u64>(), latest_exact);
+        assert!(periods.latest().len() <= 8 * KEPT_PER_SHOWN + 2);
+        if number % 50 == 49 {
+            periods.clear_latest();
+            latest_exact = 0;
+        }
         for (part, total) in &after {
             let Some(earlier): Option<&PartTotal> = before.get(part) else { continue };
             let falls = total.wire_bytes < earlier.wire_bytes || total.operations.value < earlier.operations.value;

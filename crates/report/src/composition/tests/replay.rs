@@ -145,7 +145,7 @@ impl RecordedHour {
             replay.holding[at] = [holds(found.bytes, truth[at].total()), holds(found.operations, truth[at].count)];
         }
         let truth = self.between(0, SOON);
-        let share = shown(&soon.estimates(sum(&truth), 0.01), &keys[0]).share.value;
+        let share = ratios_of(soon, 0.01, &keys[0]).bytes.value;
         replay.soon = share - truth[0].total() as f64 / sum(&truth) as f64;
         replay
     }
