@@ -9,7 +9,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 /// In the order their files appear: a run listed in the last table is complete.
-pub const TABLES: [&str; 4] = ["operations", "statements", "connections", "runs"];
+pub const TABLES: [&str; 6] = ["agent_flows", "agent_statements", "operations", "statements", "connections", "runs"];
 
 /// Location of the tables of a run.
 #[derive(Clone, Debug)]
@@ -31,9 +31,9 @@ impl Dataset {
         self.root.join(table).join(self.partition()).join(self.file(0))
     }
 
-    /// Returns the path of an operations file for the day of `start_ns`.
-    pub fn operations(&self, start_ns: u64, number: u32) -> PathBuf {
-        let table = self.root.join("operations");
+    /// Returns the path of a file of a table for the day of `start_ns`.
+    pub fn daily(&self, table: &str, start_ns: u64, number: u32) -> PathBuf {
+        let table = self.root.join(table);
         let table = if self.by_day { table.join(format!("day={}", day(start_ns))) } else { table };
         table.join(self.partition()).join(self.file(number))
     }

@@ -6,6 +6,7 @@
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod about;
+mod agent;
 mod arrow;
 mod dataset;
 mod encode;
@@ -51,7 +52,7 @@ use windows::ExportWindows;
 #[command(name = "overhead export", bin_name = "overhead export", version, max_term_width = 100, after_help = EXAMPLES)]
 struct ExportCli {
     /// Run folders, or pcap or pcapng files, plain or compressed; - for standard input
-    #[arg(required_unless_present_any = ["schema", "generate", "windows"], value_name = "RUN|FILE")]
+    #[arg(required_unless_present_any = ["schema", "generate", "windows", "agent_rows"], value_name = "RUN|FILE")]
     files: Vec<PathBuf>,
     /// Form of the files
     #[arg(long, value_enum, default_value = "parquet")]
@@ -89,6 +90,9 @@ struct ExportCli {
     /// Print in which windows each file was captured, a line for each, and do nothing else: for the fleet's job
     #[arg(long, hide = true)]
     windows: bool,
+    /// Write the rows of `overhead agent`, which come as JSON on standard input, and do nothing else
+    #[arg(long, hide = true, requires_all = ["output", "host", "run"])]
+    agent_rows: bool,
     /// Write the man page and shell completions below this folder, and do nothing else
     #[arg(long, hide = true, value_name = "DIR")]
     generate: Option<PathBuf>,
@@ -145,6 +149,9 @@ impl ExportCli {
             let _ = std::io::stdout().write_all(said.as_bytes());
             return Ok(COMPLETE);
         }
+        if self.agent_rows {
+            return agent::write(&self.dataset(None, "")?);
+        }
         let sources = self.sources()?;
         if self.run.is_some() && sources.len() > 1 {
             return Err(StatusFault::usage(format!(
@@ -154,7 +161,8 @@ impl ExportCli {
             .into());
         }
         // Report all conflicts before reading.
-        let datasets = sources.iter().map(|source| self.dataset(source)).collect::<Result<Vec<_>>>()?;
+        let of = |source: &ExportSource| self.dataset(source.host.as_deref(), &source.name);
+        let datasets = sources.iter().map(of).collect::<Result<Vec<_>>>()?;
         for (number, dataset) in datasets.iter().enumerate() {
             if datasets.iter().take(number).any(|before| before.is_same_run(dataset)) {
                 return Err(StatusFault::usage(format!(
@@ -177,12 +185,13 @@ impl ExportCli {
         Ok(status)
     }
 
-    fn dataset(&self, source: &ExportSource) -> Result<Dataset> {
-        let host = self.host.clone().or_else(|| source.host.clone()).unwrap_or_else(|| "unknown".to_owned());
+    /// Returns where a run goes, whose own host and name count unless the arguments have others.
+    fn dataset(&self, host: Option<&str>, name: &str) -> Result<Dataset> {
+        let host = self.host.as_deref().or(host).unwrap_or("unknown").to_owned();
         Ok(Dataset {
             root: self.output.clone().unwrap_or_default(),
             host: folder_name("--host", host)?,
-            run: folder_name("--run", self.run.clone().unwrap_or_else(|| source.name.clone()))?,
+            run: folder_name("--run", self.run.clone().unwrap_or_else(|| name.to_owned()))?,
             by_day: self.by_day,
             form: self.format,
         })
@@ -329,9 +338,10 @@ fn finish(
     (run.warnings, run.exit) = warnings.settle();
     let count = statements.len();
     if count > 0 {
-        write_table(&mut sink, dataset, "statements", statements::fields(), (statements, count))?;
+        let place = dataset.table("statements");
+        write_table(&mut sink, dataset, ("statements", place), statements::fields(), (statements, count))?;
     }
-    write_table(&mut sink, dataset, "runs", runs::fields(), (vec![run.clone()], 1))?;
+    write_table(&mut sink, dataset, ("runs", dataset.table("runs")), runs::fields(), (vec![run.clone()], 1))?;
     Ok((run, sink.finish()?))
 }
 
@@ -339,12 +349,12 @@ fn finish(
 fn write_table<B: Send + Sync + 'static>(
     sink: &mut FileSink,
     dataset: &Dataset,
-    table: &'static str,
+    (table, place): (&'static str, PathBuf),
     fields: Vec<ExportField<B>>,
     (batch, rows): (B, usize),
 ) -> Result<()> {
     let layout = Arc::new(dataset.layout(table, fields)?);
-    let file = Arc::new(FilePlan::new(dataset.table(table), &layout));
+    let file = Arc::new(FilePlan::new(place, &layout));
     let _ = sink.append(&file, &layout, batch, rows) && sink.end(&file);
     Ok(())
 }

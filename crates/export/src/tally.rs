@@ -183,7 +183,7 @@ impl ExportTally {
             self.stop_unless(|tally| tally.sink.end(&file));
         }
         let number = self.days.files.entry(day).or_default();
-        let place = self.dataset.operations(day * DAY_NS, *number);
+        let place = self.dataset.daily("operations", day * DAY_NS, *number);
         *number += 1;
         let plan = Arc::new(FilePlan::new(place, &self.operations));
         self.days.open.insert(day, (plan, OperationBatch::default()));

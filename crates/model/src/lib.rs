@@ -3,12 +3,14 @@
 //!
 //! - `account`, `operation`, `system`: accounts, operations, protocols; [`Tally`] receives closed operations
 //! - `frame`, `stream`, `call`: what captures hold; `trace`: the steps from frames to operations
-//! - `record`, `load`, `sweep`: the records of runs, loads and sweeps; `spread`: repeated measurements
+//! - `record`, `load`, `sweep`: the records of runs, loads and sweeps; `agent_rows`: what the agent archives; `spread`: repeated
+//!   measurements
 //! - `csv`, `outside`, `exit`, `privilege`: tables, text from outside, exit statuses, capabilities
 
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod agent_rows;
 pub mod call;
 pub mod csv;
 pub mod exit;

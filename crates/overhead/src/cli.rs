@@ -243,7 +243,8 @@ impl Which {
     /// A name is unknown, or the texts of statements cannot be read.
     pub fn selection(&self) -> Result<Selection> {
         let systems = self.systems()?;
-        let given = self.statements.as_deref().map(given::read).transpose()?.unwrap_or_default();
+        let given =
+            self.statements.as_deref().map(|path| given::read("--statements", path)).transpose()?.unwrap_or_default();
         let protocols: Vec<Protocol> = match systems.as_slice() {
             [] => Protocol::ALL.to_vec(),
             systems => {

@@ -6,10 +6,10 @@ use anyhow::{Result, anyhow};
 use overhead_dissect::GivenStatements;
 use std::path::Path;
 
-/// Reads the file of `--statements`, and warns of names that stand for several texts.
-pub fn read(path: &Path) -> Result<GivenStatements> {
+/// Reads the file of an option or setting, and warns of names that stand for several texts.
+pub fn read(option: &str, path: &Path) -> Result<GivenStatements> {
     let lines = std::fs::read_to_string(path)
-        .map_err(|error| anyhow!("--statements {}: {error}: check the path", path.display()))?;
+        .map_err(|error| anyhow!("{option} {}: {error}: check the path", path.display()))?;
     let given = GivenStatements::parse(&lines).map_err(|line| {
         StatusFault::usage(format!(
             "{}, line {line}: a statement's line is its name or id, a tab and its text; further lines of the text begin with a tab, and comments with #",

@@ -1,6 +1,6 @@
 //! Verbs that are separate programs, so that this one does not need their libraries.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use std::env;
 use std::ffi::OsString;
@@ -59,7 +59,7 @@ pub struct PassedArgs {
 impl ProgramBeside {
     /// Replaces this process with the program. Systems without `exec` wait for it and return its status.
     pub fn run(self, args: &PassedArgs) -> Result<u8> {
-        let Some(place) = self.place() else { bail!(self.absence()) };
+        let place = self.path()?;
         let help = args.help.then_some("--help").or(args.short_help.then_some("-h"));
         let started = replaced(Command::new(&place).args(help).args(&args.arguments));
         started.with_context(|| format!("{} cannot be started: install it again", place.display()))
@@ -72,6 +72,15 @@ impl ProgramBeside {
             "{verb} is a program of its own, overhead-{verb}, which is neither beside this one nor on the PATH: \
              `make install` in a checkout and the packages of `make dist` bring it"
         )
+    }
+
+    /// Returns its path.
+    ///
+    /// # Errors
+    ///
+    /// It is not installed.
+    pub fn path(self) -> Result<PathBuf> {
+        self.place().ok_or_else(|| anyhow!(self.absence()))
     }
 
     /// Returns the program next to this one, which has the same version, or else the first on the PATH.

@@ -1,5 +1,6 @@
 //! Columns and values of the tables, independent of the file format.
 
+pub mod agent;
 pub mod connections;
 pub mod operations;
 pub mod runs;
@@ -146,6 +147,8 @@ pub fn schema() -> String {
     describe("statements", &statements::fields(), &mut text);
     describe("connections", &connections::fields(), &mut text);
     describe("runs", &runs::fields(), &mut text);
+    describe("agent_flows", &agent::flow_fields([0; 2]), &mut text);
+    describe("agent_statements", &agent::statement_fields([0; 2]), &mut text);
     text
 }
 

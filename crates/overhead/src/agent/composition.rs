@@ -112,6 +112,11 @@ impl CompositionBook {
         self.by_key.iter()
     }
 
+    /// Begins the sums of [`CompositionPeriods::latest`] anew.
+    pub fn clear_latest(&mut self) {
+        self.by_key.values_mut().for_each(|composed| composed.periods.clear_latest());
+    }
+
     /// Adds what a window showed.
     pub fn add_window(&mut self, window: &WindowFigures, zones: &ZoneMap) {
         self.covered += window.open;

@@ -2,8 +2,10 @@
 
 use super::zones::{ZoneMap, ZonePrices};
 use crate::exit::StatusFault;
+use crate::given;
 use crate::time::duration;
 use anyhow::Result;
+use overhead_dissect::GivenStatements;
 use overhead_report::bounded::read_text;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -66,6 +68,12 @@ pub struct AgentConfig {
     pub windows: AgentWindows,
     /// Where to send the metrics too.
     pub otlp: Option<AgentOtlp>,
+    /// Where to keep rows for SQL.
+    pub archive: Option<ArchiveSettings>,
+    statements_file: Option<PathBuf>,
+    /// Texts of statements that were prepared between windows.
+    #[serde(skip)]
+    pub given: GivenStatements,
     zones_file: Option<PathBuf>,
     /// Empty after reading.
     #[serde(rename = "zones")]
@@ -90,6 +98,9 @@ impl Default for AgentConfig {
             budget: AgentBudget::default(),
             windows: AgentWindows::default(),
             otlp: None,
+            archive: None,
+            statements_file: None,
+            given: GivenStatements::default(),
             zones_file: None,
             zone_table: BTreeMap::new(),
             zones: ZoneMap::default(),
@@ -141,6 +152,20 @@ pub struct AgentOtlp {
     pub interval: Duration,
 }
 
+/// A folder of Parquet files.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an [archive] section")]
+pub struct ArchiveSettings {
+    pub folder: PathBuf,
+    /// Time from one file to the next, rounded up to whole periods.
+    #[serde(deserialize_with = "time", default = "hour")]
+    pub every: Duration,
+}
+
+fn hour() -> Duration {
+    Duration::from_hours(1)
+}
+
 fn minute() -> Duration {
     Duration::from_mins(1)
 }
@@ -159,8 +184,14 @@ impl AgentConfig {
         config.check_values()?;
         config.token = config.token_file.as_ref().map(|file| AgentToken::read(&folder.join(file))).transpose()?;
         config.check_listen()?;
+        if let Some(file) = &config.statements_file {
+            config.given = given::read("statements-file", &folder.join(file)).map_err(|error| error.to_string())?;
+        }
         let path = config.zones_file.as_ref().map(|file| folder.join(file));
         let lines = path.as_ref().map(|path| text_of("zones-file", path)).transpose()?;
+        if let Some(archive) = &mut config.archive {
+            archive.folder = folder.join(&archive.folder);
+        }
         config.zones = ZoneMap::new(&take(&mut config.zone_table), path.as_deref().zip(lines.as_deref()))?;
         config.prices.check(&config.zones)?;
         Ok(config)
@@ -200,6 +231,9 @@ impl AgentConfig {
                 ));
             }
         }
+        if let Some(ArchiveSettings { every, .. }) = &self.archive {
+            within("archive.every", every, seconds(10)..=seconds(86_400), "10s to 24h")?;
+        }
         within("budget.cpu", &self.budget.cpu, share(1.0), "more than 0, at most 1")?;
         within("budget.throughput", &self.budget.throughput, share(0.5), "more than 0, at most 0.5")?;
         within("statements", &self.statements, 1..=1000, "1 to 1000")?;
@@ -221,7 +255,7 @@ fn within<T: PartialOrd + Debug, R: RangeBounds<T>>(key: &str, value: &T, range:
 pub struct AgentToken(String);
 
 impl AgentToken {
-    fn read(path: &Path) -> Result<Self, String> {
+    pub fn read(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let read = || -> io::Result<_> {
             let (file, mut text) = (File::open(path)?, String::new());
@@ -239,6 +273,11 @@ impl AgentToken {
             return Err(format!("token-file: {shown} must have {TOKEN_CHARS} or more letters and digits: {fix}"));
         }
         Ok(Self(token.to_owned()))
+    }
+
+    /// Returns the value of the header that shows it.
+    pub fn header(&self) -> String {
+        format!("Bearer {}", self.0)
     }
 
     /// Returns whether a client sent this token. The time taken does not tell how much of it was right.
@@ -320,6 +359,8 @@ period = "9s" => period: 9s is out of range: give 10s to 24h
 [windows]\nlength = "11s" => windows.length: 11s is out of range: give 10ms to 10s
 [windows]\nevery = "150ms" => windows.every: 150ms is out of range: give 200ms, twice the length, to 1h
 otlp.endpoint = "https://x" => otlp.endpoint: https://x is no address of a collector without TLS: write http://127.0.0.1:4318/v1/metrics
+archive.every = "1h" => line 1, column 1: archive: add the missing key `folder`
+archive = { folder = "x", every = "1s" } => archive.every: 1s is out of range: give 10s to 24h
 budget.cpu = 0 => budget.cpu: 0.0 is out of range: give more than 0, at most 1
 budget.cpu = nan => budget.cpu: NaN is out of range: give more than 0, at most 1
 budget.throughput = 0.6 => budget.throughput: 0.6 is out of range: give more than 0, at most 0.5

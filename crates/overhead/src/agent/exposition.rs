@@ -1,7 +1,8 @@
 //! The agent's metrics, in the OpenMetrics text format.
 
-use super::figures::{AgentFigures, FlowFigures, PartFigures, ServerWords};
+use super::figures::{AgentFigures, FlowFigures, PartFigures, ServerWords, seen_at};
 use super::flows::wire_bytes;
+use super::work::ServerWork;
 use crate::capture::metrics::{SeriesLabels, counter, gauge, text_of};
 use overhead_kernel::SocketTotals;
 use overhead_model::Side;
@@ -55,7 +56,7 @@ fn zone_labels(zones: &[String; 2]) -> SeriesLabels<'_> {
 
 fn flow_labels(flow: &FlowFigures) -> SeriesLabels<'_> {
     let own = vec![
-        ("seen_at", flow.seen_at()),
+        ("seen_at", seen_at(flow.at_server)),
         ("client", flow.client.as_str()),
         ("client_container", &flow.client_container),
     ];
@@ -80,6 +81,7 @@ impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_flows(&mut encoder)?;
         self.encode_parts(&mut encoder)?;
+        self.encode_work(&mut encoder)?;
         self.encode_agent(&mut encoder)
     }
 }
@@ -118,6 +120,18 @@ impl Exposition {
         counter(encoder, "overhead_agent_statement_cost", "What the statement's bytes cost", costs)
     }
 
+    fn encode_work(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let work = |of: fn(&ServerWork) -> f64| {
+            self.0.work.iter().map(move |(server, work)| (server_labels(server), of(work)))
+        };
+        let operations = work(|work| work.operations as f64);
+        counter(encoder, "overhead_agent_work_operations", "Operations in windows with kernel counters", operations)?;
+        let syscalls = work(|work| work.syscalls as f64);
+        counter(encoder, "overhead_agent_work_syscalls", "System calls of the server in these windows", syscalls)?;
+        let cpu = work(|work| work.cpu_ns as f64 / 1e9);
+        counter(encoder, "overhead_agent_work_cpu_seconds", "CPU time of the server in these windows", cpu)
+    }
+
     fn encode_agent(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let figures = &*self.0;
         let encrypted = figures.parts.iter().filter(|part| part.is_encrypted()).map(|part| part.total.wire_bytes);
@@ -137,6 +151,7 @@ impl Exposition {
             ("overhead_agent_lost_connections", "Connections that could not be followed", figures.lost_connections),
             ("overhead_agent_sharing_series", "Clients of a server that share a series named (other)", figures.sharing),
             ("overhead_agent_failed_exports", "OTLP exports that failed", figures.failed_exports),
+            ("overhead_agent_failed_archives", "Archive files that could not be written", figures.failed_archives),
             ("overhead_agent_windows", "Capture windows", spending.windows),
             ("overhead_agent_window_frames", "Frames captured in windows", spending.frames),
             ("overhead_agent_window_dropped_frames", "Frames that windows lost", spending.dropped),

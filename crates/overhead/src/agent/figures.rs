@@ -1,15 +1,19 @@
-//! The agent's figures at one moment, as the metrics and the summary show them.
+//! The agent's figures at one moment, as the metrics and the summary show them, and those of a time, for the archive.
 
 use super::composition::CompositionBook;
 use super::config::AgentConfig;
 use super::flows::{FlowBook, FlowKey, ZonePair, wire_bytes};
 use super::governor::AgentSpending;
 use super::servers::{ServerEnd, WatchedServers};
+use super::work::{ServerWork, WorkBook};
 use super::zones::ZonePrices;
 use overhead_dissect::ENCRYPTED;
 use overhead_kernel::SocketTotals;
-use overhead_model::OTHER;
-use overhead_report::composition::{PartTotal, TrafficPart};
+use overhead_model::agent_rows::{AgentFlowRow, AgentRowKey, AgentRows, AgentStatementRow};
+use overhead_model::record::Estimate;
+use overhead_model::{OTHER, Protocol};
+use overhead_report::composition::{CompositionPeriods, PartTotal, TrafficPart};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Shown for an address in no zone.
@@ -38,16 +42,15 @@ pub struct FlowFigures {
     pub costs: Option<[f64; 2]>,
 }
 
-impl FlowFigures {
-    /// Returns whose sockets were counted.
-    pub fn seen_at(&self) -> &'static str {
-        if self.at_server { "server" } else { "client" }
-    }
+/// Returns whose sockets were counted.
+pub fn seen_at(at_server: bool) -> &'static str {
+    if at_server { "server" } else { "client" }
 }
 
 /// A part of the traffic of a server with the clients of a zone.
 pub struct PartFigures {
     pub server: ServerWords,
+    pub at_server: bool,
     pub zones: [String; 2],
     pub total: PartTotal,
     pub sides: [u64; 2],
@@ -72,6 +75,7 @@ impl PartFigures {
 pub struct AgentFigures {
     pub flows: Vec<FlowFigures>,
     pub parts: Vec<PartFigures>,
+    pub work: Vec<(ServerWords, ServerWork)>,
     /// Bytes whose composition is that of another time.
     pub borrowed_bytes: u64,
     pub spending: AgentSpending,
@@ -83,6 +87,8 @@ pub struct AgentFigures {
     pub lost_connections: u64,
     /// OTLP exports that failed.
     pub failed_exports: u64,
+    /// Files of the archive that could not be written.
+    pub failed_archives: u64,
 }
 
 /// What the figures are made of.
@@ -91,13 +97,17 @@ pub struct AgentBooks<'a> {
     pub servers: &'a WatchedServers,
     pub flows: &'a FlowBook,
     pub compositions: &'a CompositionBook,
+    pub work: &'a WorkBook,
+    /// Frames that windows lost.
+    pub dropped: u64,
 }
 
 impl AgentBooks<'_> {
     pub fn figures(&self, spending: AgentSpending, elapsed: Duration) -> AgentFigures {
         AgentFigures {
             flows: self.flows.flows().iter().map(|(key, totals)| self.flow(key, totals)).collect(),
-            parts: self.parts(),
+            parts: self.parts(CompositionPeriods::totals),
+            work: self.work.iter().map(|(server, work)| (self.server(server), *work)).collect(),
             borrowed_bytes: self.compositions.iter().map(|(_, composed)| composed.periods.borrowed_bytes()).sum(),
             spending,
             elapsed,
@@ -105,6 +115,7 @@ impl AgentBooks<'_> {
             without_room_bytes: wire_bytes(&self.flows.without_room).iter().sum(),
             lost_connections: self.flows.lost_connections,
             failed_exports: 0,
+            failed_archives: 0,
         }
     }
 
@@ -120,17 +131,78 @@ impl AgentBooks<'_> {
         FlowFigures { server, at_server: key.at_server, client, client_container, zones, totals: *totals, costs }
     }
 
-    fn parts(&self) -> Vec<PartFigures> {
+    fn parts(&self, totals: fn(&CompositionPeriods) -> Vec<PartTotal>) -> Vec<PartFigures> {
+        let here: BTreeSet<&ServerEnd> =
+            self.flows.flows().keys().filter(|flow| flow.at_server).map(|flow| &flow.server).collect();
         let mut parts = Vec::new();
         for (key, composed) in self.compositions.iter() {
-            for total in composed.periods.totals().into_iter().filter(|total| total.wire_bytes > 0) {
+            for total in totals(&composed.periods).into_iter().filter(|total| total.wire_bytes > 0) {
                 let sides = composed.sides_of(&total);
                 let cost = costs(&self.config.prices, &key.zones, sides).map(|costs| costs.iter().sum());
                 let (server, zones) = (self.server(&key.server), in_words(&key.zones));
-                parts.push(PartFigures { server, zones, total, sides, cost });
+                parts.push(PartFigures { server, at_server: here.contains(&key.server), zones, total, sides, cost });
             }
         }
         parts
+    }
+
+    /// Returns rows of what was counted between two times. `before` has the flows of the first one, and `totals` gives the
+    /// statements.
+    pub fn rows(
+        &self,
+        before: &BTreeMap<FlowKey, SocketTotals>,
+        totals: fn(&CompositionPeriods) -> Vec<PartTotal>,
+        [start_ns, end_ns]: [u64; 2],
+    ) -> AgentRows {
+        let row_key = |server: ServerWords, at_server: bool, [client_zone, server_zone]: [String; 2]| AgentRowKey {
+            seen_at: seen_at(at_server).to_owned(),
+            server: server.address,
+            system: server.system.to_owned(),
+            container: server.container,
+            client_zone,
+            server_zone,
+        };
+        let since = |(key, now): (&FlowKey, &SocketTotals)| {
+            let new = before.get(key).map_or(*now, |before| now.since(before));
+            (new != SocketTotals::default()).then(|| self.flow(key, &new))
+        };
+        let flow_row = |flow: FlowFigures| AgentFlowRow {
+            key: row_key(flow.server, flow.at_server, flow.zones),
+            client: flow.client,
+            client_container: flow.client_container,
+            wire_bytes: wire_bytes(&flow.totals),
+            payload_bytes: [flow.totals.sent.payload_bytes, flow.totals.received.payload_bytes],
+            segments: [flow.totals.sent.segments, flow.totals.received.segments],
+            retransmitted_segments: flow.totals.retransmitted_segments,
+            opened: flow.totals.opened,
+            closed: flow.totals.closed,
+            round_trip_us: flow.totals.round_trip_us,
+            round_trips: flow.totals.round_trips,
+            cost_nano: flow.costs.map(|costs| nano(costs.iter().sum())),
+        };
+        let statement_row = |part: PartFigures| {
+            let [class, name, text] = part.labels().map(str::to_owned);
+            let PartTotal { bytes, operations, .. } = &part.total;
+            AgentStatementRow {
+                class,
+                protocol: part.total.part.protocol().map_or("", Protocol::name).to_owned(),
+                name,
+                text,
+                wire_bytes: part.sides,
+                wire_bytes_interval: half_width(bytes),
+                operations: operations.value.round() as u64,
+                operations_interval: half_width(operations),
+                cost_nano: part.cost.map(nano),
+                key: row_key(part.server, part.at_server, part.zones),
+            }
+        };
+        AgentRows {
+            start_ns,
+            end_ns,
+            dropped: self.dropped,
+            flows: self.flows.flows().iter().filter_map(since).map(flow_row).collect(),
+            statements: self.parts(totals).into_iter().map(statement_row).collect(),
+        }
     }
 
     fn server(&self, server: &ServerEnd) -> ServerWords {
@@ -141,6 +213,15 @@ impl AgentBooks<'_> {
             container: self.servers.container(server).unwrap_or_default(),
         }
     }
+}
+
+/// Returns half of an interval. Its ends may be cut by what is possible.
+fn half_width(of: &Estimate) -> u64 {
+    (of.high - of.value).max(of.value - of.low).round() as u64
+}
+
+fn nano(cost: f64) -> u64 {
+    (cost * 1e9).round() as u64
 }
 
 fn in_words(zones: &ZonePair) -> [String; 2] {

@@ -3,6 +3,7 @@
 //! Totals come from TCP's own counters ([`flows`]), and what they consist of from short capture windows ([`windows`],
 //! [`composition`]). [`governor`] keeps both within a budget. [`figures`] joins them for [`exposition`] and [`text`].
 
+mod archive;
 mod composition;
 mod config;
 mod exposition;
@@ -13,14 +14,18 @@ mod otlp;
 mod servers;
 mod text;
 mod windows;
+mod work;
 mod zones;
 
-use crate::capture::metrics::{MetricsServer, TokenCheck};
+pub use config::AgentToken;
+
+use crate::capture::metrics::{METRICS, MetricsServer, TokenCheck};
 use crate::capture::{CaptureSignals, containers_now, or_never, runtime};
 use crate::print;
 use crate::privileges::raised;
-use crate::time::some_time;
+use crate::time::{some_time, unix_ns};
 use anyhow::{Context, Result};
+use archive::AgentArchive;
 use clap::Args;
 use composition::CompositionBook;
 use config::AgentConfig;
@@ -28,20 +33,28 @@ use figures::{AgentBooks, AgentFigures};
 use flows::FlowBook;
 use governor::Governor;
 use otlp::OtlpExport;
+use overhead_dissect::Selection;
 use overhead_kernel::TcpFollower;
 use overhead_model::{exit, say};
+use overhead_report::composition::CompositionPeriods;
 use servers::WatchedServers;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use windows::{WindowFigures, WindowPlan};
+use work::WorkBook;
+
+/// The path of the rows since the beginning, which `overhead top` reads.
+const ROWS: &str = "/rows";
 
 /// Readings between two searches for servers.
 const SEARCH: u64 = 6;
-/// The first windows follow one another, so that the first figures come soon.
-const FIRST_WINDOWS: u64 = 5;
+/// The first readings and windows follow one another, so that the first figures come soon.
+const FIRST_WINDOWS: u64 = 3;
+const FIRST_READINGS: u64 = 15;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// Arguments of `agent`.
@@ -89,7 +102,7 @@ impl AgentArgs {
                 text::summary(&figures)
             };
             print::verbatim(&shown)?;
-            Ok(exit::COMPLETE)
+            Ok(if agent.is_partial { exit::PARTIAL } else { exit::COMPLETE })
         })
     }
 }
@@ -101,15 +114,20 @@ struct Agent {
     servers: WatchedServers,
     flows: FlowBook,
     compositions: CompositionBook,
+    work: WorkBook,
     governor: Governor,
     /// Absent unless the settings name a collector.
     export: Option<OtlpExport>,
+    /// Absent unless the settings have one.
+    archive: Option<AgentArchive>,
     begun: Instant,
     readings: u64,
     /// [`WatchedServers::appeared`] at the last search.
     appeared: usize,
     period_begun: Instant,
-    /// The last fault of a window.
+    /// Rows were lost.
+    is_partial: bool,
+    /// The last fault of a window or of the archive.
     fault: Option<String>,
 }
 
@@ -119,7 +137,7 @@ impl Agent {
         let servers = WatchedServers::find(&containers_now(), &config.ports)?;
         let follower = raised(|| TcpFollower::start(&servers.ports, false))
             .context("the agent needs the kernel's counters of connections")?;
-        let governor = Governor::new(config.budget, config.windows, crate::time::unix_ns());
+        let governor = Governor::new(config.budget, config.windows, unix_ns());
         let compositions = CompositionBook::new(config.statements as usize);
         let (flows, begun) = (FlowBook::default(), Instant::now());
         let agent = Self {
@@ -128,27 +146,31 @@ impl Agent {
             servers,
             flows,
             compositions,
+            work: WorkBook::default(),
             governor,
             export: None,
+            archive: None,
             begun,
             readings: 0,
             appeared: 0,
             period_begun: begun,
+            is_partial: false,
             fault: None,
         };
         agent.adopt();
         Ok(agent)
     }
 
-    /// Begins to serve the metrics, and to export them.
+    /// Begins to serve the metrics, to export and to archive them.
     fn publish(&mut self) -> Result<MetricsServer> {
+        self.archive = self.config.archive.as_ref().map(AgentArchive::start).transpose()?;
         if let Some(settings) = &self.config.otlp {
             self.export = Some(OtlpExport::start(settings, self.figures())?);
         }
         let address = self.config.listen;
         let admits =
             self.config.token.clone().map(|token| -> TokenCheck { Arc::new(move |shown| token.matches(shown)) });
-        let server = MetricsServer::listen("listen", address, admits)?;
+        let server = MetricsServer::listen("listen", address, &[METRICS, ROWS], admits)?;
         say!("overhead: metrics at http://{address}/metrics");
         Ok(server)
     }
@@ -172,8 +194,7 @@ impl Agent {
     async fn watch(&mut self, mut server: Option<MetricsServer>, length: Option<Duration>) -> Result<()> {
         let mut signals = CaptureSignals::new()?;
         let deadline = length.map(|length| tokio::time::Instant::now() + length);
-        let mut reading = tokio::time::interval(self.config.interval);
-        reading.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut next_reading = tokio::time::Instant::now();
         let mut next_window = tokio::time::Instant::now();
         let mut running: Option<JoinHandle<Result<WindowFigures>>> = None;
         loop {
@@ -181,7 +202,14 @@ impl Agent {
                 biased;
                 _ = signals.end.recv() => break,
                 () = or_never(deadline.map(tokio::time::sleep_until)) => break,
-                _ = reading.tick() => self.read()?,
+                () = tokio::time::sleep_until(next_reading) => {
+                    let is_early = self.readings < FIRST_READINGS;
+                    next_reading += if is_early { FIRST_WAIT } else { self.config.interval };
+                    next_reading = next_reading.max(tokio::time::Instant::now());
+                    if self.read()? {
+                        self.archive(false).await;
+                    }
+                }
                 window = or_never(running.as_mut()) => {
                     running = None;
                     self.take_window(window?);
@@ -192,22 +220,45 @@ impl Agent {
                     next_window = tokio::time::Instant::now() + self.wait();
                 }
                 scrape = or_never(server.as_mut().map(MetricsServer::next)) => {
-                    // The scraper may have disconnected.
-                    let _ = scrape.send(exposition::exposition(self.figures()));
+                    let text = if scrape.path == ROWS { self.rows()? } else { exposition::exposition(self.figures()) };
+                    scrape.send(text);
                 }
             }
         }
         self.read()?;
         self.end_period();
+        self.archive(true).await;
         Ok(())
+    }
+
+    /// Writes rows if they are due, or if these are the last.
+    async fn archive(&mut self, is_last: bool) {
+        let Some(mut archive) = self.archive.take_if(|archive| is_last || archive.is_due()) else { return };
+        match archive.write(&self.books()).await {
+            Ok(()) => self.compositions.clear_latest(),
+            Err(error) => {
+                let fate = if is_last { "these are lost" } else { "the next ones will have these" };
+                self.tell_once(format!("rows were not archived, {fate}: {error:#}"));
+                self.is_partial |= is_last;
+            }
+        }
+        self.archive = Some(archive);
+    }
+
+    /// Prints a fault unless it was the last one too.
+    fn tell_once(&mut self, fault: String) {
+        if self.fault.as_ref() != Some(&fault) {
+            say!("overhead: {fault}");
+            self.fault = Some(fault);
+        }
     }
 
     fn wait(&self) -> Duration {
         if self.governor.spending.windows < FIRST_WINDOWS { FIRST_WAIT } else { self.governor.wait() }
     }
 
-    /// Reads the totals, and searches for servers from time to time.
-    fn read(&mut self) -> Result<()> {
+    /// Reads the totals, and searches for servers from time to time. Returns whether a period has ended.
+    fn read(&mut self) -> Result<bool> {
         let totals = raised(|| self.follower.read())?;
         for group in self.flows.take(&totals, &self.config.zones) {
             let last = raised(|| self.follower.remove(&group))?;
@@ -224,10 +275,11 @@ impl Agent {
             export.publish(self.figures());
         }
         let is_first = self.begun == self.period_begun && self.governor.spending.windows >= FIRST_WINDOWS;
-        if is_first || self.period_begun.elapsed() >= self.config.period {
+        let has_ended = is_first || self.period_begun.elapsed() >= self.config.period;
+        if has_ended {
             self.end_period();
         }
-        Ok(())
+        Ok(has_ended)
     }
 
     fn end_period(&mut self) {
@@ -255,7 +307,10 @@ impl Agent {
         let mut namespaces = raised(|| self.servers.namespaces());
         let number = self.flows.next_namespace(&namespaces.keys().copied().collect())?;
         let namespace = namespaces.remove(&number)?;
-        Some(WindowPlan { number, namespace, selection: self.servers.selection(), length: self.config.windows.length })
+        let is_for_work = self.governor.spending.windows % work::WINDOWS == FIRST_WINDOWS;
+        let work = if is_for_work { self.work.next(&self.flows, &self.servers, number) } else { None };
+        let selection = Selection { given: self.config.given.clone(), ..self.servers.selection() };
+        Some(WindowPlan { number, namespace, selection, length: self.config.windows.length, work })
     }
 
     fn take_window(&mut self, window: Result<WindowFigures>) {
@@ -264,23 +319,35 @@ impl Agent {
                 self.governor.settle(window.frames, window.open);
                 self.governor.spending.dropped += window.dropped;
                 self.compositions.add_window(&window, &self.config.zones);
-            }
-            // A container may have ended. A lasting fault is said once.
-            Err(error) => {
-                let fault = format!("a window was not captured: {error:#}");
-                if self.fault.replace(fault.clone()).as_ref() != Some(&fault) {
-                    say!("overhead: {fault}");
+                match &window.work {
+                    Some((plan, Ok(Some(work)))) => self.work.add(plan, work, &window.parts),
+                    Some((_, Err(error))) => self.tell_once(format!("kernel work was not counted: {error}")),
+                    Some((_, Ok(None))) | None => {}
                 }
             }
+            // A container may have ended. A lasting fault is said once.
+            Err(error) => self.tell_once(format!("a window was not captured: {error:#}")),
         }
     }
 
+    fn books(&self) -> AgentBooks<'_> {
+        let Self { config, servers, flows, compositions, work, governor, .. } = self;
+        AgentBooks { config, servers, flows, compositions, work, dropped: governor.spending.dropped }
+    }
+
+    /// Returns rows since the beginning, as JSON.
+    fn rows(&self) -> Result<String> {
+        let now_ns = unix_ns();
+        let start_ns = now_ns.saturating_sub(u64::try_from(self.begun.elapsed().as_nanos())?);
+        let rows = self.books().rows(&BTreeMap::new(), CompositionPeriods::totals, [start_ns, now_ns]);
+        Ok(serde_json::to_string(&rows)?)
+    }
+
     fn figures(&self) -> AgentFigures {
-        let Self { config, servers, flows, compositions, .. } = self;
-        let books = AgentBooks { config, servers, flows, compositions };
         AgentFigures {
             failed_exports: self.export.as_ref().map_or(0, OtlpExport::failures),
-            ..books.figures(self.governor.spending, self.begun.elapsed())
+            failed_archives: self.archive.as_ref().map_or(0, |archive| archive.failures),
+            ..self.books().figures(self.governor.spending, self.begun.elapsed())
         }
     }
 }

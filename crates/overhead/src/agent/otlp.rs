@@ -4,7 +4,7 @@
 
 use super::config::AgentOtlp;
 use super::exposition::label;
-use super::figures::{AgentFigures, FlowFigures, PartFigures, ServerWords};
+use super::figures::{AgentFigures, FlowFigures, PartFigures, ServerWords, seen_at};
 use super::flows::wire_bytes;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
@@ -244,7 +244,7 @@ fn flow_attributes(flow: &FlowFigures) -> Vec<KeyValue> {
     attributes.extend(zone_attributes(&flow.zones));
     attributes.push(KeyValue::new("client.address", flow.client.clone()));
     attributes.push(KeyValue::new("overhead.client.container", flow.client_container.clone()));
-    attributes.push(KeyValue::new("overhead.seen_at", flow.seen_at()));
+    attributes.push(KeyValue::new("overhead.seen_at", seen_at(flow.at_server)));
     attributes
 }
 

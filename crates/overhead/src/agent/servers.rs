@@ -39,6 +39,8 @@ pub struct WatchedServers {
     named: Vec<u16>,
     /// Names of containers by the inodes of their control groups, also of those that have ended.
     groups: HashMap<u64, String>,
+    /// A process of each container: clients may be in containers without servers.
+    containers: Vec<u32>,
     pub ports: Vec<u16>,
 }
 
@@ -54,7 +56,9 @@ impl WatchedServers {
         ports.extend(usual);
         ports.sort_unstable();
         ports.dedup();
-        Ok(Self { databases, named: named.to_vec(), groups: control_groups(containers), ports })
+        let groups = control_groups(containers);
+        let containers = containers.all().iter().filter_map(|container| container.pids.first().copied()).collect();
+        Ok(Self { databases, named: named.to_vec(), groups, containers, ports })
     }
 
     /// Returns the protocols that each port may have. The content decides on ports that the user named.
@@ -122,14 +126,16 @@ impl WatchedServers {
         &self.databases
     }
 
-    /// Returns the network namespaces with servers, and this process's, by number. Some may have ended since.
+    /// Returns the network namespaces of servers, of containers and of this process, by number. Some may have ended since.
     pub fn namespaces(&self) -> BTreeMap<u32, Option<NetworkNamespace>> {
         let here = own_network_namespace();
-        let of = |database: &Database| {
-            let number = database.network_namespace.filter(|number| *number != here)?;
-            Some((number, Some(NetworkNamespace::of_process(database.pid()).ok()?)))
+        let of_process = |pid: u32| {
+            let namespace = NetworkNamespace::of_process(pid).ok()?;
+            Some((namespace.number() as u32, Some(namespace)))
         };
-        self.databases.iter().filter_map(of).chain([(here, None)]).collect()
+        let elsewhere = |database: &&Database| database.network_namespace.is_some_and(|number| number != here);
+        let servers = self.databases.iter().filter(elsewhere).map(Database::pid);
+        servers.chain(self.containers.iter().copied()).filter_map(of_process).chain([(here, None)]).collect()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The agent's figures for a person: a summary at the end, and what it would watch.
 
-use super::figures::{AgentFigures, FlowFigures, PartFigures};
+use super::figures::{AgentFigures, FlowFigures, PartFigures, ServerWords};
 use super::flows::wire_bytes;
 use super::governor::AgentSpending;
 use super::servers::WatchedServers;
+use super::work::ServerWork;
 use overhead_containers::RunningContainer;
 use overhead_report::text::number::bytes_label;
 use overhead_report::text::{clean, counted, grouped};
@@ -65,12 +66,28 @@ pub fn summary(figures: &AgentFigures) -> String {
             let all: u64 = parts.iter().map(|part| part.total.wire_bytes).sum();
             parts.iter().take(STATEMENTS).for_each(|part| statement(&mut out, part, all));
         }
+        let is_of = |(server, _): &&(ServerWords, ServerWork)| title.split(' ').next() == Some(&*server.address);
+        figures.work.iter().filter(is_of).for_each(|(_, of)| out.push_str(&work(of)));
     }
     if out.is_empty() {
         out.push_str("no traffic\n");
     }
     let _ = writeln!(out, "{}", spent(&figures.spending, figures.elapsed));
     out
+}
+
+fn work(of: &ServerWork) -> String {
+    let per_operation = |value: u64| value as f64 / of.operations.max(1) as f64;
+    if of.operations == 0 {
+        return String::new();
+    }
+    format!(
+        "  kernel work: {:.2} system calls and {:.1} us of CPU time per operation, in {} with {}\n",
+        per_operation(of.syscalls),
+        per_operation(of.cpu_ns) / 1e3,
+        counted(of.windows, "window"),
+        counted(of.operations, "operation"),
+    )
 }
 
 fn title(flow: &FlowFigures) -> String {

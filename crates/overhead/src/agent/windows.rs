@@ -1,6 +1,7 @@
 //! Short captures: what the traffic of each server and client consists of.
 
 use super::servers::ServerEnd;
+use super::work::{ServerWork, WorkCounting, WorkPlan};
 use crate::privileges::raised;
 use anyhow::Result;
 use overhead_capture::live::{LiveOptions, LiveSource, NetworkNamespace};
@@ -45,6 +46,8 @@ pub struct WindowPlan {
     pub namespace: Option<NetworkNamespace>,
     pub selection: Selection,
     pub length: Duration,
+    /// The server whose kernel work is counted, if any.
+    pub work: Option<WorkPlan>,
 }
 
 /// What a window showed.
@@ -55,11 +58,14 @@ pub struct WindowFigures {
     pub dropped: u64,
     /// Time with an open packet socket.
     pub open: Duration,
+    /// Kernel work of the plan's server; `None` if its processes have ended. Or why there is none.
+    pub work: Option<(WorkPlan, Result<Option<ServerWork>, String>)>,
 }
 
 impl WindowPlan {
     /// Captures for the length of the window, on all interfaces of the namespace.
     pub fn capture(&self) -> Result<WindowFigures> {
+        let counting = WorkCounting::load(self.work.as_ref());
         let begun = Instant::now();
         let mut options = LiveOptions::new("any");
         options.namespace.clone_from(&self.namespace);
@@ -68,6 +74,7 @@ impl WindowPlan {
         let mut source = raised(|| LiveSource::open(&options))?;
         let tally = PartTally::new(self.number, link_header(source.link_type()));
         let mut dissector = Dissector::new(self.selection.clone(), tally);
+        let counting = counting.begin();
         let end = Instant::now() + self.length;
         let mut frames = 0_u64;
         while Instant::now() < end {
@@ -78,12 +85,15 @@ impl WindowPlan {
             }
             frames += 1;
         }
+        let work = counting.end();
         source.end_window();
         let dropped = source.kernel().value().map_or(0, |kernel| kernel.dropped);
         drop(source);
         let open = begun.elapsed();
         let (tally, _) = dissector.finish();
-        Ok(WindowFigures { parts: tally.into_parts(), frames, dropped, open })
+        let parts = tally.into_parts();
+        let work = self.work.clone().map(|plan| (plan, work.map_err(|error| error.to_string())));
+        Ok(WindowFigures { parts, frames, dropped, open, work })
     }
 }
 

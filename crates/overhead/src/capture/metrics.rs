@@ -30,8 +30,21 @@ const CONNECTIONS: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// The path of the metrics.
+pub const METRICS: &str = "/metrics";
+
 /// A scrape that waits for its answer.
-pub type Scrape = oneshot::Sender<String>;
+pub struct Scrape {
+    pub path: &'static str,
+    answer: oneshot::Sender<String>,
+}
+
+impl Scrape {
+    pub fn send(self, text: String) {
+        // The scraper may have disconnected.
+        let _ = self.answer.send(text);
+    }
+}
 
 /// Returns whether a token is right.
 pub type TokenCheck = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
@@ -40,6 +53,7 @@ pub type TokenCheck = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 #[derive(Clone)]
 struct ScrapeAdmission {
     scrapes: mpsc::Sender<Scrape>,
+    paths: &'static [&'static str],
     admits: Option<TokenCheck>,
 }
 
@@ -58,20 +72,25 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Starts to listen at the address of an option. With `admits`, a scraper must show what it accepts, as
+    /// Starts to listen at the address of an option, and to serve these paths. With `admits`, a scraper must show what it accepts, as
     /// `Authorization: Bearer TOKEN`.
     ///
     /// # Errors
     ///
     /// The address cannot be bound: another program uses it, or it does not belong to this machine.
-    pub fn listen(option: &str, address: SocketAddr, admits: Option<TokenCheck>) -> Result<Self> {
+    pub fn listen(
+        option: &str,
+        address: SocketAddr,
+        paths: &'static [&'static str],
+        admits: Option<TokenCheck>,
+    ) -> Result<Self> {
         let listener = std::net::TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
             TcpListener::from_std(listener)
         });
         let listener = listener.with_context(|| format!("{option} {address} cannot be listened on: choose another"))?;
         let (send, scrapes) = mpsc::channel(CONNECTIONS);
-        let admission = ScrapeAdmission { scrapes: send, admits };
+        let admission = ScrapeAdmission { scrapes: send, paths, admits };
         Ok(Self { scrapes, accepting: tokio::spawn(accept(listener, admission)) })
     }
 
@@ -132,23 +151,27 @@ async fn serve(stream: TcpStream, admission: ScrapeAdmission, has_asked: Arc<Ato
 }
 
 async fn answer(request: Request<Incoming>, admission: ScrapeAdmission) -> Result<Response<Full<Bytes>>, Infallible> {
-    let scrapes = &admission.scrapes;
-    let (status, text) = match (request.method(), request.uri().path()) {
+    let path = admission.paths.iter().find(|path| **path == request.uri().path());
+    let (status, text) = match (request.method(), path) {
         _ if !admission.has(&request) => {
             (StatusCode::UNAUTHORIZED, "send the agent's token, as `Authorization: Bearer TOKEN`\n".to_owned())
         }
-        (&Method::GET, "/metrics") => {
-            let (send, receive) = oneshot::channel();
-            let _ = scrapes.send(send).await;
+        (&Method::GET, Some(path)) => {
+            let (answer, receive) = oneshot::channel();
+            let _ = admission.scrapes.send(Scrape { path, answer }).await;
             match receive.await {
                 Ok(text) => (StatusCode::OK, text),
                 Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the capture is over\n".to_owned()),
             }
         }
-        (&Method::GET, _) => (StatusCode::NOT_FOUND, "the metrics are at /metrics\n".to_owned()),
+        (&Method::GET, None) => (StatusCode::NOT_FOUND, "the metrics are at /metrics\n".to_owned()),
         _ => (StatusCode::METHOD_NOT_ALLOWED, "GET /metrics\n".to_owned()),
     };
-    let kind = if status == StatusCode::OK { FORMAT } else { "text/plain; charset=utf-8" };
+    let kind = match (status, path) {
+        (StatusCode::OK, Some(&METRICS)) => FORMAT,
+        (StatusCode::OK, _) => "application/json",
+        _ => "text/plain; charset=utf-8",
+    };
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -163,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn silent_connections_keep_no_scraper_out() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
-        let mut server = MetricsServer::listen("--metrics", free, None).unwrap();
+        let mut server = MetricsServer::listen("--metrics", free, &[METRICS], None).unwrap();
         let scraper = tokio::task::spawn_blocking(move || {
             let connect = || std::net::TcpStream::connect(free).unwrap();
             let silent: Vec<_> = (0..3 * CONNECTIONS).map(|_| connect()).collect();
@@ -175,7 +198,7 @@ mod tests {
             text
         });
         let scrape = tokio::time::timeout(PATIENCE / 2, server.next()).await.expect("it gets through");
-        scrape.send("all of it\n".to_owned()).unwrap();
+        scrape.send("all of it\n".to_owned());
         assert!(scraper.await.unwrap().ends_with("all of it\n"));
     }
 }

@@ -6,7 +6,7 @@ use super::counters::KernelCounting;
 use super::dissecting::SharedWorkListener;
 use super::family;
 use super::folder::RunFolder;
-use super::metrics::{MetricsServer, ScrapedMetrics};
+use super::metrics::{METRICS, MetricsServer, ScrapedMetrics};
 use super::only::CommandFilter;
 use super::plan::CapturePlan;
 use super::progress::{self, StatusLine};
@@ -128,7 +128,11 @@ impl CaptureSession {
 
     /// Starts the counters, the capture and the command.
     fn begin(plan: Arc<CapturePlan>, folder: Option<Arc<RunFolder>>, output: CommandOutput) -> Result<Self> {
-        let metrics = plan.args.metrics.map(|address| MetricsServer::listen("--metrics", address, None)).transpose()?;
+        let metrics = plan
+            .args
+            .metrics
+            .map(|address| MetricsServer::listen("--metrics", address, &[METRICS], None))
+            .transpose()?;
         plan.args.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
         let sockets = plan.sockets()?;
         let containers = containers_now();
@@ -215,7 +219,7 @@ impl CaptureSession {
                 scrape = or_never(server.as_mut().map(MetricsServer::next)) => {
                     let so_far = CaptureThreads::so_far(threads).await;
                     // The scraper may have disconnected.
-                    let _ = scrape.send(metrics.scrape(so_far.as_ref(), &counting.read(), begun.elapsed()));
+                    scrape.send(metrics.scrape(so_far.as_ref(), &counting.read(), begun.elapsed()));
                 }
                 _ = signals.child.recv() => family::bury(command),
                 _ = tick.tick() => shown.update(threads),

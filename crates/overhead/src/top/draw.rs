@@ -90,7 +90,10 @@ fn title(screen: &Screen, view: Option<&View>, width: usize) -> TextLine {
 fn figures(view: &View, width: usize) -> TextLine {
     let rate = |value: u64| view.per_second(value).map_or_else(|| "-".to_owned(), scaled);
     let figures = [
-        format!("{} ops/s", rate(view.operations)),
+        format!(
+            "{} ops/s",
+            if view.operations == 0 && view.operation_bytes > 0 { "-".to_owned() } else { rate(view.operations) }
+        ),
         format!("{} bytes/s in all, {} other", rate(view.wire_bytes), rate(view.bytes_beside())),
         format!("{} frames/s", rate(view.frames)),
     ];
@@ -134,8 +137,8 @@ fn row_line(row: &TopRow, view: &View, width: usize, has_errors: bool) -> TextLi
     let latency = |at: usize| row.latency_ns.map_or_else(none, |latencies| duration(latencies[at]));
     let bytes = |count: u64| if count == 0 { none() } else { mean(row.sums.bytes() as f64 / count as f64) };
     let cells = [
-        scaled(row.calls as f64),
-        view.per_second(row.sums.count).map_or_else(none, scaled),
+        if row.calls == 0 { none() } else { scaled(row.calls as f64) },
+        view.per_second(row.sums.count).filter(|_| row.calls > 0).map_or_else(none, scaled),
         view.per_second(row.sums.bytes()).map_or_else(none, scaled),
         bytes(row.sums.count),
         latency(0),

@@ -1,5 +1,7 @@
-//! `overhead top`: operations by bytes, rate, calls or latency on a screen, while they happen or out of a capture.
+//! `overhead top`: operations by bytes, rate, calls or latency on a screen, while they happen, out of a capture, or from the agent.
 
+#[cfg(feature = "live")]
+mod agent;
 mod draw;
 mod feed;
 #[cfg(feature = "live")]
@@ -33,6 +35,9 @@ pub struct TopArgs {
     #[cfg(feature = "live")]
     #[command(flatten)]
     live: live::LiveArgs,
+    #[cfg(feature = "live")]
+    #[command(flatten)]
+    asked: agent::AskedAgent,
     #[command(flatten)]
     decode: DecodeArgs,
     /// What a row is; `g` changes it
@@ -72,6 +77,11 @@ impl TopArgs {
             bail_usage!("standard output is no terminal: --once prints one screen as text");
         }
         let mut screen = Screen::new(self.by.or(By::Statement), self.sort, self.find.clone(), self.interval);
+        #[cfg(feature = "live")]
+        {
+            // The agent adds up statements from time to time only, so there is no rate of the last second.
+            screen.is_whole = self.asked.agent.is_some();
+        }
         if !self.once {
             terminal::hold_resize_signal()?;
         }
@@ -85,6 +95,10 @@ impl TopArgs {
     }
 
     fn feed(&self) -> Result<Box<dyn Feed>> {
+        #[cfg(feature = "live")]
+        if let Some(address) = &self.asked.agent {
+            return Ok(Box::new(agent::AgentFeed::open(&self.asked, address)?));
+        }
         if self.files.is_empty() {
             #[cfg(feature = "live")]
             return Ok(Box::new(live::LiveFeed::open(&self.live, &self.decode)?));

@@ -1,0 +1,101 @@
+//! Keeps the agent's figures of all time as Parquet files, by way of `overhead-export`.
+
+use super::config::ArchiveSettings;
+use super::figures::AgentBooks;
+use super::flows::FlowKey;
+use crate::hand_over;
+use crate::privileges::raised;
+use crate::time::unix_ns;
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use overhead_kernel::SocketTotals;
+use overhead_model::agent_rows::AgentRows;
+use overhead_report::composition::CompositionPeriods;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+/// Time that writing may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A folder of Parquet files.
+///
+/// Rows are differences to what was written last. So if writing fails, no bytes are lost: the next rows have them, and cover more time.
+pub struct AgentArchive {
+    program: PathBuf,
+    settings: ArchiveSettings,
+    host: String,
+    /// Unix time from which the next rows are.
+    start_ns: u64,
+    begun: Instant,
+    /// Flows as they were then.
+    before: BTreeMap<FlowKey, SocketTotals>,
+    pub failures: u64,
+}
+
+impl AgentArchive {
+    /// # Errors
+    ///
+    /// The folder is not writable, or overhead-export is not installed.
+    pub fn start(settings: &ArchiveSettings) -> Result<Self> {
+        let program = hand_over::named("export").context("archive needs overhead-export")?.path()?;
+        let folder = &settings.folder;
+        let fix =
+            || format!("archive.folder: {} is not writable: choose another, or change its owner", folder.display());
+        raised(|| try_writing(folder)).with_context(fix)?;
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let (settings, before) = (settings.clone(), BTreeMap::new());
+        Ok(Self { program, settings, host, start_ns: unix_ns(), begun: Instant::now(), before, failures: 0 })
+    }
+
+    /// Returns whether the next rows are due.
+    pub fn is_due(&self) -> bool {
+        self.begun.elapsed() >= self.settings.every
+    }
+
+    /// Writes what has been counted since the last time. The caller then begins the compositions' latest sums anew.
+    pub async fn write(&mut self, books: &AgentBooks<'_>) -> Result<()> {
+        let now_ns = unix_ns();
+        let rows = books.rows(&self.before, CompositionPeriods::latest, [self.start_ns, now_ns]);
+        if !rows.is_empty() {
+            let written = tokio::time::timeout(PATIENCE, self.hand_over(&rows, now_ns)).await;
+            let written = written.unwrap_or_else(|_| bail!("it took more than {PATIENCE:?}"));
+            self.failures += u64::from(written.is_err());
+            written?;
+        }
+        (self.start_ns, self.begun) = (now_ns, Instant::now());
+        self.before.clone_from(books.flows.flows());
+        Ok(())
+    }
+
+    async fn hand_over(&self, rows: &AgentRows, now_ns: u64) -> Result<()> {
+        let rows = serde_json::to_vec(rows)?;
+        // The end names the file: a start that is tried again may have one already.
+        let time = Timestamp::from_nanosecond(now_ns.into())?.strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
+        let mut command = Command::new(&self.program);
+        command.args(["--agent-rows", "--by-day", "--host", &self.host, "--run", &format!("agent-{time}"), "-o"]);
+        command.arg(&self.settings.folder).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = raised(|| command.kill_on_drop(true).spawn()).context("overhead-export cannot be started")?;
+        let mut input = child.stdin.take().context("overhead-export has no input")?;
+        // If it has ended early, its own message says why.
+        let _ = input.write_all(&rows).await;
+        drop(input);
+        let output = child.wait_with_output().await?;
+        if !output.status.success() {
+            bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(())
+    }
+}
+
+fn try_writing(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let path = folder.join(format!(".overhead-agent-{}", std::process::id()));
+    File::create(&path)?;
+    fs::remove_file(path)
+}

@@ -1,0 +1,115 @@
+//! Figures of a running `overhead agent`, since it began.
+
+use super::feed::{Feed, Look};
+use crate::agent::AgentToken;
+use crate::exit::StatusFault;
+use crate::warnings::Warnings;
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use overhead_model::agent_rows::{AgentFlowRow, AgentRowKey, AgentRows, AgentStatementRow};
+use overhead_model::record::By;
+use overhead_model::{Account, Class, Protocol};
+use overhead_report::{KindKey, RowSums};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Time that the agent has for its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The agent to ask.
+#[derive(Args, Debug)]
+pub struct AskedAgent {
+    /// Show the figures of the `overhead agent` that listens at this address, since it began
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["files", "iface", "container", "filter", "buffer"])]
+    pub agent: Option<String>,
+    /// A file with the agent's token
+    #[arg(long, value_name = "FILE", requires = "agent")]
+    token_file: Option<PathBuf>,
+}
+
+pub struct AgentFeed {
+    client: ureq::Agent,
+    address: String,
+    token: Option<AgentToken>,
+}
+
+impl AgentFeed {
+    pub fn open(asked: &AskedAgent, address: &str) -> Result<Self> {
+        let token = asked.token_file.as_deref().map(AgentToken::read).transpose().map_err(StatusFault::usage)?;
+        let client = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).build();
+        Ok(Self { client: client.into(), address: address.to_owned(), token })
+    }
+
+    fn rows(&self) -> Result<AgentRows> {
+        let mut request = self.client.get(format!("http://{}/rows", self.address));
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", token.header());
+        }
+        let fix = || format!("--agent {}: no agent answers there: start one, or name its address", self.address);
+        let mut response = request.call().with_context(fix)?;
+        let text = response.body_mut().read_to_string().with_context(fix)?;
+        if !response.status().is_success() {
+            bail!("--agent {}: {}", self.address, text.trim());
+        }
+        serde_json::from_str(&text).map_err(|_| anyhow!(fix()))
+    }
+}
+
+impl Feed for AgentFeed {
+    fn title(&self) -> String {
+        format!("agent at {}", self.address)
+    }
+
+    fn look(&mut self, by: By) -> Result<Option<Look>> {
+        let AgentRows { start_ns, end_ns, dropped, flows, statements } = self.rows()?;
+        let sum = |of: fn(&AgentFlowRow) -> [u64; 2]| flows.iter().flat_map(of).sum();
+        let (frames, wire_bytes) = (sum(|flow| flow.segments), sum(|flow| flow.wire_bytes));
+        let mut kinds = BTreeMap::<KindKey, RowSums>::new();
+        match by {
+            By::Connection | By::Client => {
+                for AgentFlowRow { key, client, wire_bytes, .. } in &flows {
+                    let label = if by == By::Client { client.clone() } else { format!("{client} > {}", key.server) };
+                    add(&mut kinds, (Class::Workload, label), 0, *wire_bytes);
+                }
+            }
+            By::Name | By::Statement | By::Server => {
+                for row @ AgentStatementRow { key, wire_bytes, operations, .. } in &statements {
+                    add(&mut kinds, label_of(row, by, key), *operations, *wire_bytes);
+                }
+            }
+        }
+        let (at, kinds) = (Duration::from_nanos(end_ns.saturating_sub(start_ns)), kinds.into_iter().collect());
+        Ok(Some(Look { at, frames, wire_bytes, dropped, kinds, is_over: false }))
+    }
+
+    fn takes_time(&self) -> bool {
+        false
+    }
+
+    /// Ignored: the agent does not wait.
+    fn pause(&mut self, _paused: bool) {}
+
+    fn finish(self: Box<Self>) -> Result<Warnings> {
+        Ok(Warnings::default())
+    }
+}
+
+/// Returns the class and label of the row of a statement. Those of all classes count for a server.
+fn label_of(row: &AgentStatementRow, by: By, key: &AgentRowKey) -> (Class, String) {
+    let class = Class::ALL.into_iter().find(|class| class.name() == row.class).unwrap_or(Class::Workload);
+    match by {
+        By::Server => (Class::Workload, format!("{} {}", key.server, key.system)),
+        By::Statement if !row.text.is_empty() => (class, row.text.clone()),
+        _ => (class, row.name.clone()),
+    }
+}
+
+/// The accounts of the bytes are not known.
+fn add(kinds: &mut BTreeMap<KindKey, RowSums>, (class, label): (Class, String), count: u64, wire_bytes: [u64; 2]) {
+    let sums: &mut RowSums = kinds.entry(KindKey { class, protocol: Protocol::Resp, label }).or_default();
+    sums.count += count;
+    for (side, bytes) in sums.sides.iter_mut().zip(wire_bytes) {
+        side.amounts[Account::Unknown] += bytes;
+    }
+}
