@@ -250,6 +250,35 @@ def hosts_that_differ(table, texts, top):
     return answers.join(texts, "statement_id").orderBy(f.desc(f.abs(f.log(f.col("value") / f.col("usual")))), "host", "statement_id").limit(top)
 
 
+def agent_rows(spark, data, table):
+    """Rows of `overhead agent`; those of clients only for servers without an agent: the bytes would count twice."""
+    def read(name):
+        return spark.read.option("basePath", f"{data}/{name}").parquet(f"{data}/{name}")
+
+    served = read("agent_flows").where("seen_at = 'server'").select("server").distinct()
+    rows = read(table).withColumn("cost", f.col("cost_nano") / 1e9)
+    return rows.where("seen_at = 'server'").unionByName(rows.where("seen_at = 'client'").join(served, "server", "left_anti"))
+
+
+def agent_statements(rows, top):
+    """Statements by bytes, between each pair of zones. The rows' errors are independent, so their squares add up."""
+    keys = ("client_zone", "server_zone", "system", "class", "name", "text")
+    interval = lambda column: f.round(f.sqrt(f.sum(f.col(column).cast("double") ** 2))).cast("long").alias(column)
+    found = rows.withColumn("bytes", f.col("request_wire_bytes") + f.col("response_wire_bytes")).groupBy(*keys).agg(
+        f.countDistinct("host").alias("hosts"), f.sum("operations").alias("operations"), interval("operations_interval"),
+        f.sum("bytes").alias("bytes"), interval("wire_bytes_interval"), f.sum("cost").alias("cost"),
+    )
+    found = found.withColumn("percent", f.round(100 * f.col("bytes") / f.sum("bytes").over(Window.partitionBy()), 3))
+    return found.orderBy(f.desc("bytes"), *keys).limit(top)
+
+
+def agent_zones(rows):
+    """The exact bytes of each pair of zones, and what they cost."""
+    sums = [f.sum(name).alias(name) for name in ("request_wire_bytes", "response_wire_bytes", "retransmitted_segments", "connections_opened", "cost")]
+    return rows.groupBy("client_zone", "server_zone", "system").agg(f.countDistinct("host").alias("hosts"), *sums).orderBy(
+        f.desc(f.col("request_wire_bytes") + f.col("response_wire_bytes")), "client_zone", "server_zone", "system")
+
+
 def write(folder, name, rows):
     """Writes rows as CSV; without any, the file says so by being empty but for a line."""
     rows = [row if isinstance(row, dict) else row.asDict() for row in (rows if isinstance(rows, list) else rows.collect())]
@@ -269,6 +298,16 @@ def main():
     # Partitions are names, whatever they look like.
     spark = builder.config("spark.sql.sources.partitionColumnTypeInference.enabled", "false").getOrCreate()
     os.makedirs(arguments.output, exist_ok=True)
+    if os.path.isdir(os.path.join(arguments.data, "agent_flows")):
+        write(arguments.output, "agent-zones", agent_zones(agent_rows(spark, arguments.data, "agent_flows")))
+        write(arguments.output, "agent-statements", agent_statements(agent_rows(spark, arguments.data, "agent_statements"), arguments.top))
+    if os.path.isdir(os.path.join(arguments.data, "operations")):
+        of_captures(spark, arguments)
+    spark.stop()
+
+
+def of_captures(spark, arguments):
+    """Answers from exported captures."""
     table, texts = operations(spark, arguments.data), statements(spark, arguments.data).cache()
     write(arguments.output, "top-statements", top_statements(table, texts, arguments.top))
     if arguments.release:
@@ -276,7 +315,6 @@ def main():
     if arguments.zones:
         write(arguments.output, "across-zones", across_zones(spark, table, arguments.zones, arguments.price, arguments.top))
     write(arguments.output, "hosts-that-differ", hosts_that_differ(table, texts, arguments.top))
-    spark.stop()
 
 
 if __name__ == "__main__":
