@@ -30,8 +30,7 @@ pub struct AgentArchive {
     program: PathBuf,
     settings: ArchiveSettings,
     host: String,
-    /// Unix time from which the next rows are.
-    start_ns: u64,
+    /// When the next rows begin.
     begun: Instant,
     /// Flows as they were then.
     before: BTreeMap<FlowKey, SocketTotals>,
@@ -50,7 +49,7 @@ impl AgentArchive {
         raised(|| try_writing(folder)).with_context(fix)?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let (settings, before) = (settings.clone(), BTreeMap::new());
-        Ok(Self { program, settings, host, start_ns: unix_ns(), begun: Instant::now(), before, failures: 0 })
+        Ok(Self { program, settings, host, begun: Instant::now(), before, failures: 0 })
     }
 
     /// Returns whether the next rows are due.
@@ -60,15 +59,15 @@ impl AgentArchive {
 
     /// Writes what has been counted since the last time. The caller then begins the compositions' latest sums anew.
     pub async fn write(&mut self, books: &AgentBooks<'_>) -> Result<()> {
-        let now_ns = unix_ns();
-        let rows = books.rows(&self.before, CompositionPeriods::latest, [self.start_ns, now_ns]);
+        let (now, now_ns) = (Instant::now(), unix_ns());
+        let rows = books.rows(&self.before, CompositionPeriods::latest, span_ns(self.begun, now_ns));
         if !rows.is_empty() {
             let written = tokio::time::timeout(PATIENCE, self.hand_over(&rows, now_ns)).await;
             let written = written.unwrap_or_else(|_| bail!("it took more than {PATIENCE:?}"));
             self.failures += u64::from(written.is_err());
             written?;
         }
-        (self.start_ns, self.begun) = (now_ns, Instant::now());
+        self.begun = now;
         self.before.clone_from(books.flows.flows());
         Ok(())
     }
@@ -91,6 +90,12 @@ impl AgentArchive {
         }
         Ok(())
     }
+}
+
+/// Returns a time that ends now. A step of the clock moves its start, so that its length is right.
+pub fn span_ns(begun: Instant, now_ns: u64) -> [u64; 2] {
+    let length = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    [now_ns.saturating_sub(length), now_ns]
 }
 
 fn try_writing(folder: &Path) -> io::Result<()> {

@@ -13,6 +13,8 @@ use overhead_model::agent_rows::{AgentFlowRow, AgentRowKey, AgentRows, AgentStat
 use overhead_model::record::Estimate;
 use overhead_model::{OTHER, Protocol};
 use overhead_report::composition::{CompositionPeriods, PartTotal, TrafficPart};
+use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ use std::time::Duration;
 const NO_ZONE: &str = "unknown";
 
 /// A server, in words.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerWords {
     /// Its address, or only its port if addresses are left out.
     pub address: String,
@@ -42,6 +44,15 @@ pub struct FlowFigures {
     pub costs: Option<[f64; 2]>,
 }
 
+impl FlowFigures {
+    fn add(&mut self, more: &Self) {
+        self.totals.add(&more.totals);
+        if let (Some(costs), Some(more)) = (&mut self.costs, more.costs) {
+            costs.iter_mut().zip(more).for_each(|(sum, cost)| *sum += cost);
+        }
+    }
+}
+
 /// Returns whose sockets were counted.
 pub fn seen_at(at_server: bool) -> &'static str {
     if at_server { "server" } else { "client" }
@@ -58,6 +69,15 @@ pub struct PartFigures {
 }
 
 impl PartFigures {
+    /// The estimates of both are independent.
+    fn add(&mut self, more: &Self) {
+        self.total.wire_bytes += more.total.wire_bytes;
+        self.total.bytes = sum_of(&self.total.bytes, &more.total.bytes);
+        self.total.operations = sum_of(&self.total.operations, &more.total.operations);
+        self.sides.iter_mut().zip(more.sides).for_each(|(sum, bytes)| *sum += bytes);
+        self.cost = self.cost.zip(more.cost).map(|(cost, more)| cost + more);
+    }
+
     /// Returns class, name and statement.
     pub fn labels(&self) -> [&str; 3] {
         match &self.total.part {
@@ -70,6 +90,33 @@ impl PartFigures {
     pub fn is_encrypted(&self) -> bool {
         matches!(&self.total.part, TrafficPart::Operations { name, .. } if name == ENCRYPTED)
     }
+}
+
+/// Adds up items with the same labels, such as those of clients whose addresses are left out: a series must be unique.
+fn merged<T, K: Ord>(items: impl IntoIterator<Item = T>, labels: impl Fn(&T) -> K, add: impl Fn(&mut T, &T)) -> Vec<T> {
+    let mut merged = BTreeMap::<K, T>::new();
+    for item in items {
+        match merged.entry(labels(&item)) {
+            Entry::Vacant(place) => _ = place.insert(item),
+            Entry::Occupied(mut sums) => add(sums.get_mut(), &item),
+        }
+    }
+    merged.into_values().collect()
+}
+
+fn all_flows(flows: impl IntoIterator<Item = FlowFigures>) -> Vec<FlowFigures> {
+    let labels = |flow: &FlowFigures| {
+        let FlowFigures { server, at_server, client, client_container, zones, .. } = flow;
+        (server.clone(), *at_server, client.clone(), client_container.clone(), zones.clone())
+    };
+    merged(flows, labels, FlowFigures::add)
+}
+
+fn sum_of(one: &Estimate, more: &Estimate) -> Estimate {
+    let value = one.value + more.value;
+    let end = |of: fn(&Estimate) -> f64| (of(one) - one.value).hypot(of(more) - more.value);
+    let standard_error = one.standard_error.hypot(more.standard_error);
+    Estimate { value, standard_error, low: value - end(|of| of.low), high: value + end(|of| of.high) }
 }
 
 pub struct AgentFigures {
@@ -105,9 +152,13 @@ pub struct AgentBooks<'a> {
 impl AgentBooks<'_> {
     pub fn figures(&self, spending: AgentSpending, elapsed: Duration) -> AgentFigures {
         AgentFigures {
-            flows: self.flows.flows().iter().map(|(key, totals)| self.flow(key, totals)).collect(),
+            flows: all_flows(self.flows.flows().iter().map(|(key, totals)| self.flow(key, totals))),
             parts: self.parts(CompositionPeriods::totals),
-            work: self.work.iter().map(|(server, work)| (self.server(server), *work)).collect(),
+            work: merged(
+                self.work.iter().map(|(server, work)| (self.server(server), *work)),
+                |(server, _)| server.clone(),
+                |(_, sums), (_, more)| sums.add(more),
+            ),
             borrowed_bytes: self.compositions.iter().map(|(_, composed)| composed.periods.borrowed_bytes()).sum(),
             spending,
             elapsed,
@@ -143,6 +194,9 @@ impl AgentBooks<'_> {
                 parts.push(PartFigures { server, at_server: here.contains(&key.server), zones, total, sides, cost });
             }
         }
+        let labels = |part: &PartFigures| (part.server.clone(), part.zones.clone(), part.total.part.clone());
+        let mut parts = merged(parts, labels, PartFigures::add);
+        parts.sort_by_key(|part| Reverse(part.total.wire_bytes));
         parts
     }
 
@@ -200,7 +254,7 @@ impl AgentBooks<'_> {
             start_ns,
             end_ns,
             dropped: self.dropped,
-            flows: self.flows.flows().iter().filter_map(since).map(flow_row).collect(),
+            flows: all_flows(self.flows.flows().iter().filter_map(since)).into_iter().map(flow_row).collect(),
             statements: self.parts(totals).into_iter().map(statement_row).collect(),
         }
     }

@@ -3,6 +3,7 @@
 use super::servers::ServerEnd;
 use super::zones::ZoneMap;
 use overhead_kernel::{FollowedTraffic, SocketGroup, SocketTotals};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 const CLIENT_FLOWS: usize = 500;
 /// All flows. Later ones share [`FlowKey::of_others`].
 const FLOWS: usize = 2000;
+/// Windows of a network namespace that come soon after one another.
+pub const FIRST_WINDOWS: u64 = 3;
 /// Groups without traffic for this many readings may be removed from the kernel's table.
 const IDLE_READINGS: u32 = 120;
 /// Groups in the table above which idle ones are removed.
@@ -96,6 +99,8 @@ pub struct FlowBook {
     flows: BTreeMap<FlowKey, SocketTotals>,
     /// Bytes of each network namespace since its last window.
     unseen: HashMap<u32, u64>,
+    /// Windows of each.
+    windows: HashMap<u32, u64>,
     /// Groups of connections that share a flow.
     pub sharing: u64,
     /// Traffic of connections for which the kernel's table had no room, at servers and at clients.
@@ -140,13 +145,22 @@ impl FlowBook {
         removable
     }
 
-    /// Returns which of these network namespaces had the most bytes since its last window, which begins now; `None` if none had
-    /// any.
+    /// Returns which of these network namespaces has the next window, which begins now: one with traffic that has had few, or else
+    /// the one with the most bytes since its last window; `None` if none had any.
     pub fn next_namespace(&mut self, among: &BTreeSet<u32>) -> Option<u32> {
         self.unseen.retain(|number, bytes| among.contains(number) && *bytes > 0);
-        let next = *self.unseen.iter().max_by_key(|(_, bytes)| **bytes)?.0;
+        self.windows.retain(|number, _| among.contains(number));
+        let few = |number: &u32| Reverse(self.windows.get(number).copied().unwrap_or_default().min(FIRST_WINDOWS));
+        let next = *self.unseen.iter().max_by_key(|(number, bytes)| (few(number), **bytes))?.0;
         self.unseen.remove(&next);
+        *self.windows.entry(next).or_default() += 1;
         Some(next)
+    }
+
+    /// Returns whether a network namespace with traffic has had few windows.
+    pub fn has_new_namespace(&self) -> bool {
+        let windows = |number: &u32| self.windows.get(number).copied().unwrap_or_default();
+        self.unseen.iter().any(|(number, bytes)| *bytes > 0 && windows(number) < FIRST_WINDOWS)
     }
 
     /// Adds the last of a group that was removed from the kernel's table.
@@ -229,6 +243,7 @@ mod tests {
         let flows: Vec<_> =
             book.flows().iter().map(|(key, sum)| (key.at_server, key.client_group, wire_bytes(sum))).collect();
         assert_eq!(flows, [(true, 1, [4, 40]), (false, 1, [6, 60])]);
+        assert!(book.has_new_namespace());
         assert_eq!([7, 7].map(|number| book.next_namespace(&BTreeSet::from([number, 9]))), [Some(7), None]);
     }
 

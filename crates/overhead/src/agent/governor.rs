@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 const OPEN_COST: f64 = 0.08;
 /// Spending of this long ago is forgotten, so that a quiet night does not pay for a busy day.
 const MEMORY: Duration = Duration::from_mins(1);
+/// Time after which this is measured again.
+const CALIBRATION: Duration = Duration::from_hours(1);
 /// Datagrams sent to time the packet socket.
 const DATAGRAMS: u32 = 5_000;
 /// Without a measurement: time that the kernel takes to copy a frame to a packet socket, nanoseconds.
@@ -37,7 +39,8 @@ pub struct Governor {
     windows: Windows,
     pub spending: AgentSpending,
     /// Kernel time for each captured frame, nanoseconds.
-    pub tap_ns: f64,
+    tap_ns: f64,
+    calibrated: Instant,
     cpu_before: Duration,
     /// Spending of [`MEMORY`] at most, which falls with time.
     recent: [f64; 2],
@@ -50,7 +53,15 @@ impl Governor {
         let windows = Windows::new(DutyCycle::new(windows.length, windows.every), seed, unix_ns());
         let (spending, cpu_before, settled) = (AgentSpending::default(), own_cpu(), Instant::now());
         let tap_ns = tap_cost_ns().unwrap_or(USUAL_TAP_NS);
-        Self { budget, windows, spending, tap_ns, cpu_before, recent: [0.0; 2], settled }
+        Self { budget, windows, spending, tap_ns, calibrated: settled, cpu_before, recent: [0.0; 2], settled }
+    }
+
+    /// Measures what a frame costs, if the last measurement is old.
+    pub fn calibrate(&mut self) {
+        if self.calibrated.elapsed() >= CALIBRATION {
+            self.tap_ns = tap_cost_ns().unwrap_or(self.tap_ns);
+            self.calibrated = Instant::now();
+        }
     }
 
     /// Adds what was spent since the last time, with a window's frames and length, if there was one.
@@ -80,7 +91,7 @@ impl Governor {
     }
 
     /// Returns the time without windows after which the spending is within the budget.
-    fn debt(&self) -> Duration {
+    pub fn debt(&self) -> Duration {
         let memory = MEMORY.as_secs_f64();
         let most = [self.budget.cpu, self.budget.throughput / OPEN_COST].map(|share| share * memory);
         let waits = self.recent.iter().zip(most).map(|(recent, most)| (recent / most).ln() * memory);

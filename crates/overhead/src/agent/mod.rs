@@ -25,12 +25,12 @@ use crate::print;
 use crate::privileges::raised;
 use crate::time::{some_time, unix_ns};
 use anyhow::{Context, Result};
-use archive::AgentArchive;
+use archive::{AgentArchive, span_ns};
 use clap::Args;
 use composition::CompositionBook;
 use config::AgentConfig;
 use figures::{AgentBooks, AgentFigures};
-use flows::FlowBook;
+use flows::{FIRST_WINDOWS, FlowBook};
 use governor::Governor;
 use otlp::OtlpExport;
 use overhead_dissect::Selection;
@@ -53,7 +53,6 @@ const ROWS: &str = "/rows";
 /// Readings between two searches for servers.
 const SEARCH: u64 = 6;
 /// The first readings and windows follow one another, so that the first figures come soon.
-const FIRST_WINDOWS: u64 = 3;
 const FIRST_READINGS: u64 = 15;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
@@ -254,7 +253,7 @@ impl Agent {
     }
 
     fn wait(&self) -> Duration {
-        if self.governor.spending.windows < FIRST_WINDOWS { FIRST_WAIT } else { self.governor.wait() }
+        if self.flows.has_new_namespace() { FIRST_WAIT.max(self.governor.debt()) } else { self.governor.wait() }
     }
 
     /// Reads the totals, and searches for servers from time to time. Returns whether a period has ended.
@@ -274,7 +273,8 @@ impl Agent {
         if let Some(export) = &self.export {
             export.publish(self.figures());
         }
-        let is_first = self.begun == self.period_begun && self.governor.spending.windows >= FIRST_WINDOWS;
+        let has_begun = self.governor.spending.windows >= FIRST_WINDOWS && !self.flows.has_new_namespace();
+        let is_first = self.begun == self.period_begun && has_begun;
         let has_ended = is_first || self.period_begun.elapsed() >= self.config.period;
         if has_ended {
             self.end_period();
@@ -283,6 +283,7 @@ impl Agent {
     }
 
     fn end_period(&mut self) {
+        self.governor.calibrate();
         let now = Instant::now();
         self.compositions.take_totals(&self.flows, Some(now - self.period_begun));
         self.period_begun = now;
@@ -337,9 +338,8 @@ impl Agent {
 
     /// Returns rows since the beginning, as JSON.
     fn rows(&self) -> Result<String> {
-        let now_ns = unix_ns();
-        let start_ns = now_ns.saturating_sub(u64::try_from(self.begun.elapsed().as_nanos())?);
-        let rows = self.books().rows(&BTreeMap::new(), CompositionPeriods::totals, [start_ns, now_ns]);
+        let span_ns = span_ns(self.begun, unix_ns());
+        let rows = self.books().rows(&BTreeMap::new(), CompositionPeriods::totals, span_ns);
         Ok(serde_json::to_string(&rows)?)
     }
 

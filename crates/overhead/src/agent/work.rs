@@ -30,6 +30,15 @@ pub struct ServerWork {
     pub cpu_ns: u64,
 }
 
+impl ServerWork {
+    pub fn add(&mut self, more: &Self) {
+        self.windows += more.windows;
+        self.operations += more.operations;
+        self.syscalls += more.syscalls;
+        self.cpu_ns += more.cpu_ns;
+    }
+}
+
 /// Counters for a window; absent if its plan has none.
 pub struct WorkCounting(Option<Result<KernelCounters, Error>>);
 
@@ -107,10 +116,7 @@ impl WorkBook {
 
     /// Adds what a window has.
     pub fn add(&mut self, plan: &WorkPlan, more: &ServerWork, parts: &PartsByEnds) {
-        let sums = self.by_server.entry(plan.server).or_default();
-        sums.windows += more.windows;
-        sums.operations += plan.operations(parts);
-        sums.syscalls += more.syscalls;
-        sums.cpu_ns += more.cpu_ns;
+        let work = ServerWork { operations: plan.operations(parts), ..*more };
+        self.by_server.entry(plan.server).or_default().add(&work);
     }
 }
