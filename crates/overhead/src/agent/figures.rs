@@ -2,6 +2,7 @@
 
 use super::composition::CompositionBook;
 use super::config::AgentConfig;
+use super::exposition::label;
 use super::flows::{FlowBook, FlowKey, ZonePair, wire_bytes};
 use super::governor::AgentSpending;
 use super::servers::{ServerEnd, WatchedServers};
@@ -92,7 +93,7 @@ impl PartFigures {
     }
 }
 
-/// Adds up items with the same labels, such as those of clients whose addresses are left out: a series must be unique.
+/// Adds up items with the same labels: those of clients whose addresses are left out, or long statements that begin alike.
 fn merged<T, K: Ord>(items: impl IntoIterator<Item = T>, labels: impl Fn(&T) -> K, add: impl Fn(&mut T, &T)) -> Vec<T> {
     let mut merged = BTreeMap::<K, T>::new();
     for item in items {
@@ -138,6 +139,9 @@ pub struct AgentFigures {
     pub failed_archives: u64,
 }
 
+/// Gives the counters of one time.
+type PartTotals = fn(&CompositionPeriods) -> Vec<PartTotal>;
+
 /// What the figures are made of.
 pub struct AgentBooks<'a> {
     pub config: &'a AgentConfig,
@@ -153,7 +157,7 @@ impl AgentBooks<'_> {
     pub fn figures(&self, spending: AgentSpending, elapsed: Duration) -> AgentFigures {
         AgentFigures {
             flows: all_flows(self.flows.flows().iter().map(|(key, totals)| self.flow(key, totals))),
-            parts: self.parts(CompositionPeriods::totals),
+            parts: self.parts(CompositionPeriods::totals, |part| part.labels().map(label)),
             work: merged(
                 self.work.iter().map(|(server, work)| (self.server(server), *work)),
                 |(server, _)| server.clone(),
@@ -182,7 +186,8 @@ impl AgentBooks<'_> {
         FlowFigures { server, at_server: key.at_server, client, client_container, zones, totals: *totals, costs }
     }
 
-    fn parts(&self, totals: fn(&CompositionPeriods) -> Vec<PartTotal>) -> Vec<PartFigures> {
+    /// Returns the parts, largest first. Those with the same labels are one.
+    fn parts<K: Ord>(&self, totals: PartTotals, labels: impl Fn(&PartFigures) -> K) -> Vec<PartFigures> {
         let here: BTreeSet<&ServerEnd> =
             self.flows.flows().keys().filter(|flow| flow.at_server).map(|flow| &flow.server).collect();
         let mut parts = Vec::new();
@@ -194,8 +199,8 @@ impl AgentBooks<'_> {
                 parts.push(PartFigures { server, at_server: here.contains(&key.server), zones, total, sides, cost });
             }
         }
-        let labels = |part: &PartFigures| (part.server.clone(), part.zones.clone(), part.total.part.clone());
-        let mut parts = merged(parts, labels, PartFigures::add);
+        let all_labels = |part: &PartFigures| (part.server.clone(), part.zones.clone(), labels(part));
+        let mut parts = merged(parts, all_labels, PartFigures::add);
         parts.sort_by_key(|part| Reverse(part.total.wire_bytes));
         parts
     }
@@ -205,7 +210,7 @@ impl AgentBooks<'_> {
     pub fn rows(
         &self,
         before: &BTreeMap<FlowKey, SocketTotals>,
-        totals: fn(&CompositionPeriods) -> Vec<PartTotal>,
+        totals: PartTotals,
         [start_ns, end_ns]: [u64; 2],
     ) -> AgentRows {
         let row_key = |server: ServerWords, at_server: bool, [client_zone, server_zone]: [String; 2]| AgentRowKey {
@@ -255,7 +260,7 @@ impl AgentBooks<'_> {
             end_ns,
             dropped: self.dropped,
             flows: all_flows(self.flows.flows().iter().filter_map(since)).into_iter().map(flow_row).collect(),
-            statements: self.parts(totals).into_iter().map(statement_row).collect(),
+            statements: self.parts(totals, |part| part.total.part.clone()).into_iter().map(statement_row).collect(),
         }
     }
 

@@ -43,11 +43,11 @@ impl FlowSums {
 pub fn summary(figures: &AgentFigures) -> String {
     let mut servers = BTreeMap::<_, BTreeMap<_, FlowSums>>::new();
     for flow in &figures.flows {
-        servers.entry(title(flow)).or_default().entry(&flow.zones).or_default().add(flow);
+        servers.entry(title(&flow.server, flow.at_server)).or_default().entry(&flow.zones).or_default().add(flow);
     }
     let mut out = String::new();
-    for (title, zones) in servers {
-        let _ = writeln!(out, "{title}");
+    for (of, zones) in servers {
+        let _ = writeln!(out, "{of}");
         for (pair, sums) in zones {
             let [client, server] = pair;
             let cost = sums.cost.map_or_else(String::new, |cost| format!(", cost {cost:.6}"));
@@ -60,14 +60,13 @@ pub fn summary(figures: &AgentFigures) -> String {
                 grouped(sums.retransmitted),
                 grouped(sums.segments),
             );
-            let address = title.split(' ').next();
-            let is_of = |part: &&PartFigures| part.zones == *pair && address == Some(&*part.server.address);
+            let is_of = |part: &&PartFigures| part.zones == *pair && title(&part.server, part.at_server) == of;
             let parts: Vec<&PartFigures> = figures.parts.iter().filter(is_of).collect();
             let all: u64 = parts.iter().map(|part| part.total.wire_bytes).sum();
             parts.iter().take(STATEMENTS).for_each(|part| statement(&mut out, part, all));
         }
-        let is_of = |(server, _): &&(ServerWords, ServerWork)| title.split(' ').next() == Some(&*server.address);
-        figures.work.iter().filter(is_of).for_each(|(_, of)| out.push_str(&work(of)));
+        let is_of = |(server, _): &&(ServerWords, ServerWork)| title(server, true) == of;
+        figures.work.iter().filter(is_of).for_each(|(_, counted)| out.push_str(&work(counted)));
     }
     if out.is_empty() {
         out.push_str("no traffic\n");
@@ -90,10 +89,10 @@ fn work(of: &ServerWork) -> String {
     )
 }
 
-fn title(flow: &FlowFigures) -> String {
-    let of = if flow.server.container.is_empty() { String::new() } else { format!(" in {}", flow.server.container) };
-    let place = if flow.at_server { "" } else { ", from its clients here" };
-    format!("{} {}{of}{place}", flow.server.address, flow.server.system)
+fn title(server: &ServerWords, at_server: bool) -> String {
+    let of = if server.container.is_empty() { String::new() } else { format!(" in {}", server.container) };
+    let place = if at_server { "" } else { ", from its clients here" };
+    format!("{} {}{of}{place}", server.address, server.system)
 }
 
 fn statement(out: &mut String, part: &PartFigures, all: u64) {

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// Time that the agent has for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// More bytes than any agent answers with.
+const LARGEST: u64 = 256 << 20;
+
 /// The agent to ask.
 #[derive(Args, Debug)]
 pub struct AskedAgent {
@@ -48,7 +51,7 @@ impl AgentFeed {
         }
         let fix = || format!("--agent {}: no agent answers there: start one, or name its address", self.address);
         let mut response = request.call().with_context(fix)?;
-        let text = response.body_mut().read_to_string().with_context(fix)?;
+        let text = response.body_mut().with_config().limit(LARGEST).read_to_string().with_context(fix)?;
         if !response.status().is_success() {
             bail!("--agent {}: {}", self.address, text.trim());
         }
