@@ -17,7 +17,7 @@ const ARGUMENTS: &[Mistake] = &[
         "analyze a.pcap --what-if x",
         "--what-if is no option of `overhead analyze`: it belongs to `overhead advise`; `overhead analyze -h` lists others",
     ),
-    (2, "report a.json --agent", "--agent is no option of `overhead report`: `overhead report -h` lists the options"),
+    (2, "report a.json --zebra", "--zebra is no option of `overhead report`: `overhead report -h` lists the options"),
     (2, "analyze a.pcap --format xml", "--format xml: there is no xml: choose one of table, json, csv, markdown"),
     (
         2,
