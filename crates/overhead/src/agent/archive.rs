@@ -3,6 +3,7 @@
 use super::config::ArchiveSettings;
 use super::figures::AgentBooks;
 use super::flows::FlowKey;
+use super::host_name;
 use crate::hand_over;
 use crate::privileges::raised;
 use crate::time::unix_ns;
@@ -47,9 +48,8 @@ impl AgentArchive {
         let fix =
             || format!("archive.folder: {} is not writable: choose another, or change its owner", folder.display());
         raised(|| try_writing(folder)).with_context(fix)?;
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let (settings, before) = (settings.clone(), BTreeMap::new());
-        Ok(Self { program, settings, host, begun: Instant::now(), before, failures: 0 })
+        Ok(Self { program, settings, host: host_name(), begun: Instant::now(), before, failures: 0 })
     }
 
     /// Returns whether the next rows are due.

@@ -192,11 +192,13 @@ impl AgentBooks<'_> {
             self.flows.flows().keys().filter(|flow| flow.at_server).map(|flow| &flow.server).collect();
         let mut parts = Vec::new();
         for (key, composed) in self.compositions.iter() {
+            let (server, zones) = (self.server(&key.server), in_words(&key.zones));
+            let at_server = here.contains(&key.server);
             for total in totals(&composed.periods).into_iter().filter(|total| total.wire_bytes > 0) {
                 let sides = composed.sides_of(&total);
                 let cost = costs(&self.config.prices, &key.zones, sides).map(|costs| costs.iter().sum());
-                let (server, zones) = (self.server(&key.server), in_words(&key.zones));
-                parts.push(PartFigures { server, at_server: here.contains(&key.server), zones, total, sides, cost });
+                let (server, zones) = (server.clone(), zones.clone());
+                parts.push(PartFigures { server, at_server, zones, total, sides, cost });
             }
         }
         let all_labels = |part: &PartFigures| (part.server.clone(), part.zones.clone(), labels(part));

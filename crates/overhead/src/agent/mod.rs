@@ -106,6 +106,15 @@ impl AgentArgs {
     }
 }
 
+/// Returns a client that takes any status for an answer.
+pub fn http_client(patience: Duration) -> ureq::Agent {
+    ureq::Agent::config_builder().timeout_global(Some(patience)).http_status_as_error(false).build().into()
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Everything that runs.
 struct Agent {
     config: AgentConfig,

@@ -6,6 +6,7 @@ use super::config::AgentOtlp;
 use super::exposition::label;
 use super::figures::{AgentFigures, FlowFigures, PartFigures, ServerWords, seen_at};
 use super::flows::wire_bytes;
+use super::{host_name, http_client};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use opentelemetry::KeyValue;
@@ -39,17 +40,15 @@ pub struct OtlpExport {
 impl OtlpExport {
     /// Starts to export the figures that [`OtlpExport::publish`] gives.
     pub fn start(settings: &AgentOtlp, figures: AgentFigures) -> Result<Self> {
-        let agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).build();
-        let exporter = MetricExporter::builder().with_http().with_http_client(CollectorClient(agent.into()));
+        let exporter = MetricExporter::builder().with_http().with_http_client(CollectorClient(http_client(PATIENCE)));
         let exporter = exporter.with_endpoint(&settings.endpoint).with_timeout(PATIENCE).build();
         let exporter = exporter.with_context(|| format!("otlp.endpoint: {}", settings.endpoint))?;
         let failures = Arc::<AtomicU64>::default();
         let exporter = CountingExporter { exporter, failures: Arc::clone(&failures) };
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let resource = [
             KeyValue::new("service.name", "overhead-agent"),
             KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-            KeyValue::new("host.name", host),
+            KeyValue::new("host.name", host_name()),
         ];
         let provider = SdkMeterProvider::builder()
             .with_reader(PeriodicReader::builder(exporter).with_interval(settings.interval).build())

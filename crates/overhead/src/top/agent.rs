@@ -1,7 +1,7 @@
 //! Figures of a running `overhead agent`, since it began.
 
 use super::feed::{Feed, Look};
-use crate::agent::AgentToken;
+use crate::agent::{AgentToken, http_client};
 use crate::exit::StatusFault;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result, anyhow, bail};
@@ -40,8 +40,7 @@ pub struct AgentFeed {
 impl AgentFeed {
     pub fn open(asked: &AskedAgent, address: &str) -> Result<Self> {
         let token = asked.token_file.as_deref().map(AgentToken::read).transpose().map_err(StatusFault::usage)?;
-        let client = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).build();
-        Ok(Self { client: client.into(), address: address.to_owned(), token })
+        Ok(Self { client: http_client(PATIENCE), address: address.to_owned(), token })
     }
 
     fn rows(&self) -> Result<AgentRows> {
