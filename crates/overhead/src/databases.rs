@@ -1,7 +1,7 @@
 //! Databases that listen on this host, in any network namespace and container.
 
 use crate::privileges::raised;
-use overhead_containers::{HostContainers, RunningContainer};
+use overhead_containers::{HostContainers, HostPaths, RunningContainer};
 use overhead_kernel::{
     ProcessTls, TcpServer, UnixServer, own_network_namespace, process_tls, tcp_servers, unix_servers,
 };
@@ -47,6 +47,11 @@ impl Database {
     }
 }
 
+/// Returns the current containers; none if they cannot be determined.
+pub fn containers_now() -> HostContainers {
+    raised(|| HostContainers::of(&HostPaths::default())).unwrap_or_default()
+}
+
 /// Returns the listening databases, grouped by container. Processes that this user may not see are absent.
 pub fn listening(containers: &HostContainers) -> Result<Vec<Database>, overhead_kernel::Error> {
     let (tcp, unix) = raised(|| Ok::<_, overhead_kernel::Error>((tcp_servers()?, unix_servers()?)))?;
@@ -80,7 +85,7 @@ fn on_none_of(usual: &[u16], systems: &[System], mut all: Vec<Database>, here: u
 }
 
 fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &HostContainers) -> Vec<Database> {
-    let mut all: Vec<Database> = tcp.into_iter().filter_map(of_tcp).collect();
+    let mut all: Vec<Database> = tcp.into_iter().filter_map(tcp_database).collect();
     for server in unix {
         if let Some(database) = all.iter_mut().find(|it| server.pids.iter().any(|pid| it.pids.contains(pid))) {
             database.unix.push(server.socket.clone());
@@ -105,7 +110,7 @@ fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &HostContainers) -
     all
 }
 
-fn of_tcp(server: TcpServer) -> Option<Database> {
+fn tcp_database(server: TcpServer) -> Option<Database> {
     let named = by_name(&server.comm);
     let system = named.or_else(|| server.addresses.iter().find_map(|address| by_port(address.port())))?;
     let is_usual =

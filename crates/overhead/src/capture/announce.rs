@@ -15,10 +15,10 @@ pub fn sentence(plan: &CapturePlan, sockets: Option<&UnixSockets>, counters: &Me
         return format!("capturing {sockets}; {}; {}", servers(counters), end(plan));
     }
     let sockets = sockets.map_or_else(String::new, |(_, sockets)| format!(", and {sockets}"));
-    let (what, place) = if plan.args.counters.bpf_only {
-        ("counting", String::new())
-    } else {
+    let (what, place) = if plan.captures() {
         ("capturing", format!(" on {}", plan.live.in_words()))
+    } else {
+        ("counting", String::new())
     };
     let ports = &plan.live.ports;
     let noun = if ports.len() == 1 { "port" } else { "ports" };
@@ -63,10 +63,10 @@ pub fn some(items: impl ExactSizeIterator<Item = String>) -> String {
 /// Describes what ends the capture.
 fn end(plan: &CapturePlan) -> String {
     let ends = [
-        plan.args.command.first().map(|program| format!("{program} ends")),
-        plan.args.limits.duration.map(|duration| format!("{} s are over", duration.as_secs_f64())),
-        plan.args.limits.count.map(|frames| counted(frames, "frame")),
-        plan.args.limits.ops.map(|operations| counted(operations, "workload operation")),
+        plan.command.words.first().map(|program| format!("{program} ends")),
+        plan.limits.duration.map(|duration| format!("{} s are over", duration.as_secs_f64())),
+        plan.limits.frames.map(|frames| counted(frames, "frame")),
+        plan.limits.operations.map(|operations| counted(operations, "workload operation")),
     ];
     let ends: Vec<String> = ends.into_iter().flatten().collect();
     let until = if ends.is_empty() { String::new() } else { format!("until {}; ", ends.join(" or ")) };
@@ -76,29 +76,60 @@ fn end(plan: &CapturePlan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::CaptureArgs;
-    use clap::Parser;
+    use crate::capture::live::LivePlan;
+    use crate::capture::plan::{CommandPlan, CounterPlan, LimitPlan, PacketUse, SocketPlan};
+    use overhead_kernel::ProcessSelection;
+    use std::time::Duration;
 
-    #[derive(Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        capture: CaptureArgs,
-    }
-
-    fn said(arguments: &[&str], ports: &[u16]) -> String {
-        let line = CommandLine::try_parse_from(std::iter::once("overhead").chain(arguments.iter().copied())).unwrap();
-        let mut plan = line.capture.plan().unwrap();
-        plan.live.ports = ports.to_vec();
+    fn said(interface: &str, ports: &[u16], limits: LimitPlan, command: &[&str]) -> String {
+        let live = LivePlan {
+            interface: interface.to_owned(),
+            place: None,
+            selection: Default::default(),
+            ports: ports.to_vec(),
+            servers: Vec::new(),
+            filter: None,
+            snaplen: 0,
+            buffer: 0,
+        };
+        let words = command.iter().map(|word| (*word).to_owned()).collect();
+        let plan = CapturePlan {
+            which: Default::default(),
+            keys: Default::default(),
+            dissect: Default::default(),
+            live,
+            has_interface: true,
+            sockets: SocketPlan::Nothing,
+            tls: None,
+            packets: PacketUse::Kept,
+            rotation: Default::default(),
+            output: Default::default(),
+            command: CommandPlan { words, ..CommandPlan::default() },
+            limits,
+            sample: None,
+            counters: CounterPlan {
+                is_on: false,
+                softirq: false,
+                by_operation: false,
+                server: ProcessSelection::Ports,
+                named_pids: Vec::new(),
+            },
+            result: Default::default(),
+            metrics: None,
+            cost_rounds: None,
+            quiet: true,
+        };
         sentence(&plan, None, &Measured::unavailable("not asked for (--no-bpf)"))
     }
 
     #[test]
     fn a_capture_says_where_whose_and_how_it_ends() {
         assert_eq!(
-            said(&["-i", "eth0"], &[6379]),
+            said("eth0", &[6379], LimitPlan::default(), &[]),
             "capturing on eth0, TCP port 6379; nothing is counted (not asked for (--no-bpf)); Ctrl-C finishes and reports"
         );
-        let limited = said(&["--duration", "10", "--", "redis-benchmark"], &[1, 2, 3, 4, 5, 6, 7, 8]);
+        let limits = LimitPlan { duration: Some(Duration::from_secs(10)), ..LimitPlan::default() };
+        let limited = said("lo", &[1, 2, 3, 4, 5, 6, 7, 8], limits, &["redis-benchmark"]);
         assert!(limited.starts_with("capturing on lo, TCP ports 1, 2, 3, 4, 5, 6 and 2 more; "), "{limited}");
         assert!(
             limited.ends_with("; until redis-benchmark ends or 10 s are over; Ctrl-C finishes and reports"),

@@ -1,8 +1,8 @@
 //! The command that runs under a capture, and its descendants.
 
-use super::CapturePlan;
 use super::descriptors::InheritedFiles;
 use super::family;
+use super::plan::CapturePlan;
 use super::signals::{CaptureSignals, EndRequest, EndSignals};
 use crate::caller::User;
 use anyhow::{Result, anyhow, bail};
@@ -41,7 +41,7 @@ impl CommandOutput {
         Ok(Self::Kept([null.try_clone()?, null]))
     }
 
-    fn of(self, command: &mut Command) -> std::io::Result<()> {
+    fn redirect(self, command: &mut Command) -> std::io::Result<()> {
         match self {
             Self::Shown => command.stdout(Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?)),
             Self::Kept([stdout, stderr]) => command.stdout(stdout).stderr(stderr),
@@ -57,7 +57,7 @@ impl CapturePlan {
         signals: &mut CaptureSignals,
         work: impl AsyncFnOnce(&mut CaptureSignals) -> Result<T>,
     ) -> Result<T> {
-        let [Some(make), _, Some(remove)] = BENCH_STEPS.map(|step| bench_step(&self.args.command, step)) else {
+        let [Some(make), _, Some(remove)] = BENCH_STEPS.map(|step| bench_step(&self.command.words, step)) else {
             return work(signals).await;
         };
         self.say("the benchmark makes its rows before the capture begins, and removes them after its end");
@@ -78,7 +78,7 @@ impl CapturePlan {
         output: CommandOutput,
         signals: &mut EndSignals,
     ) -> Result<Option<i32>> {
-        let mut child = start(command, self.user.clone(), output)?;
+        let mut child = start(command, self.command.user.clone(), output)?;
         tokio::select! {
             biased;
             asked = signals.recv() => end(&mut child, Some(asked), signals).await,
@@ -88,9 +88,9 @@ impl CapturePlan {
 
     /// Starts the command to measure.
     pub fn start_command(&self, output: CommandOutput) -> Result<Option<Child>> {
-        let step = bench_step(&self.args.command, BENCH_STEPS[1]);
-        let command = step.as_ref().unwrap_or(&self.args.command);
-        (!command.is_empty()).then(|| start(command, self.user.clone(), output)).transpose()
+        let step = bench_step(&self.command.words, BENCH_STEPS[1]);
+        let command = step.as_ref().unwrap_or(&self.command.words);
+        (!command.is_empty()).then(|| start(command, self.command.user.clone(), output)).transpose()
     }
 }
 
@@ -111,7 +111,7 @@ fn start(command: &[String], user: Option<User>, output: CommandOutput) -> Resul
     family::adopt();
     let mut command = Command::new(program);
     command.args(arguments);
-    output.of(&mut command)?;
+    output.redirect(&mut command)?;
     InheritedFiles::alone_pass_to(&mut command);
     if let Some(user) = user {
         user.runs(&mut command);

@@ -1,8 +1,8 @@
 //! Makes the record once the window has ended.
 
-use super::container::{containers_now, name_containers};
+use super::container::name_containers;
 use super::environment;
-use super::plan::CapturePlan;
+use super::plan::{CapturePlan, ResultPlan};
 use super::rotation::PacketSet;
 use super::session::{CaptureEnd, CaptureSession, FinishedCapture};
 use super::streams;
@@ -12,8 +12,8 @@ use crate::inputs::InputPlan;
 use crate::keys::KeyReader;
 use crate::ledger::{self, Circumstances};
 use crate::privileges::raised;
+use crate::project;
 use crate::warnings::{TlsServer, TlsServers, Warnings};
-use crate::{fields, project};
 use anyhow::Result;
 use overhead_capture::live::{interface_facts, list_interfaces};
 use overhead_dissect::KeyLog;
@@ -36,15 +36,15 @@ impl CaptureSession {
         if let Some(lost) = self.folder.as_ref().and_then(|folder| folder.lost_packets(&mut captured.packets.inputs)) {
             captured.warnings.partial(lost);
         }
-        captured.warnings.of_command(self.end);
+        captured.warnings.add_failed_command(self.end);
         let had_streams = captured.totals.transports.contains(&Transport::Unix);
         let only_streams = self.sockets.as_ref().is_some_and(|sockets| !sockets.are_beside);
-        let mut counters = match (plan.args.counters.bpf_only, had_streams || only_streams) {
-            (true, _) => self.counting.read(),
-            (false, false) => self.counting.attribute(&captured.aggregate),
-            (false, true) => self.counting.attribute_streams(&captured.aggregate),
+        let mut counters = match (plan.captures(), had_streams || only_streams) {
+            (false, _) => self.counting.read(),
+            (true, false) => self.counting.attribute(&captured.aggregate),
+            (true, true) => self.counting.attribute_streams(&captured.aggregate),
         };
-        let moments = [&self.containers, &containers_now()];
+        let moments = [&self.containers, &databases::containers_now()];
         name_containers(&mut counters, &moments, &self.counting.network_namespaces());
         let facts = self.facts(&captured, counters);
         self.warn(&mut captured, &facts);
@@ -62,14 +62,14 @@ impl CaptureSession {
     /// Collects the warnings about a capture.
     fn warn(&self, captured: &mut CaptureOutcome, facts: &Circumstances) {
         let (plan, warnings) = (&self.plan, &mut captured.warnings);
-        if !plan.args.counters.bpf_only {
+        if plan.captures() {
             if captured.totals.is_encrypted() {
                 warnings.tls = plan.tls_servers();
             }
             warnings.of_totals(&captured.totals);
             let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
             warnings.of_frame_sizes(&captured.totals, interface);
-            if plan.args.write.is_some() {
+            if plan.packet_file().is_some() {
                 warnings.of_packets_alone();
             }
         }
@@ -79,10 +79,10 @@ impl CaptureSession {
         if self.sockets.is_none() {
             streams::look_for_others(plan, &captured.aggregate, warnings);
         } else if captured.totals.frames == 0 {
-            streams::look_for_servers(&plan.args.unix, warnings);
+            streams::look_for_servers(plan.sockets.names(), warnings);
         }
         self.warmup.iter().for_each(|warmup| warmup.report(warnings));
-        if let Some(reason) = self.work.reason().filter(|_| plan.args.counters.sample_kernel) {
+        if let Some(reason) = self.work.reason().filter(|_| plan.counters.by_operation) {
             warnings.remark(format!("no work was sampled by operation: {reason}"));
         }
         self.counting.warnings().into_iter().for_each(|warning| warnings.remark(warning));
@@ -90,9 +90,9 @@ impl CaptureSession {
 
     fn facts(&self, captured: &CaptureOutcome, counters: Measured<Counters>) -> Circumstances {
         let plan = &self.plan;
-        let interface = (!plan.args.counters.bpf_only && plan.has_interface)
+        let interface = (plan.captures() && plan.has_interface)
             .then(|| raised(|| interface_facts(&plan.live.interface, plan.live.namespace())));
-        let mut environment = environment::describe(interface, &plan.args.command);
+        let mut environment = environment::describe(interface, &plan.command.words);
         environment.container = plan.live.place.as_ref().map(|place| place.container.record());
         if let Some(workload) = &mut environment.workload {
             workload.exit_code = self.exit_code;
@@ -128,15 +128,13 @@ impl CaptureSession {
 impl CapturePlan {
     /// Adds the figures for which the packets are read again.
     fn read_packets_again(&self, packets: Vec<PathBuf>, log: Arc<KeyLog>, run: &mut Run) -> Result<()> {
-        let model = self.args.project.model();
-        if !self.args.fields && model.is_none() {
+        let ResultPlan { fields, model, .. } = self.result;
+        if !fields && model.is_none() {
             return Ok(());
         }
-        let keys = KeyReader::read_again(&self.args.decode.keys, log);
-        let input = InputPlan::of(packets, self.which.clone(), self.args.decode.keys.clone())?;
-        if self.args.fields
-            && let Err(error) = fields::read(run, &input, &keys)
-        {
+        let keys = KeyReader::read_again(&self.keys, log);
+        let input = InputPlan::of(packets, self.which.clone(), self.keys.clone())?;
+        if fields && let Err(error) = crate::fields::read(run, &input, &keys) {
             run.warnings.push(format!("the fields could not be read from the packets: {error:#}"));
         }
         if let Some(model) = model
@@ -164,7 +162,7 @@ impl CapturePlan {
             let (libraries, is_readable) = databases::encryption(pid).ok()?;
             Some(TlsServer { ports, pid, comm, libraries, is_readable })
         });
-        TlsServers { local, servers: servers.collect(), has_calls: self.args.tls_plaintext.is_some() }
+        TlsServers { local, servers: servers.collect(), has_calls: self.tls.is_some() }
     }
 
     /// Names servers that listen on other ports, if nothing was captured.
@@ -180,7 +178,7 @@ impl CapturePlan {
                 && database.network_namespace == Some(here)
                 && !database.ports().iter().any(|port| self.live.ports.contains(port))
         };
-        let listening = databases::listening(&containers_now()).unwrap_or_default();
+        let listening = databases::listening(&databases::containers_now()).unwrap_or_default();
         for database in listening.iter().filter(wanted).take(SERVERS_NAMED) {
             let Some(port) = database.ports().first().copied() else { continue };
             let (comm, pid, name) = (&database.comm, database.pid(), database.system.name);
@@ -193,7 +191,7 @@ impl CapturePlan {
 
 impl Warnings {
     /// A command that failed may have done only part of its work.
-    fn of_command(&mut self, end: CaptureEnd) {
+    fn add_failed_command(&mut self, end: CaptureEnd) {
         let Some(code) = end.failure() else { return };
         let status = u8::try_from(code).unwrap_or(u8::MAX);
         let number = i32::from(status) - 128;

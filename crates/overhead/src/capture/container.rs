@@ -31,7 +31,7 @@ pub struct ContainerPlace {
 impl ContainerPlace {
     /// Finds a container by name. Chooses what `which` and `interface` leave open, except an interface if none is
     /// wanted. Also returns its connections on interfaces other than the chosen one.
-    pub fn of(
+    pub fn find(
         name: &str,
         which: &mut Which,
         interface: Option<&mut Option<String>>,
@@ -169,11 +169,6 @@ pub fn name_containers(
         names.dedup();
         role.containers = names;
     }
-}
-
-/// Returns the current containers; none if they cannot be determined.
-pub fn containers_now() -> HostContainers {
-    raised(|| HostContainers::of(&HostPaths::default())).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Measures what a capture costs the command, which runs alternately with and without it.
 
+use super::command::{self, CommandOutput};
+use super::folder::RunFolder;
+use super::plan::CapturePlan;
 use super::session::{CaptureEnd, CaptureSession, FinishedCapture};
-use super::{CapturePlan, CaptureSignals, CommandOutput, RunFolder, command};
+use super::signals::CaptureSignals;
 use anyhow::{Result, bail};
 use overhead_kernel::{ProcessSelection, children_cpu_ns, family_cpu_ns, servers};
 use overhead_model::record::WatchingCost;
@@ -13,12 +16,12 @@ use std::time::{Duration, Instant};
 /// Two runs of the same work may differ by one operation in this many, because clients send more than their workload.
 const SAME_WORK: u64 = 100;
 
-/// Warms up with one run each way, then runs the command `rounds` times each way, in alternating order. Writes and
-/// prints the last captured run, with the measured cost.
-pub async fn measure(plan: &CapturePlan, rounds: u32, signals: &mut CaptureSignals) -> Result<u8> {
+/// Warms up with one run each way, then runs the command `rounds` times each way, in alternating order. Returns
+/// the last captured run, with the measured cost.
+pub async fn measure(plan: &CapturePlan, rounds: u32, signals: &mut CaptureSignals) -> Result<FinishedCapture> {
     let folder = plan.make_folder()?.map(Arc::new);
     let mut quiet = plan.clone();
-    quiet.args.output.quiet = true;
+    quiet.quiet = true;
     let mut turns = CostTurns { plan, quiet: Arc::new(quiet), folder, signals, kept: None };
     let taken = turns.take(rounds).await;
     let CostTurns { folder, kept, .. } = turns;
@@ -37,7 +40,7 @@ pub async fn measure(plan: &CapturePlan, rounds: u32, signals: &mut CaptureSigna
         captured.run.warnings.push(said);
         captured.run.exit = captured.run.exit.max(exit::PARTIAL);
     }
-    plan.publish(captured)
+    Ok(captured)
 }
 
 /// One run of the command.
@@ -152,8 +155,8 @@ impl CostTurns<'_> {
 
     /// Returns the CPU time of command and server so far; `None` if the server is not visible.
     fn cpu_ns(&self) -> Option<u64> {
-        let chosen = &self.plan.server_processes;
-        let sockets = self.plan.sockets().ok()?.filter(|_| *chosen == ProcessSelection::Ports);
+        let chosen = &self.plan.counters.server;
+        let sockets = self.plan.find_sockets().ok()?.filter(|_| *chosen == ProcessSelection::Ports);
         let chosen = sockets.map_or_else(|| chosen.clone(), |sockets| sockets.server());
         let servers: BTreeSet<u32> = servers(&chosen, &self.plan.live.ports).ok()?;
         if servers.is_empty() {

@@ -19,20 +19,20 @@ pub struct KernelCounting(Result<Box<KernelCounters>, String>);
 impl KernelCounting {
     /// Loads the programs for the servers of the plan's ports. A server that starts to listen later is found then.
     pub fn load(plan: &CapturePlan, sockets: Option<&UnixSockets>) -> Result<Self> {
-        if plan.args.counters.no_bpf {
+        if !plan.counters.is_on {
             return Ok(Self(Err("not asked for (--no-bpf)".to_owned())));
         }
-        if plan.args.sample.cycle.is_some() {
+        if plan.sample.is_some() {
             let why = "not counted with --sample: the counters would run all the time, and the packets are of windows";
             return Ok(Self(Err(why.to_owned())));
         }
         let mut options = CounterOptions::for_ports(plan.live.ports.as_slice());
         options.own_cost = OwnCost::Sampled;
-        options.softirq = plan.args.counters.softirq;
+        options.softirq = plan.counters.softirq;
         options.adopt_children = true;
-        options.server = plan.server_processes.clone();
-        options.by_operation = plan.args.counters.sample_kernel;
-        if plan.args.only_command {
+        options.server = plan.counters.server.clone();
+        options.by_operation = plan.counters.by_operation;
+        if plan.command.is_alone {
             // Others may have had the same ports before or after.
             options.client = ProcessSelection::Named("the command's processes did not connect".to_owned());
         }
@@ -51,7 +51,7 @@ impl KernelCounting {
         }
         match raised(|| KernelCounters::load(&options)) {
             Ok(counters) => Ok(Self(Ok(Box::new(counters)))),
-            Err(error) if plan.args.counters.bpf_only => Err(error.into()),
+            Err(error) if !plan.captures() => Err(error.into()),
             // Without counters, the capture still measures bytes.
             Err(
                 error @ (Error::NoBtf(_)

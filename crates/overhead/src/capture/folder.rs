@@ -45,7 +45,7 @@ impl RunFolder {
             bail!("{} is another capture's, which is running: choose another folder with -o", path.display());
         }
         // Files of an earlier run could be mistaken for this run's, if this run keeps no packets or is aborted.
-        for name in of_a_run().map(str::to_owned).chain(rotated(path)).filter(|name| place.holds(name)) {
+        for name in run_files().map(str::to_owned).chain(rotated(path)).filter(|name| place.holds(name)) {
             let name = name.as_str();
             if !force {
                 bail!(occupied(path, name));
@@ -191,7 +191,7 @@ impl RunFolder {
 }
 
 /// Returns the names of all files of a run, its record first.
-fn of_a_run() -> impl Iterator<Item = &'static str> {
+fn run_files() -> impl Iterator<Item = &'static str> {
     [RECORD, PACKETS, PART].into_iter().chain(PRINTED).chain(REPORT_FILES)
 }
 
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn whatever_is_there_is_kept_unless_forced() {
-        for name in of_a_run().chain(["packets-000007.pcapng"]) {
+        for name in run_files().chain(["packets-000007.pcapng"]) {
             let dir = tempfile::tempdir().unwrap();
             fs::write(dir.path().join(name), "somebody's").unwrap();
             let refused = create(dir.path(), false).unwrap_err().to_string();

@@ -43,7 +43,7 @@ impl LivePlan {
         wants_interface: bool,
     ) -> Result<(Self, BTreeMap<String, u64>)> {
         let wanted = wants_interface.then_some(&mut interface);
-        let found = container.map(|name| ContainerPlace::of(name, which, wanted)).transpose()?;
+        let found = container.map(|name| ContainerPlace::find(name, which, wanted)).transpose()?;
         let (place, elsewhere) = found.unzip();
         let interface = interface.unwrap_or_else(|| LOOPBACK.to_owned());
         let mut ports = port_list(&which.selection()?);

@@ -1,9 +1,4 @@
-//! Figures of a running capture for Prometheus (`--metrics`), in the OpenMetrics text format.
-//!
-//! Labels hold names of operations and addresses of servers, never statements, keys or clients, so a scrape contains no user
-//! data. The number of series is limited; beyond the limit, names share series.
-
-mod scrape;
+//! Serves metrics to Prometheus, in the OpenMetrics text format.
 
 use anyhow::{Context, Result};
 use http_body_util::Full;
@@ -12,8 +7,13 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use scrape::{ScrapedMetrics, SeriesLabels, counter, gauge, text_of};
+/// Names and values of the labels of a series.
+pub type SeriesLabels<'a> = Vec<(&'static str, &'a str)>;
 
 /// Maximum number of simultaneous scrapers. Each takes a descriptor.
 const CONNECTIONS: usize = 64;
@@ -176,6 +177,45 @@ async fn answer(request: Request<Incoming>, admission: ScrapeAdmission) -> Resul
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
+}
+
+/// Returns the metrics in the OpenMetrics text format.
+pub fn text_of(metrics: impl Collector) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(metrics));
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+    text
+}
+
+/// Writes a gauge with its value for each set of labels.
+pub fn gauge<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (SeriesLabels<'a>, f64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    values.into_iter().try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
+}
+
+/// Writes a counter with its value for each set of labels.
+pub fn counter<'a, V: EncodeCounterValue>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (SeriesLabels<'a>, V)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, value) in values {
+        if labels.is_empty() {
+            family.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
+        } else {
+            family.encode_family(&labels)?.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::beside::BesideSource;
 use super::input::LiveInput;
 use super::plaintext::{self, TlsSource};
+use super::plan::{LimitPlan, PacketUse, SamplePlan};
 use super::rotation::{PacketFiles, PacketPlace};
 use super::session::CaptureSession;
 use super::streams::{StreamSource, UnixSockets};
@@ -24,7 +25,7 @@ impl CaptureSession {
     /// nothing.
     pub(super) fn open(&mut self) -> Result<()> {
         let plan = Arc::clone(&self.plan);
-        if plan.args.counters.bpf_only {
+        if !plan.captures() {
             return Ok(());
         }
         if let Some(sockets) = self.sockets.as_ref().filter(|sockets| !sockets.are_beside) {
@@ -35,8 +36,8 @@ impl CaptureSession {
             return self.start(source, about);
         }
         let (source, mut about) = plan.live.open()?;
-        if let Some(whose) = &plan.args.tls_plaintext {
-            let program = plan.args.command.first().map(String::as_str);
+        if let Some(whose) = &plan.tls {
+            let program = plan.command.words.first().map(String::as_str);
             let source = TlsSource::open(source, whose, &plan.live.ports, program)?;
             about.beside = Some((LinkType::UPPER_PDU, plaintext::INTERFACE.to_owned()));
             plan.say(&source.announcement());
@@ -60,7 +61,7 @@ impl CaptureSession {
                 self.counting.add_clients(&streams.client_pids());
                 Ok(Some(streams))
             }
-            Err(error) if self.plan.args.unix.is_empty() => {
+            Err(error) if self.plan.sockets.names().is_empty() => {
                 let names = sockets.names.join(", ");
                 self.plan.say(&format!("what goes through the UNIX socket {names} is not captured: {error:#}"));
                 Ok(None)
@@ -72,24 +73,24 @@ impl CaptureSession {
     /// Opens the packet file and starts the threads.
     fn start(&mut self, source: impl LiveInput, about: WriterOptions) -> Result<()> {
         let plan = &self.plan;
-        let windows = plan.args.sample.cycle.map(|cycle| {
+        let windows = plan.sample.map(|SamplePlan { cycle, seed }| {
             let now_ns = unix_ns();
-            Windows::new(cycle, plan.args.sample.sample_seed.unwrap_or(now_ns), now_ns)
+            Windows::new(cycle, seed.unwrap_or(now_ns), now_ns)
         });
         let packets = self.packets(about, windows)?;
-        let keys = KeyReader::follow(&plan.args.decode.keys);
+        let keys = KeyReader::follow(&plan.keys);
         let mut tally = Aggregate::new()
             .with_peers()
-            .with_rows_by(plan.args.output.rows.by())
-            .with_distributions(plan.args.distribution);
-        tally = tally.with_servers(plan.args.metrics.is_some());
+            .with_rows_by(plan.result.by)
+            .with_distributions(plan.result.distribution)
+            .with_servers(plan.metrics.is_some());
         let work = self.work.value().cloned();
         if let Some(listener) = &work {
             tally = tally.with_listener(SharedListener::new(Arc::<Mutex<WorkListener>>::clone(listener)));
         }
         let chosen = windows.map(Chosen::Noted);
-        let dissection = plan.args.dissect.dissection(&plan.live.selection, keys.log(), tally, chosen);
-        let (frames, operations) = (plan.args.limits.count, plan.args.limits.ops);
+        let dissection = plan.dissect.dissection(&plan.live.selection, keys.log(), tally, chosen);
+        let LimitPlan { frames, operations, .. } = plan.limits;
         let (start_ns, warmup) = (Arc::clone(&self.start_ns), self.warmup.clone());
         let limits = CaptureLimits { frames, operations, start_ns, warmup, windows };
         self.threads = Some(CaptureThreads::start(source, dissection, keys, packets, (limits, self.only.take()), work));
@@ -99,11 +100,11 @@ impl CaptureSession {
     /// Opens the packet files, if packets are kept.
     fn packets(&self, about: WriterOptions, windows: Option<Windows>) -> Result<Option<PacketFiles>> {
         let plan = &self.plan;
-        let place = match (plan.args.write.as_deref(), &self.folder) {
-            (Some(path), _) => PacketPlace::Path(path.to_owned(), plan.owner),
-            (None, Some(folder)) if !plan.args.no_packets => PacketPlace::Folder(Arc::clone(folder)),
+        let place = match (&plan.packets, &self.folder) {
+            (PacketUse::Written(path), _) => PacketPlace::Path(path.clone(), plan.output.owner),
+            (PacketUse::Kept, Some(folder)) => PacketPlace::Folder(Arc::clone(folder)),
             _ => return Ok(None),
         };
-        PacketFiles::create(place, plan.args.rotation, about, (plan.which.selected(), windows)).map(Some)
+        PacketFiles::create(place, plan.rotation, about, (plan.which.selected(), windows)).map(Some)
     }
 }

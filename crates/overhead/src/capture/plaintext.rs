@@ -20,16 +20,6 @@ const BETWEEN: u32 = 64;
 /// Interval between checks for newly loaded libraries.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Parses `auto` or process numbers.
-pub fn parse(text: &str) -> Result<TlsProcesses, String> {
-    if text == "auto" {
-        return Ok(TlsProcesses::Auto);
-    }
-    let pids = text.split(',').map(|pid| pid.parse().ok().filter(|pid| *pid > 0)).collect::<Option<Vec<u32>>>();
-    let pids = pids.ok_or_else(|| format!("{text} is not a process number or `auto`"))?;
-    Ok(TlsProcesses::Pids(pids))
-}
-
 /// The packets of an interface, merged with the calls of TLS libraries.
 pub struct TlsSource {
     packets: LiveSource,
@@ -243,18 +233,4 @@ fn executable(command: &str) -> Option<std::path::PathBuf> {
 
 fn failed(error: &overhead_kernel::Error) -> SourceError {
     SourceError::Live { interface: INTERFACE.to_owned(), reason: error.to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processes_are_named_by_number() {
-        assert_eq!(parse("auto"), Ok(TlsProcesses::Auto));
-        assert_eq!(parse("17,4"), Ok(TlsProcesses::Pids(vec![17, 4])));
-        for text in ["", "0", "redis", "17,"] {
-            assert!(parse(text).unwrap_err().contains("is not a process number"), "{text}");
-        }
-    }
 }

@@ -1,136 +1,182 @@
-//! The plan of a capture: its arguments, checked once, and the choices that follow from them.
+//! The plan of a capture: the decisions that are made before anything is opened.
 
-use super::args::{CaptureArgs, CounterArgs, ServerArgs};
-use super::container::{ContainerPlace, containers_now};
-use super::descriptors::InheritedFiles;
 use super::folder::RunFolder;
 use super::live::LivePlan;
 use super::only::{self, CommandFilter};
+use super::rotation::RotationPlan;
 use super::streams::UnixSockets;
-use crate::caller::{self, User};
+use crate::caller::User;
 use crate::cli::Which;
 use crate::databases::{self, Database};
-use crate::exit::bail_usage;
+use crate::keys::KeyFiles;
 use crate::privileges::raised;
+use crate::sample::{DissectArgs, DutyCycle};
 use anyhow::{Result, anyhow};
+use overhead_dissect::LinkModel;
 use overhead_files::FileOwner;
-use overhead_kernel::{OpenedConnections, ProcessSelection, own_network_namespace};
+use overhead_kernel::{OpenedConnections, ProcessSelection, TlsProcesses, own_network_namespace};
+use overhead_model::record::By;
 use overhead_model::{Protocol, System, say};
-use overhead_report::text::counted;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// The checked arguments of a capture, and the choices that follow from them.
+/// What a capture takes, counts, keeps and reports.
 #[derive(Clone, Debug)]
 pub struct CapturePlan {
-    pub args: CaptureArgs,
     /// The choice of connections, as stored in records.
     pub which: Which,
+    pub keys: KeyFiles,
+    pub dissect: DissectArgs,
     /// The interface. It has no ports if only UNIX sockets are captured.
     pub live: LivePlan,
     /// Whether packets of the interface are captured or counted.
     pub has_interface: bool,
-    /// Whether UNIX sockets of the selected servers are captured too: the user named a server, but no place to capture.
-    finds_sockets: bool,
-    /// The server's processes, including those of a container.
-    pub server_processes: ProcessSelection,
-    /// Owner of the written files.
+    pub sockets: SocketPlan,
+    /// Processes whose TLS plain text is read from their calls; `None` to capture only packets.
+    pub tls: Option<TlsProcesses>,
+    pub packets: PacketUse,
+    pub rotation: RotationPlan,
+    pub output: OutputPlan,
+    pub command: CommandPlan,
+    pub limits: LimitPlan,
+    /// Windows of time to capture; `None` for all the time.
+    pub sample: Option<SamplePlan>,
+    pub counters: CounterPlan,
+    pub result: ResultPlan,
+    /// Address of the metrics for Prometheus; `None` to serve none.
+    pub metrics: Option<SocketAddr>,
+    /// Rounds that measure what the capture costs the command; `None` to capture once.
+    pub cost_rounds: Option<u32>,
+    /// Whether messages and the status line are left out.
+    pub quiet: bool,
+}
+
+/// The UNIX sockets to capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SocketPlan {
+    Nothing,
+    /// Those of the selected servers, if there are any, in addition to the interface.
+    OfServers,
+    /// Paths, abstract names, or `auto` for those of known servers.
+    Named(Vec<String>),
+}
+
+impl SocketPlan {
+    /// Returns the sockets that the user named.
+    pub fn names(&self) -> &[String] {
+        if let Self::Named(names) = self { names } else { &[] }
+    }
+}
+
+/// What becomes of the packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PacketUse {
+    /// They are written to the run folder.
+    Kept,
+    /// They are dissected and not written.
+    Dissected,
+    /// They are written to this file, or `-` for standard output. There is no run folder.
+    Written(PathBuf),
+    /// None are captured: only the kernel counts.
+    NotCaptured,
+}
+
+/// Where files are written.
+#[derive(Clone, Debug, Default)]
+pub struct OutputPlan {
+    /// The run folder, or the folder of a sweep; `None` for one named by time.
+    pub folder: Option<PathBuf>,
+    /// Whether existing files are overwritten.
+    pub force: bool,
+    /// Owner of the files; `None` for the current user.
     pub owner: Option<FileOwner>,
-    /// User who runs the command; `None` for the current one.
+}
+
+/// The command that runs during the capture.
+#[derive(Clone, Debug, Default)]
+pub struct CommandPlan {
+    /// Program and arguments; empty for no command.
+    pub words: Vec<String>,
+    /// User who runs it; `None` for the current one.
     pub user: Option<User>,
+    /// Whether only connections that it opens are captured.
+    pub is_alone: bool,
 }
 
-impl CaptureArgs {
-    /// Checks the arguments before anything is created, as far as possible, and finds the container.
-    pub fn plan(self) -> Result<CapturePlan> {
-        // This must come before anything is opened.
-        InheritedFiles::note();
-        self.output.check()?;
-        let user = User::choose(self.user.as_deref(), self.as_root)?;
-        self.rotation.check(self.write.as_deref())?;
-        let model = self.project.model();
-        self.check_readings(model.is_some())?;
-        let mut which = self.decode.which.clone();
-        let is_elsewhere = self.iface.is_some() || self.container.is_some() || self.filter.is_some();
-        let CounterArgs { bpf_only, sample_kernel, .. } = self.counters;
-        let is_of_packets =
-            bpf_only || sample_kernel || self.only_command || self.tls_plaintext.is_some() || model.is_some();
-        let finds_sockets = self.unix.is_empty() && !is_elsewhere && !is_of_packets && !which.selected().db.is_empty();
-        let has_interface = self.unix.is_empty() || self.iface.is_some();
-        let (mut live, elsewhere) =
-            LivePlan::find(self.iface.clone(), self.container.as_deref(), &mut which, !bpf_only)?;
-        if let Some(place) = live.place.as_ref().filter(|_| !self.output.quiet) {
-            let name = place.container.argument();
-            for (other, count) in elsewhere {
-                let connections = counted(count, "connection");
-                say!("overhead: container {name} has {connections} on {other} too: `-i {other}` captures these");
-            }
-        }
-        if has_interface {
-            live.found().filter(|_| !self.output.quiet).for_each(|found| say!("overhead: {found}"));
-        } else {
-            live.ports.clear();
-        }
-        (live.filter, live.snaplen, live.buffer) = (self.filter.clone(), self.snaplen, self.buffer);
-        Ok(CapturePlan {
-            server_processes: self.server.processes(live.place.as_ref()),
-            owner: if self.as_root { None } else { caller::owner() },
-            args: self,
-            which,
-            live,
-            has_interface,
-            finds_sockets,
-            user,
-        })
-    }
-
-    /// Rejects figures that need another reading of the packets if not all packets are kept.
-    fn check_readings(&self, has_model: bool) -> Result<()> {
-        let is_read_again = self.fields || has_model;
-        if self.sample.cycle.is_some() && (is_read_again || self.limits.warmup.is_some() || self.counters.bpf_only) {
-            bail_usage!(
-                "--sample captures a part of the time, which --fields, --project, --physical, --warmup and --bpf-only do not know of: leave it or them out"
-            );
-        }
-        if self.rotation.is_ring() && is_read_again {
-            bail_usage!(
-                "--fields, --project and --physical read all packets again, and -W deletes some: leave it or them out"
-            );
-        }
-        if has_model && !self.unix.is_empty() {
-            bail_usage!(
-                "--project and --physical model a link, and UNIX sockets have none: leave them out, or capture TCP"
-            );
-        }
-        Ok(())
-    }
+/// What ends the capture, besides the command and the user, and what it leaves out at its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LimitPlan {
+    pub frames: Option<u64>,
+    /// Workload operations.
+    pub operations: Option<u64>,
+    /// Time after the warm-up.
+    pub duration: Option<Duration>,
+    /// Time after the first frame within which nothing counts.
+    pub warmup: Option<Duration>,
 }
 
-impl ServerArgs {
-    fn processes(&self, place: Option<&ContainerPlace>) -> ProcessSelection {
-        let of_container = place.map(|place| &*place.servers);
-        match (&*self.pid, &self.cgroup, &self.comm, of_container) {
-            ([_, ..], _, _, _) => ProcessSelection::Pids(self.pid.clone()),
-            (_, Some(path), _, _) => ProcessSelection::Cgroup(path.clone()),
-            (_, _, Some(name), _) => ProcessSelection::Comm(name.clone()),
-            (_, _, _, Some(servers @ [_, ..])) => ProcessSelection::Pids(servers.to_vec()),
-            _ => ProcessSelection::Ports,
-        }
-    }
+/// Windows of time, one in each period.
+#[derive(Clone, Copy, Debug)]
+pub struct SamplePlan {
+    pub cycle: DutyCycle,
+    /// Seed for the places of the windows; `None` for one from the clock.
+    pub seed: Option<u64>,
+}
+
+/// What the kernel counts.
+#[derive(Clone, Debug)]
+pub struct CounterPlan {
+    /// Whether anything is counted.
+    pub is_on: bool,
+    /// Whether network softirqs of the whole machine are timed.
+    pub softirq: bool,
+    /// Whether system calls and CPU time are sampled by operation.
+    pub by_operation: bool,
+    /// The server's processes, including those of a container.
+    pub server: ProcessSelection,
+    /// Processes that the user named as the server.
+    pub named_pids: Vec<u32>,
+}
+
+/// What the record has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResultPlan {
+    /// The grain of its rows.
+    pub by: By,
+    /// Whether each row has its distribution of latencies.
+    pub distribution: bool,
+    /// Whether the packets are read again for the fields of messages.
+    pub fields: bool,
+    /// A link to model from the packets; `None` for no model.
+    pub model: Option<LinkModel>,
 }
 
 impl CapturePlan {
     /// Prints a message unless the user asked for quiet.
     pub fn say(&self, text: &str) {
-        if !self.args.output.quiet {
+        if !self.quiet {
             say!("overhead: {text}");
         }
     }
 
+    /// Returns whether packets or streams are captured, and not only counted.
+    pub fn captures(&self) -> bool {
+        self.packets != PacketUse::NotCaptured
+    }
+
+    /// Returns the file for the packets; `None` with a run folder.
+    pub fn packet_file(&self) -> Option<&Path> {
+        if let PacketUse::Written(path) = &self.packets { Some(path) } else { None }
+    }
+
     /// Makes the run folder, unless only packets are written.
     pub fn make_folder(&self) -> Result<Option<RunFolder>> {
-        if self.args.write.is_some() {
+        if self.packet_file().is_some() {
             return Ok(None);
         }
-        RunFolder::create(self.args.folder.as_deref(), self.db_name(), self.args.force, self.owner).map(Some)
+        let OutputPlan { folder, force, owner } = &self.output;
+        RunFolder::create(folder.as_deref(), self.db_name(), *force, *owner).map(Some)
     }
 
     /// Returns the first name given with `--db`, for names of folders.
@@ -150,10 +196,10 @@ impl CapturePlan {
 
     /// Starts to note who opens connections, if only the command's count.
     pub fn command_filter(&self) -> Result<Option<CommandFilter>> {
-        if !self.args.only_command {
+        if !self.command.is_alone {
             return Ok(None);
         }
-        if let Some(caution) = only::caution(&self.args.command) {
+        if let Some(caution) = only::caution(&self.command.words) {
             say!("overhead: {caution}");
         }
         let netns = self.live.namespace().map_or_else(own_network_namespace, |namespace| namespace.number() as u32);
@@ -162,16 +208,17 @@ impl CapturePlan {
     }
 
     /// Returns the current UNIX sockets to capture; `None` if only packets are captured.
-    pub fn sockets(&self) -> Result<Option<UnixSockets>> {
+    pub fn find_sockets(&self) -> Result<Option<UnixSockets>> {
         let selection = &self.live.selection;
-        if !self.args.unix.is_empty() {
-            let sockets = UnixSockets::find(&self.args.unix, selection, &self.args.server.pid)?;
-            return Ok(Some(UnixSockets { are_beside: self.has_interface, ..sockets }));
+        match &self.sockets {
+            SocketPlan::Nothing => return Ok(None),
+            SocketPlan::OfServers => {}
+            SocketPlan::Named(names) => {
+                let sockets = UnixSockets::find(names, selection, &self.counters.named_pids)?;
+                return Ok(Some(UnixSockets { are_beside: self.has_interface, ..sockets }));
+            }
         }
-        if !self.finds_sockets {
-            return Ok(None);
-        }
-        let Ok(databases) = databases::listening(&containers_now()) else { return Ok(None) };
+        let Ok(databases) = databases::listening(&databases::containers_now()) else { return Ok(None) };
         let protocols: Vec<Protocol> = selection.ports.iter().flat_map(|(_, protocols)| protocols).copied().collect();
         let is_named = !self.which.port.is_empty() && self.live.servers.is_empty();
         Ok(UnixSockets::beside(&databases, &protocols, &self.live.ports, is_named, own_network_namespace()))

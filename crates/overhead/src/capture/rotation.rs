@@ -1,45 +1,33 @@
 //! Packet files of a capture: one, or a rotated sequence, as with tcpdump's `-G`, `-C` and `-W`.
 
-use super::args::sized;
 use super::folder::RunFolder;
 use crate::exit::bail_usage;
-use crate::print;
 use crate::runs::{self, PACKETS, SetPlace};
 use crate::sample::Windows;
 use crate::time::unix_ns;
 use anyhow::Result;
-use clap::Args;
 use jiff::tz::TimeZone;
 use overhead_capture::{KernelStats, PcapngWriter, WriteError, WriterOptions};
-use overhead_files::FileOwner;
+use overhead_files::{FileOwner, open_named};
 use overhead_model::Frame;
 use overhead_model::record::{Input, Rotation, Selected};
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Limits of a packet file, and how many files are kept.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub struct RotationArgs {
-    /// Begin a new packet file every so many seconds; the FILE of -w may have a strftime format
-    #[arg(hide_short_help = true, short = 'G', value_name = "SECONDS", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u64).range(1..))]
-    seconds: Option<u64>,
-    /// Begin a new packet file after so many million bytes (k, M, G: KiB, MiB, GiB)
-    #[arg(hide_short_help = true, short = 'C', value_name = "SIZE", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = file_size)]
-    bytes: Option<u64>,
-    /// With -C, keep so many files and delete the oldest; with only -G, end after so many
-    #[arg(hide_short_help = true, short = 'W', value_name = "COUNT", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u32).range(1..))]
-    files: Option<u32>,
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RotationPlan {
+    /// Seconds after which a file ends.
+    pub seconds: Option<u64>,
+    /// Bytes after which a file ends.
+    pub bytes: Option<u64>,
+    /// With `bytes`, the number of files that are kept; with only `seconds`, the number after which the capture ends.
+    pub files: Option<u32>,
 }
 
-/// Parses a size: `100` is a hundred million bytes, as in tcpdump; with a suffix, the unit is a power of 1,024.
-fn file_size(text: &str) -> Result<u64, String> {
-    let bytes = sized(text, 1_000_000).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| format!("{text} is not a file size: give 100 (million bytes), 64k or 1G"))
-}
-
-impl RotationArgs {
+impl RotationPlan {
     /// Returns whether there may be more than one file.
     pub fn is_asked(&self) -> bool {
         self.seconds.is_some() || self.bytes.is_some() || self.files.is_some()
@@ -135,12 +123,12 @@ impl PacketFiles {
     /// Creates the first file.
     pub fn create(
         place: PacketPlace,
-        args: RotationArgs,
+        plan: RotationPlan,
         about: WriterOptions,
         asked: (Selected, Option<Windows>),
     ) -> Result<Self> {
         let now_ns = unix_ns();
-        let maker = FileMaker { place, args, about, asked, set: format!("{now_ns}-{}", std::process::id()) };
+        let maker = FileMaker { place, plan, about, asked, set: format!("{now_ns}-{}", std::process::id()) };
         let (current, writer) = maker.create((now_ns, 0), 1)?;
         let mut this = Self {
             maker,
@@ -148,7 +136,7 @@ impl PacketFiles {
             current,
             period_ns: now_ns,
             due_ns: u64::MAX,
-            most_bytes: args.bytes.unwrap_or(u64::MAX),
+            most_bytes: plan.bytes.unwrap_or(u64::MAX),
             in_period: 0,
             kept: VecDeque::new(),
             rotation: Rotation { files: 1, ..Rotation::default() },
@@ -174,7 +162,7 @@ impl PacketFiles {
 
     /// Returns whether the periods of all requested files have passed. Fewer files exist if frames are missing.
     pub fn is_enough(&self, time_ns: u64) -> bool {
-        let (None, Some(most), Some(seconds)) = (self.maker.args.bytes, self.maker.args.files, self.maker.args.seconds)
+        let (None, Some(most), Some(seconds)) = (self.maker.plan.bytes, self.maker.plan.files, self.maker.plan.seconds)
         else {
             return false;
         };
@@ -191,13 +179,13 @@ impl PacketFiles {
     pub fn finish(mut self, kernel: Option<&KernelStats>) -> Result<PacketSet, WriteError> {
         self.writer.finish(kernel)?;
         self.kept.push_back(self.current);
-        let rotation = self.maker.args.is_asked().then_some(self.rotation);
+        let rotation = self.maker.plan.is_asked().then_some(self.rotation);
         Ok(PacketSet { inputs: self.kept.into(), rotation })
     }
 
     /// Periods have a fixed length, whatever the times of the frames.
     fn begin_period(&mut self, time_ns: u64) {
-        let Some(length_ns) = self.maker.args.seconds.map(|seconds| seconds.saturating_mul(1_000_000_000)) else {
+        let Some(length_ns) = self.maker.plan.seconds.map(|seconds| seconds.saturating_mul(1_000_000_000)) else {
             return;
         };
         self.period_ns += time_ns.saturating_sub(self.period_ns) / length_ns * length_ns;
@@ -233,7 +221,7 @@ impl PacketFiles {
         writer.finish(None)?;
         self.kept.push_back(full);
         let most =
-            self.maker.args.files.filter(|_| self.maker.args.is_ring()).map_or(usize::MAX, |files| files as usize);
+            self.maker.plan.files.filter(|_| self.maker.plan.is_ring()).map_or(usize::MAX, |files| files as usize);
         while self.kept.len() >= most {
             let Some(oldest) = self.kept.pop_front() else { break };
             self.maker.place.remove(&oldest.path);
@@ -262,7 +250,7 @@ impl PacketPlace {
 /// Creates packet files.
 struct FileMaker {
     place: PacketPlace,
-    args: RotationArgs,
+    plan: RotationPlan,
     about: WriterOptions,
     asked: (Selected, Option<Windows>),
     /// Identifies the files of one capture.
@@ -274,18 +262,18 @@ impl FileMaker {
     /// the period, and its number overall.
     fn path(&self, time_ns: u64, in_period: u64, number: u64) -> String {
         let path = match &self.place {
-            PacketPlace::Folder(_) if self.args.is_asked() => return runs::rotated_name(number),
+            PacketPlace::Folder(_) if self.plan.is_asked() => return runs::rotated_name(number),
             PacketPlace::Folder(_) => return PACKETS.to_owned(),
             PacketPlace::Path(path, _) => path,
         };
-        let is_timed = self.args.seconds.is_some();
+        let is_timed = self.plan.seconds.is_some();
         let named = if is_timed { named_by_time(path, time_ns).ok() } else { None };
         let name = named.as_deref().unwrap_or(path).display().to_string();
-        if self.args.bytes.is_none() {
+        if self.plan.bytes.is_none() {
             return name;
         }
         // As in tcpdump: digits for the largest possible number, and none for the first file of an unlimited sequence.
-        let most = self.args.files.map_or(0, u64::from);
+        let most = self.plan.files.map_or(0, u64::from);
         let digits = if most > 1 { (most - 1).ilog10() as usize + 1 } else { 0 };
         // Files are numbered from 1, places in the ring from 0.
         let number = if most > 0 && !is_timed { (number - 1) % most } else { in_period };
@@ -294,14 +282,18 @@ impl FileMaker {
 
     fn create(&self, (time_ns, in_period): (u64, u64), number: u64) -> Result<(Input, Writer), WriteError> {
         let path = self.path(time_ns, in_period, number);
-        let place = self.args.is_asked().then(|| SetPlace { set: self.set.clone(), part: number });
+        let place = self.plan.is_asked().then(|| SetPlace { set: self.set.clone(), part: number });
         let about = WriterOptions {
             comment: runs::note(&self.asked.0, place.as_ref(), self.asked.1.as_ref()),
             ..self.about.clone()
         };
         let (output, file): (String, Box<dyn Write + Send>) = match &self.place {
-            PacketPlace::Path(_, owner) => print::packets(Path::new(&path), 0o600, *owner)
-                .map_err(|source| WriteError::Create { output: path.clone(), source })?,
+            PacketPlace::Path(..) if path == "-" => ("standard output".to_owned(), Box::new(io::stdout())),
+            PacketPlace::Path(_, owner) => {
+                let opened = open_named(Path::new(&path), 0o600, *owner);
+                let opened = opened.map_err(|source| WriteError::Create { output: path.clone(), source })?;
+                (path.clone(), Box::new(opened))
+            }
             PacketPlace::Folder(folder) => {
                 let output = folder.path().join(&path).display().to_string();
                 let created = folder.create_packets(&path);
@@ -323,9 +315,9 @@ mod tests {
         Frame { time_ns, link: LinkType::ETHERNET, original_len: bytes.len() as u32, interface: 0, bytes }
     }
 
-    fn files(path: &Path, args: RotationArgs) -> PacketFiles {
+    fn files(path: &Path, plan: RotationPlan) -> PacketFiles {
         let place = PacketPlace::Path(path.to_owned(), None);
-        PacketFiles::create(place, args, WriterOptions::new(LinkType::ETHERNET), (Selected::default(), None)).unwrap()
+        PacketFiles::create(place, plan, WriterOptions::new(LinkType::ETHERNET), (Selected::default(), None)).unwrap()
     }
 
     fn names(dir: &Path) -> Vec<String> {
@@ -344,18 +336,10 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_in_millions_or_have_a_suffix() {
-        assert_eq!(file_size("100"), Ok(100_000_000));
-        assert_eq!(file_size("64k"), Ok(65_536));
-        assert_eq!(file_size("2G"), Ok(2 << 30));
-        assert!(["", "k", "0", "1kk", "-1", "1.5"].into_iter().all(|text| file_size(text).is_err()));
-    }
-
-    #[test]
     fn a_full_file_is_followed_by_one_with_a_number() {
         let dir = tempfile::tempdir().unwrap();
-        let args = RotationArgs { bytes: Some(1_000), ..RotationArgs::default() };
-        let mut set = files(&dir.path().join("p"), args);
+        let plan = RotationPlan { bytes: Some(1_000), ..RotationPlan::default() };
+        let mut set = files(&dir.path().join("p"), plan);
         for time in 0..30 {
             set.write(&frame(time, &[0; 68])).unwrap();
         }
@@ -369,8 +353,8 @@ mod tests {
     #[test]
     fn a_ring_begins_anew_at_its_first_name() {
         let dir = tempfile::tempdir().unwrap();
-        let args = RotationArgs { bytes: Some(1_000), files: Some(11), ..RotationArgs::default() };
-        let mut set = files(&dir.path().join("p"), args);
+        let plan = RotationPlan { bytes: Some(1_000), files: Some(11), ..RotationPlan::default() };
+        let mut set = files(&dir.path().join("p"), plan);
         for time in 0..260 {
             set.write(&frame(time, &[0; 68])).unwrap();
         }
@@ -387,8 +371,8 @@ mod tests {
     #[test]
     fn a_period_ends_a_file_and_the_count_of_files_ends_the_capture() {
         let dir = tempfile::tempdir().unwrap();
-        let args = RotationArgs { seconds: Some(10), files: Some(2), ..RotationArgs::default() };
-        let mut set = files(&dir.path().join("p-%s"), args);
+        let plan = RotationPlan { seconds: Some(10), files: Some(2), ..RotationPlan::default() };
+        let mut set = files(&dir.path().join("p-%s"), plan);
         let begun = set.period_ns;
         let taken: Vec<FrameFate> =
             [0, 9, 10, 19, 20].map(|at| set.write(&frame(begun + at * 1_000_000_000, &[0; 60])).unwrap()).to_vec();
@@ -405,10 +389,10 @@ mod tests {
     #[test]
     fn files_of_one_name_take_one_anothers_place() {
         let dir = tempfile::tempdir().unwrap();
-        let args = RotationArgs { seconds: Some(1), ..RotationArgs::default() };
+        let plan = RotationPlan { seconds: Some(1), ..RotationPlan::default() };
         let path = dir.path().join("p");
-        assert!(args.caution(Some(&path)).unwrap().contains("%H%M%S"));
-        let mut set = files(&path, args);
+        assert!(plan.caution(Some(&path)).unwrap().contains("%H%M%S"));
+        let mut set = files(&path, plan);
         let begun = set.period_ns;
         for at in 0..5 {
             set.write(&frame(begun + at * 1_000_000_000, &[0; 60])).unwrap();
@@ -424,9 +408,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_done_is_refused_with_a_remedy() {
-        let only_files = RotationArgs { files: Some(3), ..RotationArgs::default() };
+        let only_files = RotationPlan { files: Some(3), ..RotationPlan::default() };
         assert!(only_files.check(None).unwrap_err().to_string().contains("add -C SIZE or -G SECONDS"));
-        let by_time = RotationArgs { seconds: Some(3), ..RotationArgs::default() };
+        let by_time = RotationPlan { seconds: Some(3), ..RotationPlan::default() };
         assert!(by_time.check(Some(Path::new("-"))).unwrap_err().to_string().contains("standard output"));
         assert!(by_time.check(Some(Path::new("p-%!"))).unwrap_err().to_string().contains("strftime"));
         assert!(by_time.check(Some(Path::new("p-%H"))).is_ok());

@@ -1,27 +1,30 @@
 //! A capture from start to record: starts it, watches it, ends its command, and makes the record.
 
 use super::command::{self, CommandOutput};
-use super::container::{containers_now, name_containers};
+use super::container::name_containers;
 use super::counters::KernelCounting;
 use super::dissecting::SharedWorkListener;
 use super::family;
 use super::folder::RunFolder;
-use super::metrics::{METRICS, MetricsServer, ScrapedMetrics};
+use super::metrics::{METRICS, MetricsServer};
 use super::only::CommandFilter;
 use super::plan::CapturePlan;
 use super::progress::{self, StatusLine};
+use super::runtime::{or_never, runtime};
+use super::scrape::ScrapedMetrics;
 use super::signals::{CaptureSignals, EndRequest, EndSignals};
 use super::streams::UnixSockets;
 use super::threads::CaptureThreads;
 use super::warmup::WarmUp;
 use super::witness::TcpWitness;
-use super::{announce, or_never};
+use super::{announce, cost};
+use crate::databases;
 use crate::exit::StatusFault;
 use crate::ledger::Beginning;
 use crate::time::unix_ns;
 use anyhow::Result;
 use overhead_containers::HostContainers;
-use overhead_model::{Measured, Run, say};
+use overhead_model::{Measured, Run};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -97,6 +100,26 @@ pub struct FinishedCapture {
     pub end: CaptureEnd,
 }
 
+impl CapturePlan {
+    /// Captures, once or until the cost of watching is measured, and passes the result to `conclude`.
+    pub fn run<T: Send + 'static>(
+        self,
+        conclude: impl FnOnce(&Self, FinishedCapture) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        runtime()?.block_on(async {
+            let (mut signals, plan) = (CaptureSignals::new()?, Arc::new(self));
+            let capture = async |signals: &mut CaptureSignals| {
+                if let Some(rounds) = plan.cost_rounds {
+                    return conclude(&plan, cost::measure(&plan, rounds, signals).await?);
+                }
+                let folder = plan.make_folder()?.map(Arc::new);
+                CaptureSession::run(&plan, folder, signals, CommandOutput::Shown, conclude).await
+            };
+            plan.with_rows(&mut signals, capture).await
+        })
+    }
+}
+
 impl CaptureSession {
     /// Captures once and passes the result to `conclude`, in a thread that is abandoned if the user asks for the end
     /// twice. Removes the folder if nothing was measured.
@@ -128,20 +151,14 @@ impl CaptureSession {
 
     /// Starts the counters, the capture and the command.
     fn begin(plan: Arc<CapturePlan>, folder: Option<Arc<RunFolder>>, output: CommandOutput) -> Result<Self> {
-        let metrics = plan
-            .args
-            .metrics
-            .map(|address| MetricsServer::listen("--metrics", address, &[METRICS], None))
-            .transpose()?;
-        plan.args.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
-        let sockets = plan.sockets()?;
-        let containers = containers_now();
+        let listen = |address| MetricsServer::listen("--metrics", address, &[METRICS], None);
+        let metrics = plan.metrics.map(listen).transpose()?;
+        plan.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
+        let sockets = plan.find_sockets()?;
+        let containers = databases::containers_now();
         let counting = KernelCounting::load(&plan, sockets.as_ref())?;
-        if let Some(note) = counting.awaited(&plan.live.ports).filter(|_| !plan.args.output.quiet && sockets.is_none())
-        {
-            say!("overhead: {note}");
-        }
-        plan.args.rotation.caution(plan.args.write.as_deref()).iter().for_each(|caution| plan.say(caution));
+        let awaited = counting.awaited(&plan.live.ports).filter(|_| sockets.is_none());
+        awaited.iter().chain(&plan.rotation.caution(plan.packet_file())).for_each(|note| plan.say(note));
         let work = counting.sampling().map(|listener| Arc::new(Mutex::new(listener)));
         let mut session = Self {
             folder,
@@ -150,7 +167,7 @@ impl CaptureSession {
             only: plan.command_filter()?,
             sockets,
             work,
-            warmup: plan.args.limits.warmup.map(WarmUp::new),
+            warmup: plan.limits.warmup.map(WarmUp::new),
             witness: TcpWitness::load(&plan),
             start_ns: Arc::new(AtomicU64::new(u64::MAX)),
             metrics,
@@ -164,13 +181,13 @@ impl CaptureSession {
         };
         session.open()?;
         let plan = &session.plan;
-        session.warmup.iter().filter(|_| plan.args.counters.bpf_only).for_each(|warmup| warmup.begin());
+        session.warmup.iter().filter(|_| !plan.captures()).for_each(|warmup| warmup.begin());
         session.counting.begin();
         session.witness.begin(&plan.live);
         session.start_ns.store(unix_ns(), Ordering::Release);
         session.spawned = Instant::now();
         session.child = plan.start_command(output)?;
-        if !plan.args.output.quiet {
+        if !plan.quiet {
             let mut so_far = session.counting.read();
             name_containers(&mut so_far, &[&session.containers], &session.counting.network_namespaces());
             plan.say(&announce::sentence(plan, session.sockets.as_ref(), &so_far));
@@ -181,7 +198,7 @@ impl CaptureSession {
     /// Waits for the command, the time limit or the capture to end, or for a signal.
     async fn watch(&mut self, signals: &mut CaptureSignals) -> Result<()> {
         let Self { plan, threads, counting, child, .. } = self;
-        let (threads, quiet, limits) = (threads.as_ref(), plan.args.output.quiet, plan.args.limits);
+        let (threads, quiet, limits) = (threads.as_ref(), plan.quiet, plan.limits);
         let (mut server, begun) = (self.metrics.take(), Instant::now());
         let mut metrics = ScrapedMetrics::new(plan.known_systems()?);
         let (mut shown, mut tick) = (StatusLine::new(quiet), tokio::time::interval(Duration::from_millis(250)));
@@ -247,7 +264,7 @@ impl CaptureSession {
 
 /// Describes the remains of an aborted capture.
 fn kept(plan: &CapturePlan, folder: Option<&RunFolder>) -> String {
-    match (folder, plan.args.write.as_deref()) {
+    match (folder, plan.packet_file()) {
         (Some(folder), _) => folder.abandon(),
         (None, Some(path)) if path.is_file() => format!(
             "the figures are lost; `overhead analyze {}` makes a record of the packets that were kept, without counters",

@@ -1,6 +1,6 @@
 //! Signals to a capture, received from before anything is started.
 
-use super::or_never;
+use super::runtime::or_never;
 use anyhow::{Context, Result};
 use overhead_model::say;
 use rustix::time::{ClockId, clock_gettime};

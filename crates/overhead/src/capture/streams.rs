@@ -160,11 +160,11 @@ pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
 
 /// Names UNIX sockets that may have carried operations, if none were captured.
 pub fn look_for_others(plan: &CapturePlan, aggregate: &Aggregate, warnings: &mut Warnings) {
-    if plan.args.counters.bpf_only || aggregate.class_totals(Class::Workload).0 > 0 {
+    if !plan.captures() || aggregate.class_totals(Class::Workload).0 > 0 {
         return;
     }
     let Ok(listening) = raised(unix_servers) else { return };
-    let known = known(&listening, &plan.live.selection, &plan.args.server.pid);
+    let known = known(&listening, &plan.live.selection, &plan.counters.named_pids);
     if known.is_empty() {
         return;
     }

@@ -1,7 +1,7 @@
 //! TCP's own counters of the captured connections, beside the ledger's sums.
 
 use super::live::LivePlan;
-use super::plan::CapturePlan;
+use super::plan::{CapturePlan, LimitPlan};
 use crate::privileges::raised;
 use overhead_dissect::Totals;
 use overhead_kernel::{Error, FollowedTraffic, SocketGroup, SocketTotals, TcpFollower, own_network_namespace};
@@ -97,18 +97,18 @@ fn follow(follower: &TcpFollower, live: &LivePlan) -> Result<(), String> {
 impl CapturePlan {
     /// Returns why TCP's counters cannot be compared with this capture.
     fn without_witness(&self) -> Option<&'static str> {
-        let args = &self.args;
-        if args.counters.no_bpf {
+        let LimitPlan { frames, operations, warmup, .. } = self.limits;
+        if !self.counters.is_on {
             Some("not asked for (--no-bpf)")
-        } else if !self.has_interface || args.counters.bpf_only {
+        } else if !self.has_interface || !self.captures() {
             Some("no packets were captured")
-        } else if args.sample.cycle.is_some() {
+        } else if self.sample.is_some() {
             Some("the packets are of windows (--sample)")
-        } else if args.limits.warmup.is_some() {
+        } else if warmup.is_some() {
             Some("the warm-up is left out of the packets (--warmup)")
         } else if self.live.filter.is_some() {
             Some("a filter left out packets (-f)")
-        } else if args.limits.count.is_some() || args.limits.ops.is_some() {
+        } else if frames.is_some() || operations.is_some() {
             Some("the capture ended at a number of frames or operations, and not at a moment (-c, --ops)")
         } else {
             None

@@ -1,25 +1,51 @@
-//! `overhead sweep`: captures a command several times for each combination of its parameters' values.
+//! Captures a command several times for each combination of its parameters' values. [`args`] is the command line of
+//! `overhead sweep`: nothing else here uses it.
 
 mod args;
 mod parameter;
 mod place;
 mod plan;
 mod progress;
+mod repetition;
 
-pub use args::{SweepArgs, SweepPlan};
+pub use args::SweepArgs;
+pub use parameter::check as check_parameters;
 
-use crate::capture::{CaptureSignals, runtime};
-use crate::cli::Format;
+use crate::capture::{CapturePlan, CaptureSignals, runtime};
 use crate::exit::StatusFault;
-use crate::print;
-use crate::repeat::{Repetition, RunEnd};
 use anyhow::{Error, Result, bail};
+use overhead_model::sweep::SweepParameter;
 use overhead_model::{Sweep, exit, say};
-use overhead_report::sweep;
 use overhead_report::text::counted;
 use place::SweepFolder;
 use plan::order;
 use progress::SweepProgress;
+use repetition::{Repetition, RunEnd};
+use std::path::PathBuf;
+
+/// The runs of a command.
+#[derive(Debug)]
+pub struct SweepPlan {
+    /// Parameters of the command and their values; empty to repeat it as it is.
+    pub vary: Vec<SweepParameter>,
+    /// Warm-up runs of each combination, which do not count.
+    pub warmup_runs: u32,
+    /// Runs of each combination.
+    pub runs: u32,
+    /// The options that affect the measurement, as on a command line.
+    pub settings: Vec<String>,
+    /// The capture of each run. Its command has the parameters in braces, and its folder is the sweep's.
+    pub capture: CapturePlan,
+}
+
+/// The result of a sweep.
+pub struct FinishedSweep {
+    pub record: Sweep,
+    /// The written files, the record first.
+    pub files: Vec<PathBuf>,
+    /// The exit status.
+    pub status: u8,
+}
 
 /// Why a sweep ends before its last run.
 enum SweepStop {
@@ -28,32 +54,31 @@ enum SweepStop {
     Fault(Error),
 }
 
-impl SweepArgs {
-    /// Makes the missing runs, writes the record after each one, and finally prints and draws the result.
-    pub fn run(self) -> Result<u8> {
-        let plan = self.plan()?;
+impl SweepPlan {
+    /// Makes the missing runs, writes the record after each one, and finally draws the result.
+    ///
+    /// # Errors
+    ///
+    /// No run was made, the folder cannot be written or is another sweep's, or the user gives a run up.
+    pub fn run(&self) -> Result<FinishedSweep> {
         runtime()?.block_on(async {
             let mut signals = CaptureSignals::new()?;
-            let place = SweepFolder::open(&plan)?;
-            let mut progress = SweepProgress::of(&plan, &place);
-            plan.announce(&place, &progress);
-            let stop = plan.rounds(&mut progress, &place, &mut signals).await;
-            if let Err(SweepStop::Fault(error)) = &stop
-                && error.downcast_ref().is_some_and(|fault: &StatusFault| fault.status == exit::ABORTED)
-            {
-                say!(
-                    "overhead: {}: the runs that were made are in {}",
-                    exit::sentence(&**error),
-                    place.path().display()
-                );
-                return Ok(exit::ABORTED);
+            let place = SweepFolder::open(self)?;
+            let mut progress = SweepProgress::new(self, &place);
+            self.announce(&place, &progress);
+            match self.rounds(&mut progress, &place, &mut signals).await {
+                Err(SweepStop::Fault(error))
+                    if error.downcast_ref().is_some_and(|fault: &StatusFault| fault.status == exit::ABORTED) =>
+                {
+                    let reason = exit::sentence(&*error);
+                    let path = place.path().display();
+                    Err(error.context(format!("{reason}: the runs that were made are in {path}")))
+                }
+                stop => self.conclude(&progress, &place, stop.err()),
             }
-            plan.conclude(&progress, &place, stop.err())
         })
     }
-}
 
-impl SweepPlan {
     fn announce(&self, place: &SweepFolder, progress: &SweepProgress) {
         let (made, all) = progress.counts();
         let there = if made > 0 { format!(", of which {made} are there already") } else { String::new() };
@@ -108,7 +133,7 @@ impl SweepPlan {
         if failures.len() == progress.points.len() {
             return Err(SweepStop::Fault(anyhow::anyhow!("{}", failures.swap_remove(0))));
         }
-        print::warn(&failures);
+        failures.iter().for_each(|failure| say!("overhead: warning: {failure}"));
         Ok(())
     }
 
@@ -123,8 +148,13 @@ impl SweepPlan {
         }
     }
 
-    /// Prints and draws the finished runs.
-    fn conclude(&self, progress: &SweepProgress, place: &SweepFolder, stop: Option<SweepStop>) -> Result<u8> {
+    /// Writes and draws the finished runs.
+    fn conclude(
+        &self,
+        progress: &SweepProgress,
+        place: &SweepFolder,
+        stop: Option<SweepStop>,
+    ) -> Result<FinishedSweep> {
         let (made, all) = progress.counts();
         let (partial, fault) = match stop {
             None => (None, None),
@@ -146,21 +176,8 @@ impl SweepPlan {
         let record = progress.record(self, partial);
         place.keep(&record)?;
         let files = place.report(&record)?;
-        self.print(&record)?;
-        print::files(&files, &self.capture.args.output);
-        Ok(if fault.is_some() || progress.counted() == 0 { exit::FAILED } else { progress.status(&record) })
-    }
-
-    fn print(&self, record: &Sweep) -> Result<()> {
-        let output = &self.capture.args.output;
-        if output.format != Format::Table && !output.quiet {
-            print::warn(&sweep::remarks(record));
-        }
-        print::verbatim(&match output.format {
-            Format::Json => sweep::json(record)?,
-            Format::Csv => sweep::csv(record),
-            Format::Markdown => sweep::markdown(record),
-            Format::Table => sweep::table(record, output.style()),
-        })
+        let has_failed = fault.is_some() || progress.counted() == 0;
+        let status = if has_failed { exit::FAILED } else { progress.status(&record) };
+        Ok(FinishedSweep { record, files, status })
     }
 }

@@ -7,7 +7,7 @@ use overhead_model::sweep::SweepParameter;
 const COMBINATIONS: usize = 1_000;
 
 /// Parses `P=1,10,25,50`.
-pub fn parameter(text: &str) -> Result<SweepParameter, String> {
+pub fn parse(text: &str) -> Result<SweepParameter, String> {
     let (name, values) = text.split_once('=').ok_or("give a name and its values, such as P=1,10,25,50")?;
     if !is_name(name) {
         return Err(format!("{name:?} is no name: letters, digits and _, a letter first"));
@@ -135,13 +135,13 @@ mod tests {
     }
 
     fn two() -> Vec<SweepParameter> {
-        vec![parameter("P=1,10").unwrap(), parameter("c=a,b,c").unwrap()]
+        vec![parse("P=1,10").unwrap(), parse("c=a,b,c").unwrap()]
     }
 
     #[test]
     fn values_are_read_and_what_is_none_is_named() {
-        assert_eq!(parameter("P=1,10,25").unwrap().values, ["1", "10", "25"]);
-        assert_eq!(parameter("mode=a=b,c").unwrap().values, ["a=b", "c"]);
+        assert_eq!(parse("P=1,10,25").unwrap().values, ["1", "10", "25"]);
+        assert_eq!(parse("mode=a=b,c").unwrap().values, ["a=b", "c"]);
         for (text, said) in [
             ("P", "P=1,10,25,50"),
             ("=1", "no name"),
@@ -150,7 +150,7 @@ mod tests {
             ("P=1,,2", "empty"),
             ("P=1,2,1", "the value 1 twice"),
         ] {
-            let fault = parameter(text).unwrap_err();
+            let fault = parse(text).unwrap_err();
             assert!(fault.contains(said), "{text}: {fault}");
         }
     }
@@ -178,8 +178,7 @@ mod tests {
         let unknown = said(&two(), "run {P} {c} {X}");
         assert!(unknown.contains("--vary X=") && unknown.contains("{{X}}"), "{unknown}");
         assert!(said(&[two(), two()].concat(), "run {P} {c}").contains("twice"));
-        let many =
-            parameter(&format!("P={}", (0..1_001).map(|n| n.to_string()).collect::<Vec<_>>().join(","))).unwrap();
+        let many = parse(&format!("P={}", (0..1_001).map(|n| n.to_string()).collect::<Vec<_>>().join(","))).unwrap();
         assert!(said(&[many], "run {P}").contains("1000 combinations"));
     }
 }

@@ -1,7 +1,7 @@
 //! The folder of a sweep, with its record, its report and the folders of its runs.
 
 use super::SweepPlan;
-use crate::capture::folder_by_time;
+use crate::capture::{OutputPlan, folder_by_time};
 use crate::redact;
 use crate::runs::RECORD;
 use anyhow::{Context, Result, bail};
@@ -21,17 +21,17 @@ pub struct SweepFolder {
 impl SweepFolder {
     /// Opens or creates the folder. Never changes files of another sweep or of the user.
     pub fn open(plan: &SweepPlan) -> Result<Self> {
-        let capture = &plan.capture;
-        let Some(path) = capture.args.folder.as_deref() else {
-            return Self::locked(folder_by_time(&format!("{}-sweep", capture.db_name()), capture.owner)?);
+        let OutputPlan { folder, force, owner } = &plan.capture.output;
+        let Some(path) = folder else {
+            return Self::locked(folder_by_time(&format!("{}-sweep", plan.capture.db_name()), *owner)?);
         };
-        let folder = OutputFolder::open_or_make(path, 0o700, capture.owner)
+        let folder = OutputFolder::open_or_make(path, 0o700, *owner)
             .with_context(|| format!("the folder {} cannot be written: choose another with -o", path.display()))?;
         let place = Self::locked(folder)?;
         if place.folder.holds(RECORD) {
             bail!("{} holds a run: choose another folder for the sweep with -o", path.display());
         }
-        if capture.args.force {
+        if *force {
             return Ok(place);
         }
         if place.folder.holds(SWEEP_RECORD) {
@@ -89,7 +89,7 @@ fn same_sweep(plan: &SweepPlan, begun: &Sweep, path: &Path) -> Result<()> {
     let names = |parameters: &[overhead_model::sweep::SweepParameter]| {
         parameters.iter().map(|parameter| parameter.name.clone()).collect::<Vec<_>>()
     };
-    let command = redact::command_line(plan.capture.args.command.iter().cloned());
+    let command = redact::command_line(plan.capture.command.words.iter().cloned());
     let differs = [
         ("command", begun.command == command, begun.command.join(" ")),
         ("options", begun.settings == plan.settings, begun.settings.join(" ")),

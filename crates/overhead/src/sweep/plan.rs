@@ -1,7 +1,7 @@
 //! Plans the runs of a sweep, with their order and folders.
 
 use super::parameter::{combinations, filled};
-use crate::repeat::Repetition;
+use super::repetition::Repetition;
 use overhead_model::sweep::SweepParameter;
 use std::path::Path;
 
@@ -64,12 +64,12 @@ pub fn order(points: usize, round: usize) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameter::parameter;
+    use super::super::parameter::parse;
     use super::*;
 
     #[test]
     fn each_run_has_a_folder_and_a_command_of_its_own() {
-        let parameters = [parameter("P=1,10").unwrap(), parameter("url=a/b,a:b").unwrap()];
+        let parameters = [parse("P=1,10").unwrap(), parse("url=a/b,a:b").unwrap()];
         let command = ["run", "{P}", "{url}"].map(str::to_owned);
         let points = points(Path::new("out"), &parameters, &command, 2);
         let folders: Vec<&str> = points.iter().map(|point| &*point.folder).collect();

@@ -3,8 +3,8 @@
 use super::SweepPlan;
 use super::place::SweepFolder;
 use super::plan::{self, PlannedPoint};
+use super::repetition::{Repetition, RunEnd};
 use crate::redact;
-use crate::repeat::{Repetition, RunEnd};
 use overhead_model::record::Tool;
 use overhead_model::sweep::SWEEP_VERSION;
 use overhead_model::{Run, Sweep, exit};
@@ -24,10 +24,10 @@ pub struct SweepProgress {
 
 impl SweepProgress {
     /// Returns the plan, with the runs that already exist.
-    pub fn of(sweep: &SweepPlan, place: &SweepFolder) -> Self {
-        let points = plan::points(place.path(), &sweep.vary, &sweep.capture.args.command, sweep.runs);
+    pub fn new(sweep: &SweepPlan, place: &SweepFolder) -> Self {
+        let points = plan::points(place.path(), &sweep.vary, &sweep.capture.command.words, sweep.runs);
         let before = |repetition: &Repetition, point: &PlannedPoint| {
-            let run = if sweep.capture.args.force { None } else { repetition.made_before() };
+            let run = if sweep.capture.output.force { None } else { repetition.made_before() };
             run.map(|run| made(repetition, point, Ok(run)))
         };
         let made = points.iter().map(|point| point.runs.iter().map(|run| before(run, point)).collect()).collect();
@@ -96,7 +96,7 @@ impl SweepProgress {
         Sweep {
             schema_version: SWEEP_VERSION,
             tool: Tool { name: "overhead".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-            command: redact::command_line(sweep.capture.args.command.iter().cloned()),
+            command: redact::command_line(sweep.capture.command.words.iter().cloned()),
             settings: sweep.settings.clone(),
             selection: sweep.capture.which.selected(),
             environment: environment

@@ -1,14 +1,17 @@
-//! The series of a scrape: operations, bytes, calls and times.
+//! The metrics of a running capture (`--metrics`): operations, bytes, calls and times.
+//!
+//! Labels hold names of operations and addresses of servers, never statements, keys or clients, so a scrape contains no user
+//! data. The number of series is limited; beyond the limit, names share series.
 
-use crate::capture::dissecting::SoFar;
+use super::dissecting::SoFar;
+use super::metrics::{SeriesLabels, counter, text_of};
 use overhead_model::record::{self, OperationRow};
 use overhead_model::{Account, Class, Measured, OTHER, Protocol, Side, System};
 use overhead_report::RowSums;
 use overhead_report::text::clean;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -48,8 +51,6 @@ struct SeriesKey {
     name: String,
 }
 
-pub type SeriesLabels<'a> = Vec<(&'static str, &'a str)>;
-
 impl SeriesKey {
     fn new(protocol: &str, class: Class, name: &str) -> Self {
         // Avoids escapes. No database uses these characters in names.
@@ -63,7 +64,7 @@ impl SeriesKey {
         Self { name: method.unwrap_or(&self.name).to_owned(), ..self.clone() }
     }
 
-    fn of_others(&self) -> Self {
+    fn shared(&self) -> Self {
         Self { name: OTHER.to_owned(), ..self.clone() }
     }
 
@@ -88,7 +89,7 @@ struct SeriesSums {
 }
 
 impl SeriesSums {
-    fn of(row: &OperationRow) -> Self {
+    fn from_row(row: &OperationRow) -> Self {
         let steps = row.latency_within.as_deref().unwrap_or_default();
         let within = |bound: u64| steps.iter().take_while(|step| step.ns <= bound).last().map_or(0, |step| step.count);
         let latency = row.latency_ns.or_empty();
@@ -103,7 +104,7 @@ impl SeriesSums {
         }
     }
 
-    fn of_server(sums: &RowSums) -> Self {
+    fn from_server(sums: &RowSums) -> Self {
         let RowSums { count, errors, unanswered, .. } = *sums;
         let wire_bytes = sums.sides.map(|side| side.amounts.total());
         Self { count, errors, unanswered, wire_bytes, ..Self::default() }
@@ -153,7 +154,7 @@ impl BoundedSeries {
         let is_folded = |key: &SeriesKey, sums: &SeriesSums| now.get(key).is_none_or(|now| now.count < sums.count);
         let mut folded = BTreeMap::<SeriesKey, SeriesSums>::new();
         for (key, sums) in self.before.extract_if(.., |key, sums| is_folded(key, sums)) {
-            folded.entry(key.of_others()).or_default().add(&sums);
+            folded.entry(key.shared()).or_default().add(&sums);
         }
         for (key, sums) in &now {
             let before = self.before.get(key).copied().unwrap_or_default();
@@ -166,7 +167,7 @@ impl BoundedSeries {
             if !is_own && !self.before.contains_key(key) {
                 self.sharing += 1;
             }
-            self.series.entry(if is_own { series } else { key.of_others() }).or_default().add(&delta);
+            self.series.entry(if is_own { series } else { key.shared() }).or_default().add(&delta);
         }
         self.before = now;
     }
@@ -221,7 +222,7 @@ impl ScrapedMetrics {
         if let Some(so_far) = so_far {
             self.take_rows(&so_far.operations);
             self.servers.take(so_far.servers.iter().map(|(kind, sums)| {
-                (SeriesKey::new(kind.protocol.name(), kind.class, &kind.label), SeriesSums::of_server(sums))
+                (SeriesKey::new(kind.protocol.name(), kind.class, &kind.label), SeriesSums::from_server(sums))
             }));
             for (mine, now) in self.ledger.iter_mut().zip(so_far.ledger) {
                 Account::ALL.iter().zip(mine).for_each(|(account, sum)| raise(sum, now[*account]));
@@ -235,12 +236,12 @@ impl ScrapedMetrics {
             self.take_role("server", &counters.server);
             self.take_role("client", &counters.client);
         }
-        self.text()
+        text_of(self.clone())
     }
 
     fn take_rows(&mut self, rows: &[OperationRow]) {
         let key = |row: &OperationRow| SeriesKey::new(&row.protocol, row.class, &row.name);
-        self.operations.take(rows.iter().map(|row| (key(row), SeriesSums::of(row))));
+        self.operations.take(rows.iter().map(|row| (key(row), SeriesSums::from_row(row))));
     }
 
     /// Returns the system of a server, or its protocol if nothing more is known.
@@ -260,20 +261,6 @@ impl ScrapedMetrics {
             raise(self.on_cpu_ns.entry((name, "kernel")).or_default(), time.kernel);
         }
     }
-
-    fn text(&self) -> String {
-        text_of(self.clone())
-    }
-}
-
-/// Returns the metrics in the OpenMetrics text format.
-pub fn text_of(metrics: impl Collector) -> String {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(metrics));
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
-    text
 }
 
 fn raise(sum: &mut u64, to: u64) {
@@ -385,35 +372,6 @@ fn encode_series<'a>(
     encoder.encode_descriptor(&name, &help, None, MetricType::Gauge)?.encode_gauge(&(*sharing as f64))
 }
 
-/// Writes a gauge with its value for each set of labels.
-pub fn gauge<'a>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    values: impl IntoIterator<Item = (SeriesLabels<'a>, f64)>,
-) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    values.into_iter().try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
-}
-
-/// Writes a counter with its value for each set of labels.
-pub fn counter<'a, V: EncodeCounterValue>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    values: impl IntoIterator<Item = (SeriesLabels<'a>, V)>,
-) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (labels, value) in values {
-        if labels.is_empty() {
-            family.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
-        } else {
-            family.encode_family(&labels)?.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -448,7 +406,7 @@ mod tests {
 
     fn scraped(metrics: &mut ScrapedMetrics, rows: &[OperationRow]) -> String {
         metrics.take_rows(rows);
-        metrics.text()
+        text_of(metrics.clone())
     }
 
     const GET: &str = r#"overhead_operations_total{protocol="resp",class="workload",operation="GET"}"#;
@@ -491,7 +449,7 @@ mod tests {
         let take = |metrics: &mut ScrapedMetrics, counts: &[(usize, u64)]| {
             let key = |server: &usize| SeriesKey::new("resp", Class::Workload, &format!("10.0.0.1:{server}"));
             metrics.servers.take(counts.iter().map(|(server, count)| (key(server), sums(*count))));
-            metrics.text()
+            text_of(metrics.clone())
         };
         let all: Vec<_> = (7..SERVERS + 17).map(|server| (server, 2)).collect();
         let text = take(&mut metrics, &all);
