@@ -134,10 +134,10 @@ fn tcp_database(server: TcpServer) -> Option<Database> {
     })
 }
 
-/// Returns the system whose name a command begins with; the shortest such name is the usual one.
+/// Returns the system whose name a command starts with; the shortest such name is the usual one.
 fn by_name(comm: &str) -> Option<System> {
-    let begins = |system: &&System| !TOO_GENERAL.contains(&system.name) && comm.starts_with(system.name);
-    System::ALL.iter().filter(begins).min_by_key(|system| system.name.len()).copied()
+    let starts = |system: &&System| !TOO_GENERAL.contains(&system.name) && comm.starts_with(system.name);
+    System::ALL.iter().filter(starts).min_by_key(|system| system.name.len()).copied()
 }
 
 /// Returns the system with this usual port. A web port does not identify a database.

@@ -1,11 +1,9 @@
 //! Arguments of `capture`, their units, and their translation into a [`CapturePlan`].
 
-use super::descriptors::InheritedFiles;
-use super::live::LivePlan;
-use super::plan::{
-    CapturePlan, CommandPlan, CounterPlan, LimitPlan, OutputPlan, PacketUse, ResultPlan, SamplePlan, SocketPlan,
+use super::{
+    CapturePlan, CommandPlan, CounterPlan, InheritedFiles, LimitPlan, LivePlan, OutputPlan, PacketUse, ResultPlan,
+    RotationPlan, SamplePlan, SocketPlan,
 };
-use super::rotation::RotationPlan;
 use crate::caller::{self, User};
 use crate::cli::{DecodeArgs, Output, Which};
 use crate::exit::bail_usage;
@@ -93,7 +91,7 @@ pub struct CaptureArgs {
     pub rotation: RotationArgs,
     #[command(flatten)]
     pub sample: SampleArgs,
-    /// Keep no packets, only the figures
+    /// Keep no packets, only the record and its charts
     #[arg(hide_short_help = true, long, conflicts_with_all = ["write", "bpf_only", "fields"])]
     pub no_packets: bool,
     #[command(flatten)]
@@ -115,10 +113,10 @@ pub struct CaptureArgs {
     pub fields: bool,
     #[command(flatten)]
     pub project: ProjectArgs,
-    /// Also say how many operations took no longer than 1 ms, 2 ms, …
+    /// Also count the operations that took no longer than 1 ms, 2 ms, …
     #[arg(hide_short_help = true, long, conflicts_with_all = ["write", "bpf_only"])]
     pub distribution: bool,
-    /// Serve the figures to Prometheus while the capture runs, at http://ADDR:PORT/metrics
+    /// Serve metrics to Prometheus while the capture runs, at http://ADDR:PORT/metrics
     #[arg(hide_short_help = true, long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 }
@@ -146,7 +144,7 @@ pub struct LimitArgs {
     /// Stop after this time (10s, 500ms, 2m)
     #[arg(long, value_name = "T", value_parser = some_time)]
     pub duration: Option<Duration>,
-    /// Ignore frames and counters for this time after the first frame; --duration begins after it
+    /// Ignore frames and counters for this time after the first frame; --duration starts after it
     #[arg(hide_short_help = true, long, value_name = "T", value_parser = duration)]
     pub warmup: Option<Duration>,
     /// Stop after this many workload operations
@@ -175,10 +173,10 @@ pub struct CounterArgs {
 /// Limits of a packet file, and how many files are kept.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct RotationArgs {
-    /// Begin a new packet file every so many seconds; the FILE of -w may have a strftime format
+    /// Start a new packet file every so many seconds; the FILE of -w may have a strftime format
     #[arg(hide_short_help = true, short = 'G', value_name = "SECONDS", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Begin a new packet file after so many million bytes (k, M, G: KiB, MiB, GiB)
+    /// Start a new packet file after so many million bytes (k, M, G: KiB, MiB, GiB)
     #[arg(hide_short_help = true, short = 'C', value_name = "SIZE", conflicts_with_all = ["bpf_only", "no_packets"], value_parser = file_size)]
     bytes: Option<u64>,
     /// With -C, keep so many files and delete the oldest; with only -G, end after so many
@@ -247,7 +245,7 @@ impl CaptureArgs {
         if !self.output.columns.is_empty() || !self.output.rows.is_default() {
             bail_usage!(
                 "columns, order and price of rows are for the table of one run: see those of one of several with \
-                 `overhead analyze`; csv and json have every figure of all"
+                 `overhead analyze`; csv and json have every value of all"
             );
         }
         if !vary.is_empty() {
@@ -346,7 +344,7 @@ impl CaptureArgs {
         let is_read_again = self.fields || has_model;
         if self.sample.cycle.is_some() && (is_read_again || self.limits.warmup.is_some() || self.counters.bpf_only) {
             bail_usage!(
-                "--sample captures a part of the time, which --fields, --project, --physical, --warmup and --bpf-only do not know of: leave it or them out"
+                "--sample captures a part of the time, and --fields, --project, --physical, --warmup and --bpf-only need all of it: leave it or them out"
             );
         }
         if rotation.is_ring() && is_read_again {

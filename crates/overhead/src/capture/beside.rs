@@ -20,7 +20,7 @@ pub struct BesideSource {
     packets: LiveSource,
     streams: StreamSource,
     /// Packets until the next poll of the sockets.
-    until_look: u32,
+    until_poll: u32,
     /// Polls left before the interface is read.
     rounds: u32,
     /// The interface delivers no more packets.
@@ -31,14 +31,14 @@ pub struct BesideSource {
 impl BesideSource {
     /// Combines both sources. The handle that stops the packets also stops the streams.
     pub fn new(packets: LiveSource, streams: StreamSource) -> Self {
-        Self { packets, streams, until_look: 0, rounds: ROUNDS, is_over: false, totals: LiveTotals::default() }
+        Self { packets, streams, until_poll: 0, rounds: ROUNDS, is_over: false, totals: LiveTotals::default() }
     }
 
-    fn look(&mut self) -> Result<(), SourceError> {
-        self.until_look = BETWEEN;
+    fn poll_sockets(&mut self) -> Result<(), SourceError> {
+        self.until_poll = BETWEEN;
         if self.streams.fill()? >= MANY && self.rounds > 0 {
             self.rounds -= 1;
-            self.until_look = 0;
+            self.until_poll = 0;
         } else {
             self.rounds = ROUNDS;
         }
@@ -48,8 +48,8 @@ impl BesideSource {
 
 impl FrameSource for BesideSource {
     fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError> {
-        if !self.is_over && self.until_look == 0 && !self.streams.has_ready() {
-            self.look()?;
+        if !self.is_over && self.until_poll == 0 && !self.streams.has_ready() {
+            self.poll_sockets()?;
         }
         let next = if self.is_over {
             // The streams end last.
@@ -57,11 +57,11 @@ impl FrameSource for BesideSource {
         } else if self.streams.has_ready() {
             self.streams.hand_out()
         } else {
-            self.until_look = self.until_look.saturating_sub(1);
+            self.until_poll = self.until_poll.saturating_sub(1);
             match self.packets.next_frame()? {
                 frame @ NextFrame::Frame(_) => frame,
                 NextFrame::Idle => {
-                    self.until_look = 0;
+                    self.until_poll = 0;
                     NextFrame::Idle
                 }
                 NextFrame::End => {

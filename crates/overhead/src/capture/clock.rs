@@ -32,7 +32,7 @@ impl ClockWatch {
     }
 
     /// Checks whether the clock was set since the last call.
-    pub fn look(&mut self) {
+    pub fn check(&mut self) {
         self.take(ClockPair::now());
     }
 
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn this_machine_s_clock_is_not_set_by_reading_it() {
         let mut watch = ClockWatch::new();
-        (0..1000).for_each(|_| watch.look());
+        (0..1000).for_each(|_| watch.check());
         assert!(watch.steps().is_empty());
     }
 }

@@ -60,13 +60,13 @@ impl CapturePlan {
         let [Some(make), _, Some(remove)] = BENCH_STEPS.map(|step| bench_step(&self.command.words, step)) else {
             return work(signals).await;
         };
-        self.say("the benchmark makes its rows before the capture begins, and removes them after its end");
+        self.say("the benchmark makes its rows before the capture starts, and removes them after it ends");
         if self.complete(&make, CommandOutput::Shown, &mut signals.end).await? != Some(0) {
             self.complete(&remove, CommandOutput::unseen()?, &mut signals.end).await?;
             bail!("the benchmark could not make its rows: nothing was captured");
         }
         let done = work(signals).await;
-        // If it fails, the benchmark itself says what is left.
+        // If it fails, the benchmark itself prints what is left.
         let removed = self.complete(&remove, CommandOutput::Shown, &mut signals.end).await;
         done.and_then(|done| removed.map(|_| done))
     }
@@ -131,34 +131,34 @@ fn start(command: &[String], user: Option<User>, output: CommandOutput) -> Resul
 /// not want to wait.
 pub async fn end(child: &mut Child, asked: Option<EndRequest>, signals: &mut EndSignals) -> Result<Option<i32>> {
     // The command has already received a Ctrl-C typed at the terminal. A second one could interrupt its clean-up.
-    let knows = asked == Some(EndRequest::Interrupt) && shares_the_terminal();
-    let phases = if knows {
+    let has_received = asked == Some(EndRequest::Interrupt) && shares_the_terminal();
+    let phases = if has_received {
         &[None, Some(Signal::TERM), Some(Signal::KILL)][..]
     } else {
         &[Some(Signal::TERM), Some(Signal::KILL)]
     };
     for signal in phases {
         let patience = Instant::now() + GRACE;
-        let mut told = Vec::new();
+        let mut signalled = Vec::new();
         while Instant::now() < patience {
-            family::bury(child.id());
-            let living = family::living();
-            if living.is_empty() {
+            family::reap_orphans(child.id());
+            let running = family::running();
+            if running.is_empty() {
                 return Ok(Some(code(child.wait().await?)));
             }
             if let Some(signal) = signal {
-                family::tell(&living, &mut told, *signal);
+                family::signal_each(&running, &mut signalled, *signal);
             }
             tokio::select! {
                 _ = signals.recv() => {
-                    family::tell(&family::living(), &mut Vec::new(), Signal::KILL);
+                    family::signal_each(&family::running(), &mut Vec::new(), Signal::KILL);
                     return Ok(None);
                 }
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
     }
-    let left: Vec<String> = family::living().iter().map(ToString::to_string).collect();
+    let left: Vec<String> = family::running().iter().map(ToString::to_string).collect();
     say!("overhead: warning: these processes of the command do not end: {}", left.join(", "));
     Ok(Some(child.try_wait()?.map_or(128 + Signal::KILL.as_raw(), code)))
 }

@@ -126,7 +126,7 @@ impl CaptureSession {
 }
 
 impl CapturePlan {
-    /// Adds the figures for which the packets are read again.
+    /// Adds the values for which the packets are read again.
     fn read_packets_again(&self, packets: Vec<PathBuf>, log: Arc<KeyLog>, run: &mut Run) -> Result<()> {
         let ResultPlan { fields, model, .. } = self.result;
         if !fields && model.is_none() {
@@ -169,7 +169,7 @@ impl CapturePlan {
     fn look_elsewhere(&self, warnings: &mut Warnings) {
         if self.which.is_default() {
             warnings
-                .remark("without --port, a capture looks only at the usual ports, and at those of the servers that it finds when it begins: name another with --port");
+                .remark("without --port, a capture looks only at the usual ports, and at those of the servers that it finds when it starts: name another with --port");
         }
         let (here, is_any) = (own_network_namespace(), self.which.selected().db.is_empty());
         let wanted = |database: &&Database| {

@@ -111,7 +111,7 @@ pub struct ChosenInterface {
 /// only one besides loopback. For servers that listen only on loopback, chooses that.
 pub fn choose(interfaces: &[LiveInterface], connections: &[TcpConnection], is_local: bool) -> Result<ChosenInterface> {
     let has = |interface: &&LiveInterface, ip: IpAddr| interface.addresses.contains(&ip);
-    let of =
+    let owner =
         |ip: IpAddr| interfaces.iter().find(|interface| has(interface, ip)).map(|interface| interface.name.clone());
     let mut used = BTreeMap::<String, u64>::new();
     // Both ends of a loopback connection may be in the list. It still counts once.
@@ -122,8 +122,8 @@ pub fn choose(interfaces: &[LiveInterface], connections: &[TcpConnection], is_lo
     };
     for connection in connections.iter().filter(|connection| seen.insert(ends(connection))) {
         // Traffic to a local address goes through loopback.
-        let is_within = connection.remote.ip().is_loopback() || of(connection.remote.ip()).is_some();
-        let interface = if is_within { Some(LOOPBACK.to_owned()) } else { of(connection.local.ip()) };
+        let is_within = connection.remote.ip().is_loopback() || owner(connection.remote.ip()).is_some();
+        let interface = if is_within { Some(LOOPBACK.to_owned()) } else { owner(connection.local.ip()) };
         *used.entry(interface.unwrap_or_else(|| USUAL.to_owned())).or_default() += 1;
     }
     if let Some((name, _)) = used.iter().max_by_key(|(_, count)| **count).map(|(name, count)| (name.clone(), *count)) {
@@ -159,12 +159,13 @@ pub fn name_containers(
     let of_protocols = counters.protocols.iter_mut().flat_map(|of| [&mut of.server, &mut of.client]);
     for role in [&mut counters.server, &mut counters.client].into_iter().chain(of_protocols) {
         let Measured::Value(role) = role else { continue };
-        let of = |pid: &u32| {
+        let container = |pid: &u32| {
             let namespace = network_namespaces.get(pid).filter(|number| **number > 0).map(|number| u64::from(*number));
             let by_process = moments.iter().find_map(|containers| containers.of_process(*pid));
             by_process.or_else(|| moments.iter().find_map(|containers| containers.of_network_namespace(namespace?)))
         };
-        let mut names: Vec<record::Container> = role.pids.iter().filter_map(of).map(RunningContainer::record).collect();
+        let mut names: Vec<record::Container> =
+            role.pids.iter().filter_map(container).map(RunningContainer::record).collect();
         names.sort();
         names.dedup();
         role.containers = names;

@@ -101,7 +101,7 @@ impl CostTurns<'_> {
 
     /// Runs the command without the capture. Returns `None` if the user asks for the end.
     async fn unwatched(&mut self, output: CommandOutput) -> Result<Option<CommandWork>> {
-        if self.signals.end.was_heard().await {
+        if self.signals.end.was_requested().await {
             return Ok(None);
         }
         let before = self.cpu_ns();
@@ -129,7 +129,7 @@ impl CostTurns<'_> {
     /// Runs the command under the capture, and keeps the result in place of the previous one. Returns `None` if the
     /// user asks for the end.
     async fn watched(&mut self) -> Result<Option<CommandWork>> {
-        if self.signals.end.was_heard().await {
+        if self.signals.end.was_requested().await {
             return Ok(None);
         }
         if let (Some(_), Some(folder)) = (&self.kept, &self.folder) {
@@ -188,11 +188,11 @@ fn cost(pairs: &[CostPair]) -> WatchingCost {
     } else {
         spread(pairs, |pair| Some(pair.unwatched.elapsed.as_secs_f64() / pair.watched.elapsed.as_secs_f64()))
     };
-    let per_operation = |of: fn(&CostPair) -> Option<f64>| {
+    let per_operation = |value: fn(&CostPair) -> Option<f64>| {
         if least == 0 {
             return Measured::unavailable("no workload operation was captured");
         }
-        spread(pairs, |pair| Some(of(pair)? / pair.operations as f64))
+        spread(pairs, |pair| Some(value(pair)? / pair.operations as f64))
     };
     WatchingCost {
         rounds: pairs.len() as u64,
@@ -205,9 +205,9 @@ fn cost(pairs: &[CostPair]) -> WatchingCost {
     }
 }
 
-/// Returns the spread of a figure over all pairs; absent if a pair lacks it.
-fn spread(pairs: &[CostPair], of: impl Fn(&CostPair) -> Option<f64>) -> Measured<Spread> {
-    let values: Option<Vec<f64>> = pairs.iter().map(of).collect();
+/// Returns the spread of a value over all pairs; absent if a pair lacks it.
+fn spread(pairs: &[CostPair], value: impl Fn(&CostPair) -> Option<f64>) -> Measured<Spread> {
+    let values: Option<Vec<f64>> = pairs.iter().map(value).collect();
     let Some(values) = values else {
         return Measured::unavailable("the processes of the server are not seen on this host (name them with --pid)");
     };

@@ -46,7 +46,7 @@ impl KernelCounting {
             if options.server == ProcessSelection::Ports {
                 options.server = sockets.server();
             }
-            let why = "no process that had connected, or that the command started, existed when the capture began";
+            let why = "no process that had connected, or that the command started, existed when the capture started";
             options.client = ProcessSelection::Named(why.to_owned());
         }
         match raised(|| KernelCounters::load(&options)) {
@@ -65,20 +65,20 @@ impl KernelCounting {
         }
     }
 
-    pub fn begin(&mut self) {
-        self.or_off(|counters| counters.begin().map(drop));
+    pub fn start(&mut self) {
+        self.or_absent(|counters| counters.begin().map(drop));
     }
 
     pub fn stop(&mut self) {
-        self.or_off(|counters| {
+        self.or_absent(|counters| {
             counters.stop_sampling();
             counters.mark_end()
         });
     }
 
-    fn or_off(&mut self, turn: impl FnOnce(&mut KernelCounters) -> Result<(), Error>) {
+    fn or_absent(&mut self, action: impl FnOnce(&mut KernelCounters) -> Result<(), Error>) {
         if let Ok(counters) = &mut self.0
-            && let Err(error) = raised(|| turn(counters))
+            && let Err(error) = raised(|| action(counters))
         {
             self.0 = Err(error.to_string());
         }

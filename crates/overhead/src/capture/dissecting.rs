@@ -37,7 +37,7 @@ pub struct CaptureProgress {
     pub dropped: u64,
 }
 
-/// The figures up to a moment.
+/// The values up to a moment.
 #[derive(Default)]
 pub struct SoFar {
     pub progress: CaptureProgress,
@@ -97,7 +97,7 @@ impl DissectingThread {
         self.dissection.frame(frame);
     }
 
-    /// Returns the figures of all frames so far.
+    /// Returns the values of all frames so far.
     pub fn so_far(&mut self) -> SoFar {
         let tally = self.dissection.tally();
         let servers = tally.servers();
@@ -107,7 +107,7 @@ impl DissectingThread {
         SoFar { progress: CaptureProgress::default(), operations, servers, ledger, frames, wire_bytes, covered_ns }
     }
 
-    /// Starts or stops listening when a sampling window begins or ends.
+    /// Starts or stops listening when a sampling window starts or ends.
     #[cold]
     fn turn(&mut self, time_ns: u64) {
         let Some(work) = &self.work else { return };

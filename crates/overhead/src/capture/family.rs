@@ -20,7 +20,7 @@ pub fn adopt() {
 }
 
 /// Reaps adopted children that have ended, except `child`, which another part of the program waits for.
-pub fn bury(child: Option<u32>) {
+pub fn reap_orphans(child: Option<u32>) {
     let own = getpid().as_raw_pid();
     let is_ours =
         |process: &FamilyProcess| process.dead && process.parent == own && Some(process.pid.cast_unsigned()) != child;
@@ -30,17 +30,17 @@ pub fn bury(child: Option<u32>) {
 }
 
 /// Returns the running descendants.
-pub fn living() -> Vec<i32> {
+pub fn running() -> Vec<i32> {
     descendants(getpid().as_raw_pid(), &processes())
 }
 
-/// Sends a signal to each process once.
-pub fn tell(living: &[i32], told: &mut Vec<i32>, signal: Signal) {
-    for pid in living {
-        if told.contains(pid) {
+/// Sends a signal to each process that is not in `signalled`, and adds it there.
+pub fn signal_each(pids: &[i32], signalled: &mut Vec<i32>, signal: Signal) {
+    for pid in pids {
+        if signalled.contains(pid) {
             continue;
         }
-        told.push(*pid);
+        signalled.push(*pid);
         // The process may have ended, which is the goal anyway.
         if let Some(pid) = Pid::from_raw(*pid) {
             let _ = kill_process(pid, signal);

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Space reserved for the record. A record of thousands of operations needs this much; the figures come after it.
+/// Space reserved for the record. A record of thousands of operations needs this much; the charts come after it.
 const RESERVED_BYTES: u64 = 4 << 20;
-/// Maximum number of folder names tried when runs begin in the same second.
+/// Maximum number of folder names tried when runs start in the same second.
 const NAMES: u32 = 1000;
 
 /// Files of the command's standard output and standard error, if they are kept.
@@ -32,8 +32,8 @@ pub struct RunFolder {
 #[derive(Debug)]
 pub struct WrittenRun {
     pub files: Vec<PathBuf>,
-    /// Why the figures were not written.
-    pub without_figures: Option<String>,
+    /// Why the charts were not written; `None` if they were.
+    pub without_charts: Option<String>,
 }
 
 impl RunFolder {
@@ -144,14 +144,14 @@ impl RunFolder {
         let _ = self.place.remove(PART);
         let path = self.path().display();
         if self.place.holds(RECORD) {
-            return format!("the record is written, figures may be missing: `overhead report {path}` draws them");
+            return format!("the record is written, and charts may be missing: `overhead report {path}` draws them");
         }
         if !self.has_packets() {
             self.discard();
             return "nothing was kept".to_owned();
         }
         format!(
-            "the figures and counters are lost; `overhead analyze {path}` makes the record of the packets that were kept"
+            "the record and the counters are lost; `overhead analyze {path}` makes a record of the packets that were kept"
         )
     }
 
@@ -166,8 +166,8 @@ impl RunFolder {
         Self { name: name.to_owned(), ..self }
     }
 
-    /// Writes record and figures, into a new folder if this one was deleted. The record is written completely even if
-    /// the figures cannot be.
+    /// Writes record and charts, into a new folder if this one was deleted. The record is written completely even if
+    /// the charts cannot be.
     pub fn write(&self, run: &Run) -> Result<WrittenRun> {
         let json = text::json(run)?;
         let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -181,10 +181,10 @@ impl RunFolder {
             let hint = self.abandon();
             format!("{} cannot be written: {hint}", place.path().join(RECORD).display())
         })?;
-        let mut written = WrittenRun { files: vec![record], without_figures: None };
+        let mut written = WrittenRun { files: vec![record], without_charts: None };
         match write_report(&[NamedRun::new(self.name(), run.clone())], place) {
             Ok(files) => written.files.extend(files),
-            Err(error) => written.without_figures = Some(error.to_string()),
+            Err(error) => written.without_charts = Some(error.to_string()),
         }
         Ok(written)
     }

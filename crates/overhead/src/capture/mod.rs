@@ -44,11 +44,14 @@ pub use args::CaptureArgs;
 #[cfg(feature = "top")]
 pub use args::byte_size;
 pub use command::CommandOutput;
-pub use container::choose as choose_interface;
+pub use container::{choose as choose_interface, interfaces};
+pub use descriptors::InheritedFiles;
 pub use folder::{PRINTED, RunFolder, WrittenRun, by_time as folder_by_time};
-#[cfg(feature = "top")]
 pub use live::LivePlan;
-pub use plan::{CapturePlan, OutputPlan};
+pub use plan::{
+    CapturePlan, CommandPlan, CounterPlan, LimitPlan, OutputPlan, PacketUse, ResultPlan, SamplePlan, SocketPlan,
+};
+pub use rotation::RotationPlan;
 pub use runtime::{or_never, runtime};
 pub use session::{CaptureSession, FinishedCapture};
 pub use signals::CaptureSignals;

@@ -33,7 +33,7 @@ impl CaptureSession {
             let mut about = WriterOptions::new(LinkType::UPPER_PDU);
             about.interface = sockets.names.join(", ");
             self.counting.add_clients(&source.client_pids());
-            return self.start(source, about);
+            return self.start_threads(source, about);
         }
         let (source, mut about) = plan.live.open()?;
         if let Some(whose) = &plan.tls {
@@ -41,16 +41,16 @@ impl CaptureSession {
             let source = TlsSource::open(source, whose, &plan.live.ports, program)?;
             about.beside = Some((LinkType::UPPER_PDU, plaintext::INTERFACE.to_owned()));
             plan.say(&source.announcement());
-            return self.start(source, about);
+            return self.start_threads(source, about);
         }
         if let Some(sockets) = self.sockets.take()
             && let Some(streams) = self.streams_beside(&sockets, source.stop_handle())?
         {
             about.beside = Some((LinkType::UPPER_PDU, sockets.names.join(", ")));
             self.sockets = Some(sockets);
-            return self.start(BesideSource::new(source, streams), about);
+            return self.start_threads(BesideSource::new(source, streams), about);
         }
-        self.start(source, about)
+        self.start_threads(source, about)
     }
 
     /// Opens UNIX sockets in addition to an interface. Reports a failure only if the user named the sockets.
@@ -71,7 +71,7 @@ impl CaptureSession {
     }
 
     /// Opens the packet file and starts the threads.
-    fn start(&mut self, source: impl LiveInput, about: WriterOptions) -> Result<()> {
+    fn start_threads(&mut self, source: impl LiveInput, about: WriterOptions) -> Result<()> {
         let plan = &self.plan;
         let windows = plan.sample.map(|SamplePlan { cycle, seed }| {
             let now_ns = unix_ns();

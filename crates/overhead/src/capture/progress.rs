@@ -55,7 +55,7 @@ fn totals(now: &CaptureProgress) -> String {
     format!("{} operations, {mean:.1} bytes each, {} frames dropped", grouped(now.operations), grouped(now.dropped))
 }
 
-/// Answers SIGUSR1 with the current figures and counters.
+/// Answers SIGUSR1 with the current values and counters.
 pub fn print(so_far: Option<&SoFar>, counters: &Measured<record::Counters>) {
     if let Some(SoFar { progress: now, operations, .. }) = so_far {
         say!("{} frames, {} bytes; {}", grouped(now.frames), grouped(now.wire_bytes), totals(now));

@@ -138,7 +138,7 @@ impl QueueInlet<FrameBatch> {
         }
     }
 
-    /// Asks the other end for the figures of all frames so far.
+    /// Asks the other end for the values of all frames so far.
     pub fn ask(&mut self) {
         self.background.hurry();
         self.filling.asked = true;
@@ -183,8 +183,8 @@ impl<B: QueueBatch> QueueOutlet<B> {
 }
 
 impl QueueOutlet<FrameBatch> {
-    /// Passes each frame to `take` until the other end is dropped. Calls `pause` after each batch, with whether figures
-    /// were requested there. `in_background` says that nobody waits for the figures.
+    /// Passes each frame to `take` until the other end is dropped. Calls `pause` after each batch, with whether values
+    /// were requested there. `in_background` states that nobody waits for the values.
     pub fn drain_frames<T>(
         self,
         in_background: bool,

@@ -44,7 +44,7 @@ impl RotationPlan {
             return Ok(());
         }
         if self.seconds.is_none() && self.bytes.is_none() {
-            bail_usage!("-W counts files, and nothing says when one is full: add -C SIZE or -G SECONDS");
+            bail_usage!("-W needs a limit for each file: add -C SIZE or -G SECONDS");
         }
         let Some(path) = write else { return Ok(()) };
         if path == Path::new("-") {
@@ -141,7 +141,7 @@ impl PacketFiles {
             kept: VecDeque::new(),
             rotation: Rotation { files: 1, ..Rotation::default() },
         };
-        this.begin_period(now_ns);
+        this.start_period(now_ns);
         Ok(this)
     }
 
@@ -184,7 +184,7 @@ impl PacketFiles {
     }
 
     /// Periods have a fixed length, whatever the times of the frames.
-    fn begin_period(&mut self, time_ns: u64) {
+    fn start_period(&mut self, time_ns: u64) {
         let Some(length_ns) = self.maker.plan.seconds.map(|seconds| seconds.saturating_mul(1_000_000_000)) else {
             return;
         };
@@ -198,7 +198,7 @@ impl PacketFiles {
         self.in_period += 1;
         if time_ns >= self.due_ns {
             self.in_period = 0;
-            self.begin_period(time_ns);
+            self.start_period(time_ns);
         }
         let next = self.maker.path(self.period_ns, self.in_period, self.rotation.files + 1);
         // If the next file replaces an old one, removes that first.
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_begins_anew_at_its_first_name() {
+    fn a_ring_starts_again_at_its_first_name() {
         let dir = tempfile::tempdir().unwrap();
         let plan = RotationPlan { bytes: Some(1_000), files: Some(11), ..RotationPlan::default() };
         let mut set = files(&dir.path().join("p"), plan);
@@ -373,15 +373,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let plan = RotationPlan { seconds: Some(10), files: Some(2), ..RotationPlan::default() };
         let mut set = files(&dir.path().join("p-%s"), plan);
-        let begun = set.period_ns;
+        let start_ns = set.period_ns;
         let taken: Vec<FrameFate> =
-            [0, 9, 10, 19, 20].map(|at| set.write(&frame(begun + at * 1_000_000_000, &[0; 60])).unwrap()).to_vec();
+            [0, 9, 10, 19, 20].map(|at| set.write(&frame(start_ns + at * 1_000_000_000, &[0; 60])).unwrap()).to_vec();
         assert_eq!(
             taken,
             [FrameFate::Written, FrameFate::Written, FrameFate::Written, FrameFate::Written, FrameFate::Enough]
         );
         let set = set.finish(None).unwrap();
-        let seconds = begun / 1_000_000_000;
+        let seconds = start_ns / 1_000_000_000;
         assert_eq!(names(dir.path()), [format!("p-{seconds}"), format!("p-{}", seconds + 10)]);
         assert_eq!(set.inputs.iter().map(|input| input.frames).collect::<Vec<_>>(), [2, 2]);
     }
@@ -393,9 +393,9 @@ mod tests {
         let path = dir.path().join("p");
         assert!(plan.caution(Some(&path)).unwrap().contains("%H%M%S"));
         let mut set = files(&path, plan);
-        let begun = set.period_ns;
+        let start_ns = set.period_ns;
         for at in 0..5 {
-            set.write(&frame(begun + at * 1_000_000_000, &[0; 60])).unwrap();
+            set.write(&frame(start_ns + at * 1_000_000_000, &[0; 60])).unwrap();
         }
         let set = set.finish(None).unwrap();
         assert_eq!(names(dir.path()), ["p"]);

@@ -188,12 +188,12 @@ pub struct ScrapedMetrics {
     syscalls: BTreeMap<(&'static str, String), u64>,
     /// By role and mode, nanoseconds.
     on_cpu_ns: BTreeMap<(&'static str, &'static str), u64>,
-    /// Time since the capture began, and the captured part of it, in nanoseconds.
+    /// Time since the capture started, and the captured part of it, in nanoseconds.
     time_ns: [u64; 2],
 }
 
 impl ScrapedMetrics {
-    /// Returns metrics without figures. A system with a port is that of the servers on it; without one, that of all others of its
+    /// Returns metrics that are all zero. A system with a port is that of the servers on it; without one, that of all others of its
     /// protocol.
     pub fn new(systems: Vec<(Option<u16>, System)>) -> Self {
         Self {
@@ -247,8 +247,8 @@ impl ScrapedMetrics {
     /// Returns the system of a server, or its protocol if nothing more is known.
     fn system<'a>(&self, key: &'a SeriesKey) -> &'a str {
         let port = key.name.parse().ok().map(|server: SocketAddr| server.port());
-        let of = |port| self.systems.iter().find(|(on, of)| *on == port && of.protocol.name() == key.protocol);
-        port.and_then(|port| of(Some(port))).or_else(|| of(None)).map_or(&key.protocol, |(_, system)| system.name)
+        let on = |port| self.systems.iter().find(|(on, it)| *on == port && it.protocol.name() == key.protocol);
+        port.and_then(|port| on(Some(port))).or_else(|| on(None)).map_or(&key.protocol, |(_, system)| system.name)
     }
 
     fn take_role(&mut self, name: &'static str, role: &Measured<record::Role>) {
@@ -331,7 +331,7 @@ impl ScrapedMetrics {
         }
         let seconds = |ns: u64| ns as f64 / 1e9;
         for (name, help, ns) in [
-            ("overhead_capture_seconds", "Time since the capture began", self.time_ns[0]),
+            ("overhead_capture_seconds", "Time since the capture started", self.time_ns[0]),
             (
                 "overhead_covered_seconds",
                 "Of this, time that frames were captured in: less with --sample",
@@ -453,14 +453,14 @@ mod tests {
         };
         let all: Vec<_> = (7..SERVERS + 17).map(|server| (server, 2)).collect();
         let text = take(&mut metrics, &all);
-        let of = |server: &str, system: &str| {
+        let labels = |server: &str, system: &str| {
             format!(r#"_total{{protocol="resp",class="workload",server="{server}",system="{system}""#)
         };
-        let operations = |server, system| format!("overhead_server_operations{}", of(server, system));
+        let operations = |server, system| format!("overhead_server_operations{}", labels(server, system));
         assert_eq!(line(&text, &operations("10.0.0.1:7", "valkey")), Some(2.0), "{text}");
         assert_eq!(line(&text, &operations("10.0.0.1:8", "redis")), Some(2.0));
         assert_eq!(line(&text, &operations(OTHER, "redis")), Some(20.0));
-        assert_eq!(line(&text, &format!("overhead_server_wire_bytes{}", of("10.0.0.1:7", "valkey"))), Some(20.0));
+        assert_eq!(line(&text, &format!("overhead_server_wire_bytes{}", labels("10.0.0.1:7", "valkey"))), Some(20.0));
         assert_eq!(line(&text, "overhead_servers_sharing_series"), Some(10.0));
         // A server that was folded away and began again falls, and no counter does.
         let text = take(&mut metrics, &[(7, 1)]);
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn of_http_no_word_of_a_path_is_told() {
+    fn http_paths_appear_in_no_metric() {
         let rows = ["GET /staff/smith", "GET /staff/#", "PUT /staff/smith"]
             .map(|name| OperationRow { protocol: "http".to_owned(), ..row(name, 3) });
         let mut metrics = ScrapedMetrics::new(Vec::new());

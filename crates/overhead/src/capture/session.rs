@@ -32,10 +32,11 @@ use tokio::process::Child;
 
 /// Time for connections to close after the command has ended.
 const TEARDOWN: Duration = Duration::from_millis(100);
-/// Message for a capture that was aborted before it began.
+/// Message for a capture that was aborted before it started.
 const NOTHING_CAPTURED: &str = "a file or a pipe could not be opened in time, and nothing was captured";
 /// Message if the user first asks for the end after the capture has ended.
-const CONCLUDING: &str = "overhead: the capture has ended and its result is made: the next Ctrl-C gives it up";
+const CONCLUDING: &str =
+    "overhead: the capture has ended, and its result is being made: press Ctrl-C again to abandon it";
 
 /// Owns everything that runs during a capture.
 pub struct CaptureSession {
@@ -52,7 +53,7 @@ pub struct CaptureSession {
     pub(super) work: Measured<SharedWorkListener>,
     pub(super) warmup: Option<Arc<WarmUp>>,
     pub(super) witness: TcpWitness,
-    /// When the counters began; in the far future until then.
+    /// When the counters started, Unix nanoseconds; `u64::MAX` until then.
     pub(super) start_ns: Arc<AtomicU64>,
     metrics: Option<MetricsServer>,
     pub(super) started: Beginning,
@@ -130,10 +131,10 @@ impl CaptureSession {
         output: CommandOutput,
         conclude: impl FnOnce(&CapturePlan, FinishedCapture) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (asked, place) = (Arc::clone(plan), folder.clone());
-        let begun = signals.end.unless_aborted(None, move || Self::begin(asked, place, output)).await?;
-        let begun = begun.unwrap_or_else(|| Err(StatusFault::aborted(NOTHING_CAPTURED).into()));
-        let mut session = begun.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
+        let (for_thread, place) = (Arc::clone(plan), folder.clone());
+        let started = signals.end.unless_aborted(None, move || Self::start(for_thread, place, output)).await?;
+        let started = started.unwrap_or_else(|| Err(StatusFault::aborted(NOTHING_CAPTURED).into()));
+        let mut session = started.inspect_err(|_| folder.iter().for_each(|folder| folder.discard()))?;
         session.watch(signals).await?;
         // The window ends here, however long the command takes to end.
         session.threads.iter().for_each(CaptureThreads::stop);
@@ -150,7 +151,7 @@ impl CaptureSession {
     }
 
     /// Starts the counters, the capture and the command.
-    fn begin(plan: Arc<CapturePlan>, folder: Option<Arc<RunFolder>>, output: CommandOutput) -> Result<Self> {
+    fn start(plan: Arc<CapturePlan>, folder: Option<Arc<RunFolder>>, output: CommandOutput) -> Result<Self> {
         let listen = |address| MetricsServer::listen("--metrics", address, &[METRICS], None);
         let metrics = plan.metrics.map(listen).transpose()?;
         plan.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
@@ -181,9 +182,9 @@ impl CaptureSession {
         };
         session.open()?;
         let plan = &session.plan;
-        session.warmup.iter().filter(|_| !plan.captures()).for_each(|warmup| warmup.begin());
-        session.counting.begin();
-        session.witness.begin(&plan.live);
+        session.warmup.iter().filter(|_| !plan.captures()).for_each(|warmup| warmup.start());
+        session.counting.start();
+        session.witness.start(&plan.live);
         session.start_ns.store(unix_ns(), Ordering::Release);
         session.spawned = Instant::now();
         session.child = plan.start_command(output)?;
@@ -199,7 +200,7 @@ impl CaptureSession {
     async fn watch(&mut self, signals: &mut CaptureSignals) -> Result<()> {
         let Self { plan, threads, counting, child, .. } = self;
         let (threads, quiet, limits) = (threads.as_ref(), plan.quiet, plan.limits);
-        let (mut server, begun) = (self.metrics.take(), Instant::now());
+        let (mut server, started) = (self.metrics.take(), Instant::now());
         let mut metrics = ScrapedMetrics::new(plan.known_systems()?);
         let (mut shown, mut tick) = (StatusLine::new(quiet), tokio::time::interval(Duration::from_millis(250)));
         let mut warmup = self.warmup.as_deref();
@@ -207,7 +208,7 @@ impl CaptureSession {
         let mut deadline = limits.duration.map(|duration| tokio::time::Instant::now() + before + duration);
         let command = child.as_ref().and_then(Child::id);
         self.end = loop {
-            if let Some(asked) = signals.end.asked() {
+            if let Some(asked) = signals.end.first_request() {
                 break CaptureEnd::Asked(asked);
             }
             tokio::select! {
@@ -216,7 +217,7 @@ impl CaptureSession {
                 asked = signals.end.recv() => break CaptureEnd::Asked(asked),
                 () = or_never(threads.map(CaptureThreads::ended)) => break CaptureEnd::Enough,
                 () = or_never(warmup.map(WarmUp::over)) => {
-                    counting.begin();
+                    counting.start();
                     warmup.take().into_iter().for_each(WarmUp::end);
                     deadline = limits.duration.map(|duration| tokio::time::Instant::now() + duration);
                 }
@@ -236,9 +237,9 @@ impl CaptureSession {
                 scrape = or_never(server.as_mut().map(MetricsServer::next)) => {
                     let so_far = CaptureThreads::so_far(threads).await;
                     // The scraper may have disconnected.
-                    scrape.send(metrics.scrape(so_far.as_ref(), &counting.read(), begun.elapsed()));
+                    scrape.send(metrics.scrape(so_far.as_ref(), &counting.read(), started.elapsed()));
                 }
-                _ = signals.child.recv() => family::bury(command),
+                _ = signals.child.recv() => family::reap_orphans(command),
                 _ = tick.tick() => shown.update(threads),
             }
         };
@@ -267,7 +268,7 @@ fn kept(plan: &CapturePlan, folder: Option<&RunFolder>) -> String {
     match (folder, plan.packet_file()) {
         (Some(folder), _) => folder.abandon(),
         (None, Some(path)) if path.is_file() => format!(
-            "the figures are lost; `overhead analyze {}` makes a record of the packets that were kept, without counters",
+            "the record is lost; `overhead analyze {}` makes a record of the packets that were kept, without counters",
             path.display()
         ),
         _ => "what was captured is not reported".to_owned(),

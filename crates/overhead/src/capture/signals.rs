@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub struct CaptureSignals {
     /// Requests to end the capture.
     pub end: EndSignals,
-    /// Requests for the figures so far.
+    /// Requests for the values so far.
     pub usr1: Signal,
     /// Reports that a process of the command has ended.
     pub child: Signal,
@@ -27,7 +27,7 @@ pub struct EndSignals {
     /// The first request.
     first: Option<EndRequest>,
     /// Number of requests.
-    heard: u32,
+    requests: u32,
 }
 
 /// Time that a thread may wait for a file, a pipe or a disk after a request to end.
@@ -35,9 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A process that used less CPU time than this within [`PATIENCE`] is waiting; one that works uses much more.
 const WORK: Duration = Duration::from_millis(50);
 /// Interval between these checks.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How the user asked for the end.
+/// How the user requested the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndRequest {
     /// By Ctrl-C or its signal.
@@ -49,13 +49,13 @@ pub enum EndRequest {
 impl CaptureSignals {
     /// Starts to listen.
     pub fn new() -> std::io::Result<Self> {
-        let minds_hangup = !ignores(SignalKind::hangup());
+        let handles_hangup = !ignores(SignalKind::hangup());
         let end = EndSignals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hangup: minds_hangup.then(|| signal(SignalKind::hangup())).transpose()?,
+            hangup: handles_hangup.then(|| signal(SignalKind::hangup())).transpose()?,
             first: None,
-            heard: 0,
+            requests: 0,
         };
         Ok(Self { end, usr1: signal(SignalKind::user_defined1())?, child: signal(SignalKind::child())? })
     }
@@ -70,23 +70,23 @@ impl EndSignals {
             _ = or_never(self.hangup.as_mut().map(Signal::recv)) => EndRequest::Otherwise,
         };
         self.first.get_or_insert(asked);
-        self.heard += 1;
+        self.requests += 1;
         asked
     }
 
     /// Returns the first request so far.
-    pub fn asked(&self) -> Option<EndRequest> {
+    pub fn first_request(&self) -> Option<EndRequest> {
         self.first
     }
 
     /// Returns whether there was a request so far.
-    pub async fn was_heard(&mut self) -> bool {
+    pub async fn was_requested(&mut self) -> bool {
         tokio::select! {
             biased;
             _ = self.recv() => {}
             () = std::future::ready(()) => {}
         }
-        self.heard > 0
+        self.requests > 0
     }
 
     /// Runs long or blocking work in a separate thread. Returns `None` and abandons the thread if the user asks for the
@@ -105,7 +105,7 @@ impl EndSignals {
             done.send(work()).is_ok()
         };
         std::thread::Builder::new().name("session".to_owned()).spawn(in_runtime)?;
-        let (mut looks, mut last) = (tokio::time::interval(LOOK), (Instant::now(), cpu_time()));
+        let (mut checks, mut last) = (tokio::time::interval(CHECK_INTERVAL), (Instant::now(), cpu_time()));
         loop {
             tokio::select! {
                 biased;
@@ -113,7 +113,7 @@ impl EndSignals {
                     return outcome.map(Some).context("a thread of the capture failed: this is a bug, please report it");
                 }
                 _ = self.recv() => {
-                    if self.heard > 1 {
+                    if self.requests > 1 {
                         return Ok(None);
                     }
                     if let Some(notice) = notice {
@@ -121,7 +121,7 @@ impl EndSignals {
                     }
                     last = (Instant::now(), cpu_time());
                 }
-                _ = looks.tick(), if self.heard > 0 => {
+                _ = checks.tick(), if self.requests > 0 => {
                     let now = cpu_time();
                     if now.saturating_sub(last.1) > WORK {
                         last = (Instant::now(), now);

@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Interval between [`NextFrame::Idle`] while nothing arrives.
 const IDLE: Duration = Duration::from_millis(20);
 /// Interval between checks for ended connections.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time after a stop within which calls may return whose bytes were read earlier.
 const RETURN: Duration = Duration::from_secs(2);
 
@@ -64,8 +64,8 @@ impl UnixSockets {
                 }
             } else {
                 let name = absolute(name)?;
-                let of = |server: &&UnixServer| is_same(&server.socket, &name);
-                let pids = listening.iter().find(of).map_or(&[][..], |server| &server.pids);
+                let is_named = |server: &&UnixServer| is_same(&server.socket, &name);
+                let pids = listening.iter().find(is_named).map_or(&[][..], |server| &server.pids);
                 sockets.add(name, pids);
             }
         }
@@ -126,7 +126,7 @@ pub fn known<'a>(listening: &'a [UnixServer], selection: &Selection, pids: &[u32
     listening.iter().filter(|server| if pids.is_empty() { is_known(server) } else { is_named(server) }).collect()
 }
 
-/// Returns the name by which the kernel knows a socket: an absolute path, or an abstract name.
+/// Returns the name that the kernel has for a socket: an absolute path, or an abstract name.
 fn absolute(name: &str) -> Result<String> {
     if name.starts_with('@') {
         return Ok(name.to_owned());
@@ -134,7 +134,7 @@ fn absolute(name: &str) -> Result<String> {
     let path = std::path::absolute(name)?;
     match path.to_str() {
         Some(path) => Ok(path.to_owned()),
-        None => bail!("--unix {name}: the path is no UTF-8"),
+        None => bail!("--unix {name}: the path is not UTF-8"),
     }
 }
 
@@ -173,7 +173,7 @@ pub fn look_for_others(plan: &CapturePlan, aggregate: &Aggregate, warnings: &mut
 
 /// Names servers that also listen on UNIX sockets.
 fn hint(servers: &[&UnixServer]) -> String {
-    let of = |server: &&UnixServer| {
+    let sentence = |server: &&UnixServer| {
         format!(
             "{} (process {}) also listens on the UNIX socket {}, which no packet goes through: capture it with --unix {}",
             server.comm,
@@ -182,7 +182,7 @@ fn hint(servers: &[&UnixServer]) -> String {
             server.socket
         )
     };
-    servers.iter().map(of).collect::<Vec<_>>().join("; ")
+    servers.iter().map(sentence).collect::<Vec<_>>().join("; ")
 }
 
 /// Bytes written to UNIX sockets, as frames.
@@ -204,9 +204,9 @@ pub struct StreamSource {
     frame: Vec<u8>,
     totals: LiveTotals,
     open: FastMap<u64, OpenStream>,
-    /// Connections are checked in rounds. `looked` is the time of the last round, `gone` has our connections that it
+    /// Connections are checked in rounds. `checked` is the time of the last round, `gone` has our connections that it
     /// did not find, and `ended` those that the round before did not find either.
-    looked: Instant,
+    checked: Instant,
     gone: BTreeSet<u64>,
     ended: BTreeSet<u64>,
     /// Bytes that were not copied, by reason.
@@ -246,7 +246,7 @@ impl StreamSource {
             frame: Vec::new(),
             totals: LiveTotals::default(),
             open: FastMap::default(),
-            looked: Instant::now(),
+            checked: Instant::now(),
             gone: BTreeSet::new(),
             ended: BTreeSet::new(),
             absent: BTreeMap::new(),
@@ -272,8 +272,8 @@ impl StreamSource {
             if !self.streams.waits_from(stopped_ns) || since.elapsed() >= RETURN {
                 self.stopping = true;
                 self.streams.stop();
-                self.look();
-                self.look();
+                self.check_connections();
+                self.check_connections();
             }
         }
         Ok(taken)
@@ -295,13 +295,13 @@ impl StreamSource {
                 ));
             }
         }
-        if !self.stopping && self.looked.elapsed() >= LOOK {
-            self.look();
+        if !self.stopping && self.checked.elapsed() >= CHECK_INTERVAL {
+            self.check_connections();
         }
     }
 
-    fn look(&mut self) {
-        self.looked = Instant::now();
+    fn check_connections(&mut self) {
+        self.checked = Instant::now();
         if let Ok(open) = self.streams.open_connections() {
             let gone = self.open.keys().filter(|id| !open.contains(id)).copied().collect();
             // The kernel omits some open connections, but rarely the same one twice.
@@ -422,7 +422,7 @@ impl LiveInput for StreamSource {
     }
 
     fn losses(&self) -> Vec<String> {
-        let of = |(absent, bytes): (&AbsentBytes, &u64)| match absent {
+        let loss = |(absent, bytes): (&AbsentBytes, &u64)| match absent {
             AbsentBytes::Limit => None,
             AbsentBytes::Fault => Some(format!(
                 "{} were no longer in the memory of their process when its call had returned: they are counted, and their content is not known",
@@ -440,7 +440,7 @@ impl LiveInput for StreamSource {
                 counted(early, "piece of a UNIX socket")
             )
         });
-        self.absent.iter().filter_map(of).chain(early).collect()
+        self.absent.iter().filter_map(loss).chain(early).collect()
     }
 }
 

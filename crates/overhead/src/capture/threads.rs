@@ -36,7 +36,7 @@ use tokio::sync::{Notify, oneshot};
 
 /// Frames between two readings of the clock.
 const BATCH: u64 = 512;
-/// Maximum wait for figures on a busy machine.
+/// Maximum wait for values on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Frames are still delivered this long after a window, and for twice as long before the next one, in nanoseconds. This
@@ -48,7 +48,7 @@ const GRACE_NS: u64 = 250_000_000;
 pub struct CaptureLimits {
     pub frames: Option<u64>,
     pub operations: Option<u64>,
-    /// Frames before this moment, Unix nanoseconds, are dropped: it is when the counters began.
+    /// Frames before this moment, Unix nanoseconds, are dropped: it is when the counters started.
     pub start_ns: Arc<AtomicU64>,
     /// Frames within the warm-up are dropped.
     pub warmup: Option<Arc<WarmUp>>,
@@ -199,7 +199,7 @@ impl CaptureThreads {
         tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()
     }
 
-    /// Returns the figures of all frames so far, if frames are captured; without operations if the threads do not
+    /// Returns the values of all frames so far, if frames are captured; without operations if the threads do not
     /// answer in time.
     pub async fn so_far(threads: Option<&Self>) -> Option<SoFar> {
         let threads = threads?;
@@ -266,18 +266,18 @@ struct FrameSink {
 
 impl<S: LiveInput> CaptureWorker<S> {
     fn run(&mut self) -> Result<()> {
-        // Writes the header, by which a reader of a pipe sees that the capture has begun; frames follow at the next
+        // Writes the header, by which a reader of a pipe sees that the capture has started; frames follow at the next
         // pause.
         self.sink.flush();
         let mut published = Instant::now();
         let (mut frames, mut window) = (0, 0..0);
         while !self.sink.is_over && self.limits.frames.is_none_or(|limit| frames < limit) {
             let idle = match self.source.next_frame()? {
-                // Sees all frames, so that it knows every connection from its beginning.
+                // Needs all frames, to follow every connection from its start.
                 NextFrame::Frame(frame) if self.only.as_mut().is_some_and(|only| only.leaves_out(&frame)) => false,
                 NextFrame::Frame(frame) if self.limits.is_early(&frame) => false,
                 NextFrame::Frame(frame)
-                    if self.limits.warmup.as_ref().is_some_and(|warmup| warmup.has(frame.time_ns)) =>
+                    if self.limits.warmup.as_ref().is_some_and(|warmup| warmup.leaves_out(frame.time_ns)) =>
                 {
                     false
                 }
@@ -331,7 +331,7 @@ impl<S: LiveInput> CaptureWorker<S> {
     }
 
     fn publish(&mut self) {
-        self.clock.look();
+        self.clock.check();
         let dropped = self.source.kernel().value().map_or(0, |kernel| kernel.dropped);
         let totals = self.source.totals();
         let [frames, wire_bytes] = self.only.as_ref().map(CommandFilter::left_out).unwrap_or_default();
@@ -342,7 +342,7 @@ impl<S: LiveInput> CaptureWorker<S> {
 
     fn end(mut self, outcome: Result<()>) -> Result<CaptureOutcome> {
         self.end_ns.store(unix_ns(), Ordering::Release);
-        self.clock.look();
+        self.clock.check();
         if let Err(error) = outcome {
             let is_removed = matches!(error.downcast_ref(), Some(SourceError::InterfaceRemoved { .. }));
             if self.source.totals().frames == 0 && !is_removed {
@@ -398,11 +398,11 @@ impl FrameSink {
         }
     }
 
-    /// The figures continue without the file. If its reader has gone, the capture ends.
+    /// The capture continues without the file. If its reader has gone, the capture ends.
     fn give_up_file(&mut self, error: &WriteError) {
         self.is_over = error.is_broken_pipe();
         if !self.is_over {
-            self.warnings.partial(format!("{error}; the file ends there, and the figures go on without it"));
+            self.warnings.partial(format!("{error}; the file ends there, and the capture goes on without it"));
         }
         self.packets = None;
     }

@@ -1,10 +1,7 @@
 //! `overhead capture`: runs the plan of its arguments, and prints the result.
 
 use super::args::CaptureArgs;
-use super::container;
-use super::folder::WrittenRun;
-use super::plan::{CapturePlan, PacketUse};
-use super::session::FinishedCapture;
+use super::{CapturePlan, FinishedCapture, PacketUse, WrittenRun, interfaces};
 use crate::cli::Output;
 use crate::{print, repeat};
 use anyhow::{Result, bail};
@@ -40,9 +37,9 @@ fn publish(plan: &CapturePlan, output: &Output, captured: FinishedCapture) -> Re
         print::result(&named, output, again.as_deref())?;
     }
     let mut status = named.run.exit;
-    if let Some(WrittenRun { files, without_figures }) = written? {
-        if let Some(reason) = without_figures {
-            say!("overhead: warning: the record is written, but no figure: {reason}");
+    if let Some(WrittenRun { files, without_charts }) = written? {
+        if let Some(reason) = without_charts {
+            say!("overhead: warning: the record is written, but no chart: {reason}");
             status = status.max(exit::PARTIAL);
         }
         print::files(&files, output);
@@ -51,7 +48,7 @@ fn publish(plan: &CapturePlan, output: &Output, captured: FinishedCapture) -> Re
 }
 
 fn list(container: Option<&str>) -> Result<u8> {
-    let interfaces = container::interfaces(container)?;
+    let interfaces = interfaces(container)?;
     if interfaces.is_empty() {
         bail!("you may not capture on any interface: run with sudo");
     }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 /// No frame has arrived yet, or the counters have not started.
 const UNKNOWN: u64 = u64::MAX;
 
-/// A warm-up, which begins with the first frame.
+/// A warm-up, which starts with the first frame.
 #[derive(Debug)]
 pub struct WarmUp {
     length: Duration,
@@ -19,7 +19,7 @@ pub struct WarmUp {
     due_ns: AtomicU64,
     /// Actual end, when the counters started.
     end_ns: AtomicU64,
-    begun: Notify,
+    started: Notify,
     left_out: AtomicU64,
 }
 
@@ -27,7 +27,7 @@ impl WarmUp {
     /// Returns a warm-up of this length that has not started.
     pub fn new(length: Duration) -> Arc<Self> {
         let [due_ns, end_ns] = [UNKNOWN, UNKNOWN].map(AtomicU64::new);
-        Arc::new(Self { length, due_ns, end_ns, begun: Notify::new(), left_out: AtomicU64::new(0) })
+        Arc::new(Self { length, due_ns, end_ns, started: Notify::new(), left_out: AtomicU64::new(0) })
     }
 
     pub fn length(&self) -> Duration {
@@ -35,14 +35,14 @@ impl WarmUp {
     }
 
     /// Starts now, without waiting for a frame.
-    pub fn begin(&self) {
-        self.begin_at(unix_ns());
+    pub fn start(&self) {
+        self.start_at(unix_ns());
     }
 
-    fn begin_at(&self, time_ns: u64) {
+    fn start_at(&self, time_ns: u64) {
         let length = u64::try_from(self.length.as_nanos()).unwrap_or(UNKNOWN);
         self.due_ns.store(time_ns.saturating_add(length).min(UNKNOWN - 1), Ordering::Release);
-        self.begun.notify_one();
+        self.started.notify_one();
     }
 
     /// Ends the warm-up: the counters have started, and frames count from now on.
@@ -51,10 +51,10 @@ impl WarmUp {
     }
 
     /// Returns whether a frame of this time is dropped, and counts it.
-    pub fn has(&self, time_ns: u64) -> bool {
+    pub fn leaves_out(&self, time_ns: u64) -> bool {
         let is_left_out = time_ns < self.end_ns.load(Ordering::Acquire);
         if is_left_out && self.due_ns.load(Ordering::Relaxed) == UNKNOWN {
-            self.begin_at(time_ns);
+            self.start_at(time_ns);
         }
         if is_left_out {
             self.left_out.fetch_add(1, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl WarmUp {
     /// Waits until the warm-up has lasted long enough. Cancel-safe.
     pub async fn over(&self) {
         if self.due_ns.load(Ordering::Acquire) == UNKNOWN {
-            self.begun.notified().await;
+            self.started.notified().await;
         }
         let left = self.due_ns.load(Ordering::Acquire).saturating_sub(unix_ns());
         tokio::time::sleep(Duration::from_nanos(left)).await;
@@ -88,12 +88,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_with_the_first_frame_and_ends_when_the_counters_begin() {
+    fn it_starts_with_the_first_frame_and_ends_when_the_counters_start() {
         let warmup = WarmUp::new(Duration::from_nanos(10));
-        assert_eq!([100, 109, 111].map(|time_ns| warmup.has(time_ns)), [true; 3]);
+        assert_eq!([100, 109, 111].map(|time_ns| warmup.leaves_out(time_ns)), [true; 3]);
         assert_eq!(warmup.due_ns.load(Ordering::Relaxed), 110);
         warmup.end();
-        assert!(!warmup.has(unix_ns()));
+        assert!(!warmup.leaves_out(unix_ns()));
         let mut warnings = Warnings::default();
         warmup.report(&mut warnings);
         assert_eq!(warnings.settle(), (vec!["3 frames of the warm-up are not counted".to_owned()], 0));

@@ -35,8 +35,8 @@ impl TcpWitness {
         Self { following, network_namespace, totals: None }
     }
 
-    /// Begins to follow the connections, also those that are open already, once frames are captured.
-    pub fn begin(&mut self, live: &LivePlan) {
+    /// Starts to follow the connections, also those that are open already, once frames are captured.
+    pub fn start(&mut self, live: &LivePlan) {
         if let Ok(follower) = &self.following
             && let Err(reason) = raised(|| follow(follower, live))
         {
@@ -86,11 +86,11 @@ impl TcpWitness {
 }
 
 fn follow(follower: &TcpFollower, live: &LivePlan) -> Result<(), String> {
-    let of = |error: Error| error.to_string();
-    follower.follow_ports(&live.ports).map_err(of)?;
+    let text = |error: Error| error.to_string();
+    follower.follow_ports(&live.ports).map_err(text)?;
     match live.namespace() {
-        Some(namespace) => namespace.run(|| follower.adopt_open()).map_err(|error| error.to_string())?.map_err(of),
-        None => follower.adopt_open().map_err(of),
+        Some(namespace) => namespace.run(|| follower.adopt_open()).map_err(|error| error.to_string())?.map_err(text),
+        None => follower.adopt_open().map_err(text),
     }
 }
 
@@ -195,7 +195,7 @@ impl Difference {
         } else if totals.tcp.oversize_frames > 0 && is_more {
             "the capture has segments joined to larger frames, which have fewer headers"
         } else if self.least > WHOLE {
-            "these connections were open when the capture began or ended, and traffic of that moment counts on one side only"
+            "these connections were open when the capture started or ended, and traffic of that moment counts on one side only"
         } else if is_more {
             "frames passed outside the captured interface, or were lost"
         } else {

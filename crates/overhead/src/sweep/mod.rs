@@ -13,14 +13,13 @@ pub use parameter::check as check_parameters;
 
 use crate::capture::{CapturePlan, CaptureSignals, runtime};
 use crate::exit::StatusFault;
-use anyhow::{Error, Result, bail};
+use anyhow::{Result, bail};
 use overhead_model::sweep::SweepParameter;
 use overhead_model::{Sweep, exit, say};
 use overhead_report::text::counted;
 use place::SweepFolder;
 use plan::order;
 use progress::SweepProgress;
-use repetition::{Repetition, RunEnd};
 use std::path::PathBuf;
 
 /// The runs of a command.
@@ -47,13 +46,6 @@ pub struct FinishedSweep {
     pub status: u8,
 }
 
-/// Why a sweep ends before its last run.
-enum SweepStop {
-    /// The user asked.
-    Asked,
-    Fault(Error),
-}
-
 impl SweepPlan {
     /// Makes the missing runs, writes the record after each one, and finally draws the result.
     ///
@@ -67,14 +59,11 @@ impl SweepPlan {
             let mut progress = SweepProgress::new(self, &place);
             self.announce(&place, &progress);
             match self.rounds(&mut progress, &place, &mut signals).await {
-                Err(SweepStop::Fault(error))
-                    if error.downcast_ref().is_some_and(|fault: &StatusFault| fault.status == exit::ABORTED) =>
-                {
-                    let reason = exit::sentence(&*error);
-                    let path = place.path().display();
+                Err(error) if error.downcast_ref().is_some_and(|fault: &StatusFault| fault.status == exit::ABORTED) => {
+                    let (reason, path) = (exit::sentence(&*error), place.path().display());
                     Err(error.context(format!("{reason}: the runs that were made are in {path}")))
                 }
-                stop => self.conclude(&progress, &place, stop.err()),
+                ended => self.conclude(&progress, &place, ended),
             }
         })
     }
@@ -94,89 +83,67 @@ impl SweepPlan {
         ));
     }
 
-    /// Warms up, and makes the missing runs of each round.
+    /// Warms up, and makes the missing runs of each round. Returns false if the user asked for the end.
     async fn rounds(
         &self,
         progress: &mut SweepProgress,
         place: &SweepFolder,
         signals: &mut CaptureSignals,
-    ) -> Result<(), SweepStop> {
+    ) -> Result<bool> {
         if progress.is_whole() {
-            return Ok(());
+            return Ok(true);
         }
         for _ in 0..self.warmup_runs {
-            self.warm_up(progress, signals).await?;
+            if !self.warm_up(progress, signals).await? {
+                return Ok(false);
+            }
         }
         for round in 0..self.runs as usize {
             for point in order(progress.points.len(), round) {
-                if progress.is_made(point, round) {
-                    continue;
-                }
-                let Some(repetition) = progress.planned(point, round) else { continue };
-                let end = self.one(&repetition, signals).await?;
-                let line = progress.take(point, round, end);
-                self.capture.say(&line);
-                place.keep(&progress.record(self, None)).map_err(SweepStop::Fault)?;
+                let Some(repetition) = progress.missing(point, round) else { continue };
+                let Some(end) = repetition.make(&self.capture, signals).await? else { return Ok(false) };
+                self.capture.say(&progress.add(point, round, &repetition, end));
+                place.keep(&progress.record(self, None))?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Runs each combination once. If the command fails for all of them, the sweep ends.
-    async fn warm_up(&self, progress: &SweepProgress, signals: &mut CaptureSignals) -> Result<(), SweepStop> {
+    /// Runs each combination once. If the command fails for all of them, the sweep ends. Returns false if the user asked
+    /// for the end.
+    async fn warm_up(&self, progress: &SweepProgress, signals: &mut CaptureSignals) -> Result<bool> {
         let mut failures = Vec::new();
         for point in &progress.points {
-            if let RunEnd::Failed(reason) = self.one(&point.warm_up, signals).await? {
-                failures.push(format!("{}: {reason}", point.warm_up.name));
+            match point.warm_up.make(&self.capture, signals).await? {
+                None => return Ok(false),
+                Some(Err(reason)) => failures.push(format!("{}: {reason}", point.warm_up.name)),
+                Some(Ok(_)) => {}
             }
         }
         if failures.len() == progress.points.len() {
-            return Err(SweepStop::Fault(anyhow::anyhow!("{}", failures.swap_remove(0))));
+            bail!(failures.swap_remove(0));
         }
         failures.iter().for_each(|failure| say!("overhead: warning: {failure}"));
-        Ok(())
-    }
-
-    async fn one(&self, repetition: &Repetition, signals: &mut CaptureSignals) -> Result<RunEnd, SweepStop> {
-        if signals.end.was_heard().await {
-            return Err(SweepStop::Asked);
-        }
-        match repetition.make(&self.capture, signals).await {
-            Ok(RunEnd::Interrupted) => Err(SweepStop::Asked),
-            Ok(end) => Ok(end),
-            Err(error) => Err(SweepStop::Fault(error)),
-        }
+        Ok(true)
     }
 
     /// Writes and draws the finished runs.
-    fn conclude(
-        &self,
-        progress: &SweepProgress,
-        place: &SweepFolder,
-        stop: Option<SweepStop>,
-    ) -> Result<FinishedSweep> {
+    fn conclude(&self, progress: &SweepProgress, place: &SweepFolder, ended: Result<bool>) -> Result<FinishedSweep> {
         let (made, all) = progress.counts();
-        let (partial, fault) = match stop {
-            None => (None, None),
-            Some(SweepStop::Asked) => {
-                (Some(format!("ended after {made} of {all} runs: the same command continues from there")), None)
-            }
-            Some(SweepStop::Fault(error)) => {
-                let said = exit::sentence(&*error);
-                (Some(format!("ended after {made} of {all} runs: {said}")), Some(error))
-            }
+        let reason = match &ended {
+            Ok(true) => None,
+            Ok(false) => Some("the same command continues from there".to_owned()),
+            Err(error) => Some(exit::sentence(&**error)),
         };
         if made == 0 {
             place.discard();
-            match fault {
-                Some(error) => return Err(error),
-                None => bail!("no run was made"),
-            }
+            ended?;
+            bail!("no run was made");
         }
-        let record = progress.record(self, partial);
+        let record = progress.record(self, reason.map(|reason| format!("ended after {made} of {all} runs: {reason}")));
         place.keep(&record)?;
         let files = place.report(&record)?;
-        let has_failed = fault.is_some() || progress.counted() == 0;
+        let has_failed = ended.is_err() || progress.counted() == 0;
         let status = if has_failed { exit::FAILED } else { progress.status(&record) };
         Ok(FinishedSweep { record, files, status })
     }

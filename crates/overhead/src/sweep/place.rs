@@ -63,7 +63,7 @@ impl SweepFolder {
         written.with_context(|| format!("{} cannot be written", self.path().join(SWEEP_RECORD).display()))
     }
 
-    /// Writes the page and the figures. Returns all files, the record first.
+    /// Writes the page and the charts. Returns all files, the record first.
     pub fn report(&self, sweep: &Sweep) -> Result<Vec<PathBuf>> {
         let record = self.path().join(SWEEP_RECORD);
         let named = NamedSweep { name: String::new(), sweep: sweep.clone() };
@@ -85,19 +85,19 @@ impl SweepFolder {
 }
 
 /// Checks that an existing sweep has the same settings. The values and the number of runs may differ.
-fn same_sweep(plan: &SweepPlan, begun: &Sweep, path: &Path) -> Result<()> {
+fn same_sweep(plan: &SweepPlan, earlier: &Sweep, path: &Path) -> Result<()> {
     let names = |parameters: &[overhead_model::sweep::SweepParameter]| {
         parameters.iter().map(|parameter| parameter.name.clone()).collect::<Vec<_>>()
     };
     let command = redact::command_line(plan.capture.command.words.iter().cloned());
     let differs = [
-        ("command", begun.command == command, begun.command.join(" ")),
-        ("options", begun.settings == plan.settings, begun.settings.join(" ")),
-        ("parameters", names(&begun.parameters) == names(&plan.vary), names(&begun.parameters).join(", ")),
+        ("command", earlier.command == command, earlier.command.join(" ")),
+        ("options", earlier.settings == plan.settings, earlier.settings.join(" ")),
+        ("parameters", names(&earlier.parameters) == names(&plan.vary), names(&earlier.parameters).join(", ")),
     ];
     if let Some((what, _, before)) = differs.into_iter().find(|(_, is_same, _)| !is_same) {
         bail!(
-            "{} holds a sweep with other {what} ({before}): choose another folder with -o, or begin anew with --force",
+            "{} holds a sweep with other {what} ({before}): choose another folder with -o, or start again with --force",
             path.display()
         );
     }

@@ -3,7 +3,7 @@
 use super::SweepPlan;
 use super::place::SweepFolder;
 use super::plan::{self, PlannedPoint};
-use super::repetition::{Repetition, RunEnd};
+use super::repetition::{CountedRun, Repetition};
 use crate::redact;
 use overhead_model::record::Tool;
 use overhead_model::sweep::SWEEP_VERSION;
@@ -50,34 +50,23 @@ impl SweepProgress {
         made == all
     }
 
-    pub fn is_made(&self, point: usize, round: usize) -> bool {
-        self.made.get(point).and_then(|runs| runs.get(round)).is_some_and(Option::is_some)
-    }
-
-    pub fn planned(&self, point: usize, round: usize) -> Option<Repetition> {
-        self.points.get(point)?.runs.get(round).cloned()
+    /// Returns the run of a point and round; `None` if it is finished.
+    pub fn missing(&self, point: usize, round: usize) -> Option<Repetition> {
+        let is_missing = self.made.get(point)?.get(round)?.is_none();
+        self.points.get(point)?.runs.get(round).filter(|_| is_missing).cloned()
     }
 
     /// Adds a run and returns a message about it.
-    pub fn take(&mut self, point: usize, round: usize, end: RunEnd) -> String {
-        let record = match end {
-            RunEnd::Done(run) => Ok(*run),
-            RunEnd::Failed(reason) => Err(reason),
-            RunEnd::Interrupted => Err("interrupted".to_owned()),
-        };
-        let planned = self.points.get(point).and_then(|of| Some((of.runs.get(round)?, of)));
-        let Some((repetition, of)) = planned else { return String::new() };
-        let said = match &record {
+    pub fn add(&mut self, point: usize, round: usize, repetition: &Repetition, end: CountedRun) -> String {
+        let summary = match &end {
             Ok(run) => summary(run),
             Err(reason) => format!("does not count: {reason}"),
         };
-        let name = repetition.name.clone();
-        let run = made(repetition, of, record);
-        if let Some(slot) = self.made.get_mut(point).and_then(|runs| runs.get_mut(round)) {
-            *slot = Some(run);
+        if let (Some(of), Some(runs)) = (self.points.get(point), self.made.get_mut(point)) {
+            runs[round] = Some(made(repetition, of, end));
         }
         let (made, all) = self.counts();
-        format!("{made} of {all}: {name}: {said}")
+        format!("{made} of {all}: {}: {summary}", repetition.name)
     }
 
     fn records(&self) -> impl Iterator<Item = &Run> {
@@ -118,7 +107,7 @@ impl SweepProgress {
 }
 
 /// Returns a finished run with one connection, which names the server: all may be many, and are in the run's own record.
-fn made(repetition: &Repetition, point: &PlannedPoint, record: Result<Run, String>) -> PointRun {
+fn made(repetition: &Repetition, point: &PlannedPoint, record: CountedRun) -> PointRun {
     let folder = repetition.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let reported = if record.is_ok() { reported::read(&repetition.command, &repetition.printed()) } else { Vec::new() };
     let record = record.map(|mut run| {
@@ -137,6 +126,6 @@ fn summary(run: &Run) -> String {
     } else {
         String::new()
     };
-    let partial = if run.exit == exit::COMPLETE { "" } else { ", partial: its record says why" };
+    let partial = if run.exit == exit::COMPLETE { "" } else { ", partial: see the warnings of its record" };
     format!("{}{rate}{partial}", counted(operations, "operation"))
 }

@@ -1,12 +1,10 @@
 //! One of several runs of a command, captured into a separate folder together with the command's output.
 
-use crate::capture::{
-    CapturePlan, CaptureSession, CaptureSignals, CommandOutput, FinishedCapture, PRINTED, RunFolder, WrittenRun,
-};
+use crate::capture::{CapturePlan, CaptureSession, CaptureSignals, CommandOutput, FinishedCapture, PRINTED, RunFolder};
 use crate::redact;
 use crate::runs::RECORD;
 use anyhow::Result;
-use overhead_model::Run;
+use overhead_model::{Run, say};
 use overhead_report::bounded::read_text;
 use overhead_report::load_run;
 use std::path::{Path, PathBuf};
@@ -21,14 +19,8 @@ pub struct Repetition {
     pub keep: bool,
 }
 
-#[derive(Debug)]
-pub enum RunEnd {
-    Done(Box<Run>),
-    /// The command failed, with this message.
-    Failed(String),
-    /// The user asked to end; nothing of the run is kept.
-    Interrupted,
-}
+/// The record of a run, or why it does not count: the command failed.
+pub type CountedRun = Result<Run, String>;
 
 impl Repetition {
     /// Returns the record of an earlier run of the same command, unless that failed.
@@ -40,12 +32,16 @@ impl Repetition {
         (is_this && succeeded).then_some(run)
     }
 
-    /// Captures while the command runs, and replaces an earlier run in the folder.
+    /// Captures while the command runs, and replaces an earlier run in the folder. Returns `None`, and keeps nothing, if
+    /// the user asks for the end.
     ///
     /// # Errors
     ///
     /// The capture cannot be made or written, or the user asks for the end a second time.
-    pub async fn make(&self, plan: &CapturePlan, signals: &mut CaptureSignals) -> Result<RunEnd> {
+    pub async fn make(&self, plan: &CapturePlan, signals: &mut CaptureSignals) -> Result<Option<CountedRun>> {
+        if signals.end.was_requested().await {
+            return Ok(None);
+        }
         let mut plan = plan.clone();
         plan.command.words.clone_from(&self.command);
         plan.quiet = true;
@@ -68,24 +64,17 @@ impl Repetition {
 }
 
 /// Writes the run, or removes its folder.
-fn conclude(captured: FinishedCapture, keep: bool) -> Result<RunEnd> {
+fn conclude(captured: FinishedCapture, keep: bool) -> Result<Option<CountedRun>> {
     let FinishedCapture { folder, run, end } = captured;
-    let said = end.failure().map(|code| failure(code, folder.as_deref().map(RunFolder::path)));
+    let failed = end.failure().map(|code| failure(code, folder.as_deref().map(RunFolder::path)));
     if let Some(folder) = &folder {
         if end.was_asked() || !keep {
             folder.discard();
-        } else {
-            let WrittenRun { without_figures, .. } = folder.write(&run)?;
-            if let Some(reason) = without_figures {
-                overhead_model::say!("overhead: warning: {}: no figure: {reason}", folder.name());
-            }
+        } else if let Some(reason) = folder.write(&run)?.without_charts {
+            say!("overhead: warning: {}: no chart: {reason}", folder.name());
         }
     }
-    Ok(match said {
-        _ if end.was_asked() => RunEnd::Interrupted,
-        Some(said) => RunEnd::Failed(said),
-        None => RunEnd::Done(Box::new(run)),
-    })
+    Ok((!end.was_asked()).then(|| failed.map_or(Ok(run), Err)))
 }
 
 /// Returns a message with the failed command's status and the last line of its output.
@@ -96,6 +85,6 @@ fn failure(code: i32, folder: Option<&Path>) -> String {
         text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
     };
     let [stdout, stderr] = &PRINTED;
-    let said = last(stderr).or_else(|| last(stdout)).map(|line| format!(": {line}")).unwrap_or_default();
-    format!("the command ended with status {code}{said}")
+    let line = last(stderr).or_else(|| last(stdout)).map(|line| format!(": {line}")).unwrap_or_default();
+    format!("the command ended with status {code}{line}")
 }

@@ -34,7 +34,7 @@ pub struct LiveArgs {
 pub struct LiveFeed {
     capturing: CaptureThreads,
     runtime: Runtime,
-    begun: Instant,
+    started: Instant,
     title: String,
     is_over: bool,
     /// The container's connections on other interfaces, by interface.
@@ -53,7 +53,7 @@ impl LiveFeed {
         let dissection = DissectArgs::default().dissection(&plan.selection, keys.log(), tally, None);
         let capturing = CaptureThreads::start(source, dissection, keys, None, (CaptureLimits::default(), None), None);
         let title = title(&plan.in_words(), &plan.ports, which.is_default() && plan.servers.is_empty());
-        Ok(Self { capturing, runtime: runtime()?, begun: Instant::now(), title, is_over: false, elsewhere })
+        Ok(Self { capturing, runtime: runtime()?, started: Instant::now(), title, is_over: false, elsewhere })
     }
 }
 
@@ -74,10 +74,10 @@ impl Feed for LiveFeed {
     }
 
     fn look(&mut self, by: By) -> Result<Option<Look>> {
-        let Self { capturing, runtime, begun, is_over, .. } = self;
+        let Self { capturing, runtime, started, is_over, .. } = self;
         *is_over |= runtime.block_on(async { tokio::time::timeout(Duration::ZERO, capturing.ended()).await.is_ok() });
-        // The figures cover the time up to the request, however long the answer takes.
-        let at = begun.elapsed();
+        // The values cover the time up to the request, however long the answer takes.
+        let at = started.elapsed();
         let answer = runtime.block_on(capturing.kinds(by));
         let dropped = capturing.progress().dropped;
         Ok(answer.map(|(kinds, frames, wire_bytes)| Look { at, frames, wire_bytes, dropped, kinds, is_over: *is_over }))
