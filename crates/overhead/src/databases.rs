@@ -14,17 +14,21 @@ const TOO_GENERAL: [&str; 3] = ["http", "https", "pg"];
 /// A listening process that is a database, judged by its name or port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
+    /// The database, such as Valkey.
     pub system: System,
     /// Whether it was identified by its name; otherwise, by its port.
     pub by_name: bool,
     /// The process, and its descendants that share the sockets.
     pub pids: Vec<u32>,
+    /// Name of the command, as the kernel has it: at most 15 bytes.
     pub comm: String,
     /// Number of the network namespace of its TCP sockets; `None` if it has none.
     pub network_namespace: Option<u32>,
     /// Addresses that it listens on for the protocol.
     pub addresses: Vec<SocketAddr>,
+    /// UNIX sockets that it listens on.
     pub unix: Vec<String>,
+    /// Its container; `None` for a process of the host.
     pub container: Option<RunningContainer>,
 }
 
@@ -37,6 +41,7 @@ impl Database {
         ports
     }
 
+    /// Returns whether all its addresses are those of loopback.
     pub fn is_local(&self) -> bool {
         self.addresses.iter().all(|address| address.ip().is_loopback())
     }

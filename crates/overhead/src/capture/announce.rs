@@ -9,6 +9,7 @@ use overhead_report::text::counted;
 /// Maximum number of ports or processes listed individually.
 const NAMED: usize = 6;
 
+/// Returns the sentence that announces a capture. `counters` are those at its start.
 pub fn sentence(plan: &CapturePlan, sockets: Option<&UnixSockets>, counters: &Measured<Counters>) -> String {
     let sockets = sockets.map(|sockets| (sockets.are_beside, in_words(sockets)));
     if let Some((false, sockets)) = sockets {
@@ -76,8 +77,13 @@ fn end(plan: &CapturePlan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::live::LivePlan;
-    use crate::capture::plan::{CommandPlan, CounterPlan, LimitPlan, PacketUse, SocketPlan};
+    use crate::capture::{
+        CommandPlan, CounterPlan, LimitPlan, LivePlan, OutputPlan, PacketUse, ResultPlan, RotationPlan, SocketPlan,
+    };
+    use crate::cli::Which;
+    use crate::keys::KeyFiles;
+    use crate::sample::DissectArgs;
+    use overhead_dissect::Selection;
     use overhead_kernel::ProcessSelection;
     use std::time::Duration;
 
@@ -85,7 +91,7 @@ mod tests {
         let live = LivePlan {
             interface: interface.to_owned(),
             place: None,
-            selection: Default::default(),
+            selection: Selection::default(),
             ports: ports.to_vec(),
             servers: Vec::new(),
             filter: None,
@@ -94,16 +100,16 @@ mod tests {
         };
         let words = command.iter().map(|word| (*word).to_owned()).collect();
         let plan = CapturePlan {
-            which: Default::default(),
-            keys: Default::default(),
-            dissect: Default::default(),
+            which: Which::default(),
+            keys: KeyFiles::default(),
+            dissect: DissectArgs::default(),
             live,
             has_interface: true,
             sockets: SocketPlan::Nothing,
             tls: None,
             packets: PacketUse::Kept,
-            rotation: Default::default(),
-            output: Default::default(),
+            rotation: RotationPlan::default(),
+            output: OutputPlan::default(),
             command: CommandPlan { words, ..CommandPlan::default() },
             limits,
             sample: None,
@@ -114,7 +120,7 @@ mod tests {
                 server: ProcessSelection::Ports,
                 named_pids: Vec::new(),
             },
-            result: Default::default(),
+            result: ResultPlan::default(),
             metrics: None,
             cost_rounds: None,
             quiet: true,

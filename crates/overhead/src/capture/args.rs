@@ -240,12 +240,12 @@ impl CaptureArgs {
             bail_usage!("sweep runs a command: give it after --, with the parameters in braces ({{P}})");
         }
         if self.list_interfaces || self.write.is_some() {
-            bail_usage!("-D and -w are for a single capture: of several runs, each has a run folder");
+            bail_usage!("-D and -w are for a single capture: each of several runs has a run folder");
         }
         if !self.output.columns.is_empty() || !self.output.rows.is_default() {
             bail_usage!(
-                "columns, order and price of rows are for the table of one run: see those of one of several with \
-                 `overhead analyze`; csv and json have every value of all"
+                "columns, order and price of rows apply to the table of one run: give them to `overhead analyze` and \
+                 one of the run folders; csv and json have all values"
             );
         }
         if !vary.is_empty() {

@@ -119,9 +119,7 @@ impl CostTurns<'_> {
         }
         let code = code.unwrap_or(1);
         if code != 0 {
-            bail!(
-                "the command ended with status {code} when nobody watched it: the cost of watching cannot be measured"
-            );
+            bail!("the command ended with status {code} without the capture: the cost of watching cannot be measured");
         }
         Ok(Some(CommandWork { elapsed, cpu_ns: difference(before, self.cpu_ns()) }))
     }

@@ -23,7 +23,7 @@ impl KernelCounting {
             return Ok(Self(Err("not asked for (--no-bpf)".to_owned())));
         }
         if plan.sample.is_some() {
-            let why = "not counted with --sample: the counters would run all the time, and the packets are of windows";
+            let why = "not counted with --sample: the counters would run all the time, and the packets are captured only in windows";
             return Ok(Self(Err(why.to_owned())));
         }
         let mut options = CounterOptions::for_ports(plan.live.ports.as_slice());
@@ -65,10 +65,12 @@ impl KernelCounting {
         }
     }
 
+    /// Starts to count. Counts before are dropped.
     pub fn start(&mut self) {
         self.or_absent(|counters| counters.begin().map(drop));
     }
 
+    /// Ends the window: later work does not count.
     pub fn stop(&mut self) {
         self.or_absent(|counters| {
             counters.stop_sampling();

@@ -64,6 +64,7 @@ pub struct PendingQuestions {
     pub waiting: Mutex<Vec<DissectionQuestion>>,
 }
 
+/// What the dissecting thread owns.
 pub struct DissectingThread {
     pub dissection: Dissection,
     pub windows: Option<Windows>,

@@ -21,6 +21,7 @@ const NAMES: u32 = 1000;
 /// Files of the command's standard output and standard error, if they are kept.
 pub const PRINTED: [&str; 2] = ["command.out", "command.err"];
 
+/// The open folder of one run. No other capture can use it.
 #[derive(Debug)]
 pub struct RunFolder {
     place: OutputFolder,
@@ -29,8 +30,10 @@ pub struct RunFolder {
     reserved: Mutex<Option<ReservedFile>>,
 }
 
+/// The result of writing a run.
 #[derive(Debug)]
 pub struct WrittenRun {
+    /// The written files, the record first.
     pub files: Vec<PathBuf>,
     /// Why the charts were not written; `None` if they were.
     pub without_charts: Option<String>,
@@ -72,6 +75,7 @@ impl RunFolder {
         Ok(folder)
     }
 
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         self.place.path()
     }
@@ -244,7 +248,7 @@ fn numbered(path: &Path, owner: Option<FileOwner>) -> Result<OutputFolder> {
             made => return made.map_err(|error| unwritable(&candidate, &error)),
         }
     }
-    bail!("{} and hundreds like it are there already: choose another folder with -o", path.display())
+    bail!("{} and many folders with its name and a number exist already: choose another folder with -o", path.display())
 }
 
 /// Formats Unix seconds as a name that sorts by time.

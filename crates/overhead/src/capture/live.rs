@@ -17,9 +17,11 @@ const LOOPBACK: &str = "lo";
 /// An interface to capture on, and its options.
 #[derive(Clone, Debug)]
 pub struct LivePlan {
+    /// Name of the interface, in its network namespace.
     pub interface: String,
     /// The container of the interface, if any.
     pub place: Option<ContainerPlace>,
+    /// The connections to decode, and their protocols.
     pub selection: Selection,
     /// The captured ports: the selected ones, or all well-known ones and those of `servers`.
     pub ports: Vec<u16>,

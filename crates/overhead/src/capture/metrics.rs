@@ -36,11 +36,13 @@ pub const METRICS: &str = "/metrics";
 
 /// A scrape that waits for its answer.
 pub struct Scrape {
+    /// The requested path, one of the served.
     pub path: &'static str,
     answer: oneshot::Sender<String>,
 }
 
 impl Scrape {
+    /// Answers with the body of the response.
     pub fn send(self, text: String) {
         // The scraper may have disconnected.
         let _ = self.answer.send(text);

@@ -63,7 +63,7 @@ impl CaptureSession {
             }
             Err(error) if self.plan.sockets.names().is_empty() => {
                 let names = sockets.names.join(", ");
-                self.plan.say(&format!("what goes through the UNIX socket {names} is not captured: {error:#}"));
+                self.plan.say(&format!("the UNIX socket {names} is not captured: {error:#}"));
                 Ok(None)
             }
             Err(error) => Err(error),

@@ -26,6 +26,7 @@ use std::time::Duration;
 pub struct CapturePlan {
     /// The choice of connections, as stored in records.
     pub which: Which,
+    /// Key logs that decrypt TLS.
     pub keys: KeyFiles,
     pub dissect: DissectArgs,
     /// The interface. It has no ports if only UNIX sockets are captured.
@@ -107,6 +108,7 @@ pub struct CommandPlan {
 /// What ends the capture, besides the command and the user, and what it leaves out at its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LimitPlan {
+    /// Captured frames.
     pub frames: Option<u64>,
     /// Workload operations.
     pub operations: Option<u64>,

@@ -48,12 +48,12 @@ impl RotationPlan {
         }
         let Some(path) = write else { return Ok(()) };
         if path == Path::new("-") {
-            bail_usage!("-G, -C and -W make files, and -w - is standard output: name a file with -w");
+            bail_usage!("-G, -C and -W need files, but -w - is standard output: name a file with -w");
         }
         if self.seconds.is_some()
             && let Err(error) = named_by_time(path, unix_ns())
         {
-            bail_usage!("-w {}: {error}: give a time as of strftime, such as %Y%m%d-%H%M%S", path.display());
+            bail_usage!("-w {}: {error}: use the format of strftime, such as %Y%m%d-%H%M%S", path.display());
         }
         Ok(())
     }
@@ -63,7 +63,7 @@ impl RotationPlan {
         let path = write.filter(|_| self.seconds.is_some() && self.bytes.is_none())?;
         let is_same = named_by_time(path, 0).ok()? == named_by_time(path, 1_000_000_000_000_000_001).ok()?;
         let path = path.display();
-        is_same.then(|| format!("-w {path} names each file of -G alike, so that one takes the other's place, as in tcpdump: give it a time, such as -w packets-%H%M%S.pcapng"))
+        is_same.then(|| format!("-w {path} gives all files of -G the same name, so that each replaces the one before, as in tcpdump: add a time, such as -w packets-%H%M%S.pcapng"))
     }
 }
 

@@ -97,7 +97,9 @@ impl CaptureEnd {
 pub struct FinishedCapture {
     /// The run's folder; `None` with `-w`.
     pub folder: Option<Arc<RunFolder>>,
+    /// The record.
     pub run: Run,
+    /// Why the capture ended.
     pub end: CaptureEnd,
 }
 

@@ -57,7 +57,7 @@ impl TcpWitness {
     pub fn write(&self, run: &mut Run, totals: &Totals) -> Option<String> {
         let reason = match (&self.following, totals.link_types.iter().all(|link| *link == LinkType::ETHERNET)) {
             (Err(reason), _) => Some(reason.clone()),
-            (Ok(_), false) => Some("the link's headers are not those of Ethernet".to_owned()),
+            (Ok(_), false) => Some("the link is not Ethernet".to_owned()),
             (Ok(_), true) => None,
         };
         let nothing = FollowedTraffic::default();
@@ -103,7 +103,7 @@ impl CapturePlan {
         } else if !self.has_interface || !self.captures() {
             Some("no packets were captured")
         } else if self.sample.is_some() {
-            Some("the packets are of windows (--sample)")
+            Some("packets are captured only in windows (--sample)")
         } else if warmup.is_some() {
             Some("the warm-up is left out of the packets (--warmup)")
         } else if self.live.filter.is_some() {

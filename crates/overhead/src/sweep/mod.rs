@@ -39,6 +39,7 @@ pub struct SweepPlan {
 
 /// The result of a sweep.
 pub struct FinishedSweep {
+    /// The record, with all finished runs.
     pub record: Sweep,
     /// The written files, the record first.
     pub files: Vec<PathBuf>,
@@ -70,7 +71,7 @@ impl SweepPlan {
 
     fn announce(&self, place: &SweepFolder, progress: &SweepProgress) {
         let (made, all) = progress.counts();
-        let there = if made > 0 { format!(", of which {made} are there already") } else { String::new() };
+        let there = if made > 0 { format!(", of which {made} exist already") } else { String::new() };
         let runs = counted(u64::from(self.runs), "run");
         let what = match self.vary.as_slice() {
             [] => runs,
@@ -123,7 +124,9 @@ impl SweepPlan {
         if failures.len() == progress.points.len() {
             bail!(failures.swap_remove(0));
         }
-        failures.iter().for_each(|failure| say!("overhead: warning: {failure}"));
+        for failure in failures {
+            say!("overhead: warning: {failure}");
+        }
         Ok(true)
     }
 

@@ -10,7 +10,7 @@ const COMBINATIONS: usize = 1_000;
 pub fn parse(text: &str) -> Result<SweepParameter, String> {
     let (name, values) = text.split_once('=').ok_or("give a name and its values, such as P=1,10,25,50")?;
     if !is_name(name) {
-        return Err(format!("{name:?} is no name: letters, digits and _, a letter first"));
+        return Err(format!("invalid name {name:?}: use letters, digits and _, and start with a letter"));
     }
     let values: Vec<String> = values.split(',').map(str::to_owned).collect();
     if values.iter().any(String::is_empty) {
@@ -58,8 +58,8 @@ pub fn check(parameters: &[SweepParameter], command: &[String]) -> Result<(), St
     }
     if let Some(unknown) = used.iter().find(|name| !names.contains(name)) {
         return fault(format!(
-            "the command has {{{unknown}}}, which is no parameter: give its values with --vary {unknown}=…, or write \
-             {{{{{unknown}}}}} where the command is to see {{{unknown}}}"
+            "{{{unknown}}} in the command is not a parameter: give its values with --vary {unknown}=…, or write \
+             {{{{{unknown}}}}} where the command is to receive {{{unknown}}}"
         ));
     }
     let count = parameters.iter().map(|parameter| parameter.values.len()).try_fold(1, usize::checked_mul);
@@ -69,6 +69,7 @@ pub fn check(parameters: &[SweepParameter], command: &[String]) -> Result<(), St
     }
 }
 
+/// Returns the command with values in place of the parameters.
 pub fn filled(command: &[String], parameters: &[SweepParameter], values: &[String]) -> Vec<String> {
     let value = |name: &str| {
         parameters.iter().zip(values).find(|(known, _)| known.name == name).map_or("", |(_, value)| value.as_str())
@@ -144,8 +145,8 @@ mod tests {
         assert_eq!(parse("mode=a=b,c").unwrap().values, ["a=b", "c"]);
         for (text, said) in [
             ("P", "P=1,10,25,50"),
-            ("=1", "no name"),
-            ("1=1", "no name"),
+            ("=1", "invalid name"),
+            ("1=1", "invalid name"),
             ("P=", "empty"),
             ("P=1,,2", "empty"),
             ("P=1,2,1", "the value 1 twice"),

@@ -8,6 +8,7 @@ use std::path::Path;
 /// One combination of values with its runs.
 #[derive(Clone, Debug)]
 pub struct PlannedPoint {
+    /// The value of each parameter.
     pub values: Vec<String>,
     /// The folder of its runs below the sweep's, such as `P=1,c=16`.
     pub folder: String,

@@ -40,6 +40,7 @@ impl SweepProgress {
         (all.clone().filter(|run| run.is_some()).count(), all.count())
     }
 
+    /// Returns the number of finished runs that have a record.
     pub fn counted(&self) -> usize {
         self.records().count()
     }

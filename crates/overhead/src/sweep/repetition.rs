@@ -10,10 +10,14 @@ use overhead_report::load_run;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// One planned run.
 #[derive(Clone, Debug)]
 pub struct Repetition {
+    /// Its run folder.
     pub folder: PathBuf,
+    /// Its name in messages and in the record's charts.
     pub name: String,
+    /// Program and arguments, without placeholders.
     pub command: Vec<String>,
     /// Whether to keep the run; a warm-up run is not kept.
     pub keep: bool,
