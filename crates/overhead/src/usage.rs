@@ -123,11 +123,6 @@ fn invalid(error: &Error, argument: &str) -> Option<String> {
         return Some(format!("{argument} {value} is no address with a port: write one like 127.0.0.1:9474"));
     }
     let reason = source.to_string();
-    if let Some((from, to)) = reason.split_once(" is not in ").and_then(|(_, range)| range.split_once("..")) {
-        let to = to.trim_start_matches('=');
-        let to = if to == u64::MAX.to_string() { String::new() } else { format!(" to {to}") };
-        return Some(format!("{argument} {value} is out of range: choose a number from {from}{to}"));
-    }
     let is_named = reason.starts_with(value.as_str());
     Some(if is_named { format!("{argument} {reason}") } else { format!("{argument} {value}: {reason}") })
 }

@@ -34,7 +34,7 @@ const ARGUMENTS: &[Mistake] = &[
     (2, "analyze a.pcap --db redis,postgres", "--db takes one value: write --db redis --db postgres"),
     (2, "analyze a.pcap -c 1e6", "--count takes digits: write --count 1000000"),
     (2, "analyze a.pcap -c many", "--count many is no whole number: write digits, such as 1000"),
-    (2, "analyze a.pcap -c 0", "--count 0 is out of range: choose a number from 1"),
+    (2, "analyze a.pcap -c 0", "--count 0 is not in 1..18446744073709551615"),
     (
         2,
         "analyze a.pcap --from yesterday",
@@ -111,7 +111,7 @@ const CAPTURES: &[Mistake] = &[
     (2, "capture --duration 10 s --no-bpf", "--duration takes one word: write --duration 10s"),
     (2, "capture --duration 10x", "--duration 10x: x is no unit of time: use us, ms, s, m or h"),
     (2, "capture --duration 0", "--duration 0: nothing would be captured in no time: give more than 0"),
-    (2, "capture --ops 0", "--ops 0 is out of range: choose a number from 1"),
+    (2, "capture --ops 0", "--ops 0 is not in 1..18446744073709551615"),
     (2, "capture -i", "--iface needs a value: write --iface <IF>"),
     (2, "capture --runs 3", "COMMAND is missing: write overhead capture --runs <N> -- <COMMAND>..."),
     (2, "capture -w x --runs 3 -- true", "-w and --runs exclude each other: leave one out"),
