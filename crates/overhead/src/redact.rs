@@ -1,11 +1,12 @@
 //! Removes passwords from command lines before a record keeps them, since people share records.
 //!
-//! It looks for credentials in URLs, for options and variables with telling names, for the short options and commands of
-//! database clients, and for the same within a shell script or an SQL statement. If it cannot tell, it treats a word as a secret.
+//! Finds credentials in URLs, options and variables whose names suggest a secret, the short options and commands of database
+//! clients, and all of these within a shell script or an SQL statement. In doubt, a word is treated as a secret.
 
 /// Replaces a secret.
 const MASK: &str = "***";
 
+/// Returns the words of a command line with secrets masked.
 pub fn command_line(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut reader = WordReader::default();
     words.into_iter().map(|word| reader.argument(&word)).collect()
@@ -170,7 +171,7 @@ impl WordReader {
         pairs(&urls(word))
     }
 
-    /// Returns what a word of a command or statement reveals about the next ones.
+    /// Returns which of the next words are secret, after a word of a command or statement.
     fn announced(&self, word: &str, before: &str) -> Hide {
         let is = |name: &str| word.eq_ignore_ascii_case(name);
         if self.program == Program::Redis && is("auth") {
@@ -272,14 +273,14 @@ fn pairs(word: &str) -> String {
         out.extend([name, sign]);
         rest = after;
         let bare = name.trim_end_matches(['\'', '"']);
-        let begins = bare.rfind(|letter: char| !(letter.is_ascii_alphanumeric() || "_-.".contains(letter)));
-        let key = begins.map_or(bare, |begins| bare.get(begins + 1..).unwrap_or_default());
+        let start = bare.rfind(|letter: char| !(letter.is_ascii_alphanumeric() || "_-.".contains(letter)));
+        let key = start.map_or(bare, |start| bare.get(start + 1..).unwrap_or_default());
         // A colon has many meanings; it separates a name from a secret only before a quote.
         let quote = after.chars().next().filter(|first| matches!(first, '\'' | '"'));
         if !is_secret(key) || sign == ":" && quote.is_none() {
             continue;
         }
-        let in_url = begins.is_some_and(|begins| matches!(bare.as_bytes().get(begins), Some(b'?' | b'&')));
+        let in_url = start.is_some_and(|start| matches!(bare.as_bytes().get(start), Some(b'?' | b'&')));
         let end = match quote {
             Some(quote) => after.get(1..).and_then(|inside| inside.find(quote)).map_or(after.len(), |end| end + 2),
             None if in_url => after.find('&').unwrap_or(after.len()),
