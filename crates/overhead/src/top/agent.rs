@@ -1,4 +1,4 @@
-//! Figures of a running `overhead agent`, since it began.
+//! Totals of a running `overhead agent`, since it started.
 
 use super::feed::{Feed, Look};
 use crate::agent::{AgentToken, http_client};
@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time that the agent has for its answer.
+/// Time to wait for the agent's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// More bytes than any agent answers with.
+/// Most bytes of an answer.
 const LARGEST: u64 = 256 << 20;
 
-/// The agent to ask.
+/// The agent to read from.
 #[derive(Args, Debug)]
 pub struct AskedAgent {
-    /// Show the figures of the `overhead agent` that listens at this address, since it began
+    /// Show the totals of the `overhead agent` that listens at this address, since it started
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["files", "iface", "container", "filter", "buffer"])]
     pub agent: Option<String>,
     /// A file with the agent's token
@@ -65,7 +65,7 @@ impl Feed for AgentFeed {
 
     fn look(&mut self, by: By) -> Result<Option<Look>> {
         let AgentRows { start_ns, end_ns, dropped, flows, statements } = self.rows()?;
-        let sum = |of: fn(&AgentFlowRow) -> [u64; 2]| flows.iter().flat_map(of).sum();
+        let sum = |sides: fn(&AgentFlowRow) -> [u64; 2]| flows.iter().flat_map(sides).sum();
         let (frames, wire_bytes) = (sum(|flow| flow.segments), sum(|flow| flow.wire_bytes));
         let mut kinds = BTreeMap::<KindKey, RowSums>::new();
         match by {
@@ -77,7 +77,7 @@ impl Feed for AgentFeed {
             }
             By::Name | By::Statement | By::Server => {
                 for row @ AgentStatementRow { key, wire_bytes, operations, .. } in &statements {
-                    add(&mut kinds, label_of(row, by, key), *operations, *wire_bytes);
+                    add(&mut kinds, row_label(row, by, key), *operations, *wire_bytes);
                 }
             }
         }
@@ -97,8 +97,8 @@ impl Feed for AgentFeed {
     }
 }
 
-/// Returns the class and label of the row of a statement. Those of all classes count for a server.
-fn label_of(row: &AgentStatementRow, by: By, key: &AgentRowKey) -> (Class, String) {
+/// Returns the class and label of the row of a statement. By server, all classes share a row.
+fn row_label(row: &AgentStatementRow, by: By, key: &AgentRowKey) -> (Class, String) {
     let class = Class::ALL.into_iter().find(|class| class.name() == row.class).unwrap_or(Class::Workload);
     match by {
         By::Server => (Class::Workload, format!("{} {}", key.server, key.system)),
@@ -107,7 +107,7 @@ fn label_of(row: &AgentStatementRow, by: By, key: &AgentRowKey) -> (Class, Strin
     }
 }
 
-/// The accounts of the bytes are not known.
+/// Adds a row. The accounts of its bytes are unknown.
 fn add(kinds: &mut BTreeMap<KindKey, RowSums>, (class, label): (Class, String), count: u64, wire_bytes: [u64; 2]) {
     let sums: &mut RowSums = kinds.entry(KindKey { class, protocol: Protocol::Resp, label }).or_default();
     sums.count += count;
