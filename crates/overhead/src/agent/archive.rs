@@ -1,9 +1,8 @@
-//! Keeps the agent's figures of all time as Parquet files, by way of `overhead-export`.
+//! Archives the agent's rows as Parquet files, which `overhead-export` writes.
 
 use super::config::ArchiveSettings;
-use super::figures::AgentBooks;
 use super::flows::FlowKey;
-use super::host_name;
+use super::totals::AgentBooks;
 use crate::hand_over;
 use crate::privileges::raised;
 use crate::time::unix_ns;
@@ -26,14 +25,15 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A folder of Parquet files.
 ///
-/// Rows are differences to what was written last. So if writing fails, no bytes are lost: the next rows have them, and cover more time.
+/// Rows are differences from the last ones written. So if writing fails, no bytes are lost: the next rows include them, and cover
+/// more time.
 pub struct AgentArchive {
     program: PathBuf,
     settings: ArchiveSettings,
     host: String,
-    /// When the next rows begin.
-    begun: Instant,
-    /// Flows as they were then.
+    /// Start time of the next rows.
+    started: Instant,
+    /// Flows at that time.
     before: BTreeMap<FlowKey, SocketTotals>,
     pub failures: u64,
 }
@@ -42,32 +42,32 @@ impl AgentArchive {
     /// # Errors
     ///
     /// The folder is not writable, or overhead-export is not installed.
-    pub fn start(settings: &ArchiveSettings) -> Result<Self> {
+    pub fn start(settings: &ArchiveSettings, host: String) -> Result<Self> {
         let program = hand_over::named("export").context("archive needs overhead-export")?.path()?;
         let folder = &settings.folder;
         let fix =
             || format!("archive.folder: {} is not writable: choose another, or change its owner", folder.display());
         raised(|| try_writing(folder)).with_context(fix)?;
         let (settings, before) = (settings.clone(), BTreeMap::new());
-        Ok(Self { program, settings, host: host_name(), begun: Instant::now(), before, failures: 0 })
+        Ok(Self { program, settings, host, started: Instant::now(), before, failures: 0 })
     }
 
     /// Returns whether the next rows are due.
     pub fn is_due(&self) -> bool {
-        self.begun.elapsed() >= self.settings.every
+        self.started.elapsed() >= self.settings.every
     }
 
-    /// Writes what has been counted since the last time. The caller then begins the compositions' latest sums anew.
-    pub async fn write(&mut self, books: &AgentBooks<'_>) -> Result<()> {
+    /// Writes the rows since the last ones. The caller then resets the compositions' latest sums.
+    pub async fn write(&mut self, books: &AgentBooks) -> Result<()> {
         let (now, now_ns) = (Instant::now(), unix_ns());
-        let rows = books.rows(&self.before, CompositionPeriods::latest, span_ns(self.begun, now_ns));
+        let rows = books.rows(&self.before, CompositionPeriods::latest, span_ns(self.started, now_ns));
         if !rows.is_empty() {
             let written = tokio::time::timeout(PATIENCE, self.hand_over(&rows, now_ns)).await;
             let written = written.unwrap_or_else(|_| bail!("it took more than {PATIENCE:?}"));
             self.failures += u64::from(written.is_err());
             written?;
         }
-        self.begun = now;
+        self.started = now;
         self.before.clone_from(books.flows.flows());
         Ok(())
     }
@@ -81,7 +81,7 @@ impl AgentArchive {
         command.arg(&self.settings.folder).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = raised(|| command.kill_on_drop(true).spawn()).context("overhead-export cannot be started")?;
         let mut input = child.stdin.take().context("overhead-export has no input")?;
-        // If it has ended early, its own message says why.
+        // If it ended early, its own message has the reason.
         let _ = input.write_all(&rows).await;
         drop(input);
         let output = child.wait_with_output().await?;
@@ -93,8 +93,8 @@ impl AgentArchive {
 }
 
 /// Returns a time that ends now. A step of the clock moves its start, so that its length is right.
-pub fn span_ns(begun: Instant, now_ns: u64) -> [u64; 2] {
-    let length = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+pub fn span_ns(started: Instant, now_ns: u64) -> [u64; 2] {
+    let length = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     [now_ns.saturating_sub(length), now_ns]
 }
 

@@ -1,8 +1,8 @@
-//! What each server's exact bytes consist of, by pair of zones.
+//! The composition of each server's exact bytes, by pair of zones.
 
 use super::flows::{FlowBook, ZonePair, wire_bytes, zone_pair};
 use super::servers::ServerEnd;
-use super::windows::{WindowFigures, WindowPart};
+use super::windows::{CapturedWindow, WindowPart};
 use super::zones::ZoneMap;
 use overhead_model::Class;
 use overhead_report::composition::{CompositionPeriods, PartTotal, TrafficPart};
@@ -17,48 +17,46 @@ const ANSWERS: usize = 1000;
 
 type WindowParts<'a> = BTreeMap<&'a TrafficPart, WindowPart>;
 
-/// Lengths of answers, to find whose answers a window's beginning has cut from their requests.
+/// Lengths of answers, to attribute answers that the start of a window cut from their requests.
 ///
-/// A window cuts operations at both ends. Of those that end in it, it only has the answer; of those that begin in it, only the request. If
-/// the load is steady, both are alike. So the unmatched answers of a window belong to the statements of its unanswered requests, up to the
-/// bytes that these still expect. What is left stays unmatched: answers that take longer than a window.
+/// A window cuts operations at both ends: at its start it has only the answer, at its end only the request. Under a steady load,
+/// both are alike. So the unmatched answers of a window are attributed to the statements of its unanswered requests, up to the bytes
+/// that these still expect. The rest stays unmatched: answers that take longer than a window.
 #[derive(Default)]
 struct AnswerLengths(BTreeMap<TrafficPart, [u64; 2]>);
 
 impl AnswerLengths {
     /// Learns from answers in the window, and moves the unmatched ones to the parts of cut requests.
     fn match_cut(&mut self, parts: &mut WindowParts<'_>) {
-        for (part, of) in parts.iter() {
-            let (count, bytes) = (of.bytes.count - of.cut, of.bytes.wire_bytes[1].saturating_sub(of.cut_bytes));
+        for (part, traffic) in parts.iter() {
+            let count = traffic.bytes.count - traffic.cut;
+            let bytes = traffic.bytes.wire_bytes[1].saturating_sub(traffic.cut_bytes);
             let has_room = self.0.len() < ANSWERS || self.0.contains_key(*part);
             if count > 0 && has_room && !is_unmatched(part) {
                 let [counts, sum] = self.0.entry((*part).clone()).or_default();
                 (*counts, *sum) = (*counts + count, *sum + bytes);
             }
         }
-        let expected = |part: &TrafficPart, of: &WindowPart| {
+        let expected = |part: &TrafficPart, traffic: &WindowPart| {
             let [count, bytes] = self.0.get(part).copied().unwrap_or([1, 0]);
-            (of.cut as f64 * bytes as f64 / count as f64 - of.cut_bytes as f64).max(0.0)
+            (traffic.cut as f64 * bytes as f64 / count as f64 - traffic.cut_bytes as f64).max(0.0)
         };
-        let unmatched: f64 = parts.iter().filter(|(part, _)| is_unmatched(part)).map(|(_, of)| answer(of)).sum();
-        let wanted: f64 = parts.iter().map(|(part, of)| expected(part, of)).sum();
+        let answer = |traffic: &WindowPart| traffic.bytes.wire_bytes[1] as f64;
+        let unmatched: f64 = parts.iter().filter(|(part, _)| is_unmatched(part)).map(|(_, part)| answer(part)).sum();
+        let wanted: f64 = parts.iter().map(|(part, traffic)| expected(part, traffic)).sum();
         if unmatched <= 0.0 || wanted <= 0.0 {
             return;
         }
         let moved = unmatched.min(wanted);
-        for (part, of) in parts.iter_mut() {
+        for (part, traffic) in parts.iter_mut() {
             let bytes = if is_unmatched(part) {
-                answer(of) * (1.0 - moved / unmatched)
+                answer(traffic) * (1.0 - moved / unmatched)
             } else {
-                answer(of) + expected(part, of) / wanted * moved
+                answer(traffic) + expected(part, traffic) / wanted * moved
             };
-            of.bytes.wire_bytes[1] = bytes.round() as u64;
+            traffic.bytes.wire_bytes[1] = bytes.round() as u64;
         }
     }
-}
-
-fn answer(of: &WindowPart) -> f64 {
-    of.bytes.wire_bytes[1] as f64
 }
 
 fn is_unmatched(part: &TrafficPart) -> bool {
@@ -83,8 +81,8 @@ pub struct ComposedTraffic {
 }
 
 impl ComposedTraffic {
-    /// Returns the bytes of a part's requests and responses. Those of an unknown part are divided as all bytes are.
-    pub fn sides_of(&self, part: &PartTotal) -> [u64; 2] {
+    /// Returns the bytes of a part's requests and responses. An unknown part is divided as all bytes are.
+    pub fn sides(&self, part: &PartTotal) -> [u64; 2] {
         part.sides.unwrap_or_else(|| {
             let [request, all] = [self.sides[0], self.sides.iter().sum()].map(u128::from);
             let request = u128::from(part.wire_bytes) * request / all.max(1);
@@ -103,7 +101,7 @@ pub struct CompositionBook {
 }
 
 impl CompositionBook {
-    /// Keeps this number of statements apart for each server and pair of zones.
+    /// Keeps this number of statements separate for each server and pair of zones.
     pub fn new(statements: usize) -> Self {
         Self { statements, by_key: BTreeMap::new(), covered: Duration::ZERO }
     }
@@ -112,13 +110,13 @@ impl CompositionBook {
         self.by_key.iter()
     }
 
-    /// Begins the sums of [`CompositionPeriods::latest`] anew.
+    /// Resets the sums of [`CompositionPeriods::latest`].
     pub fn clear_latest(&mut self) {
         self.by_key.values_mut().for_each(|composed| composed.periods.clear_latest());
     }
 
-    /// Adds what a window showed.
-    pub fn add_window(&mut self, window: &WindowFigures, zones: &ZoneMap) {
+    /// Adds the traffic of a window.
+    pub fn add_window(&mut self, window: &CapturedWindow, zones: &ZoneMap) {
         self.covered += window.open;
         let mut by_key = BTreeMap::<ComposedKey, WindowParts<'_>>::new();
         for ((server, client), parts) in &window.parts {
@@ -131,12 +129,12 @@ impl CompositionBook {
         for (key, mut parts) in by_key {
             if let Some(composed) = self.get(key) {
                 composed.answers.match_cut(&mut parts);
-                composed.periods.add_window(0, parts.into_iter().map(|(part, of)| (part, of.bytes)));
+                composed.periods.add_window(0, parts.into_iter().map(|(part, traffic)| (part, traffic.bytes)));
             }
         }
     }
 
-    /// Takes the exact bytes of all time. With the period's length, also ends the period.
+    /// Sets the exact totals. With the period's length, also ends the period.
     pub fn take_totals(&mut self, book: &FlowBook, period: Option<Duration>) {
         let mut totals = BTreeMap::<ComposedKey, [u64; 2]>::new();
         for (flow, sums) in book.flows() {
@@ -193,9 +191,12 @@ mod tests {
         let (get, set, rest) =
             (part(Class::Workload, "GET"), part(Class::Workload, "SET"), part(Class::Unmatched, "RESPONSE"));
         let matched = |unmatched: u64| {
-            let of_get = window(13, [130, 1_000], 3);
-            let mut parts =
-                BTreeMap::from([(&get, of_get), (&set, window(4, [40, 20], 2)), (&rest, window(5, [0, unmatched], 0))]);
+            let answered = window(13, [130, 1_000], 3);
+            let mut parts = BTreeMap::from([
+                (&get, answered),
+                (&set, window(4, [40, 20], 2)),
+                (&rest, window(5, [0, unmatched], 0)),
+            ]);
             AnswerLengths::default().match_cut(&mut parts);
             [&get, &set, &rest].map(|part| parts[part].bytes.wire_bytes[1])
         };

@@ -1,13 +1,10 @@
 //! The agent's settings: a TOML file with a default for every key.
 
-use super::zones::{ZoneMap, ZonePrices};
-use crate::exit::StatusFault;
+use super::zones::{ZoneMap, ZonePrices, quoted};
 use crate::given;
 use crate::time::duration;
-use anyhow::Result;
 use overhead_dissect::GivenStatements;
 use overhead_report::bounded::read_text;
-use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
@@ -25,21 +22,6 @@ const TOKEN_CHARS: usize = 16;
 
 /// More than any token has: a device must not exhaust memory.
 const TOKEN_FILE_BYTES: u64 = 4096;
-
-/// The parser's wording, and plain wording for it.
-const PLAIN_WORDS: [(&str, &str); 11] = [
-    ("unknown field", "unknown key"),
-    ("missing field", "add the missing key"),
-    ("duplicate key", "duplicate key: keep one"),
-    ("invalid unquoted key, expected", "a key needs quotes, as \"10.1.0.0/16\" does, if it has more than"),
-    ("expected a string", "expected text in quotes"),
-    ("expected path string", "expected text in quotes"),
-    ("expected a boolean", "expected true or false"),
-    ("expected a sequence", "expected a list"),
-    ("expected f64", "expected a number"),
-    ("expected u16", "expected a port from 1 to 65535"),
-    ("expected u32", "expected a whole number"),
-];
 
 /// Fix for a key of the whole file below a `[section]`, to which TOML counts it.
 const ABOVE: &str = "keys outside sections go above the first [section]";
@@ -172,11 +154,10 @@ fn minute() -> Duration {
 
 impl AgentConfig {
     /// Reads a file, and the files that it names. Their paths are relative to its folder.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = read_key("--config", path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let read = text_of("--config", path)
-            .and_then(|text| Self::parse(&text, folder).map_err(|error| format!("{}: {error}", path.display())));
-        read.map_err(|error| StatusFault::usage(error).into())
+        Self::parse(&text, folder).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     fn parse(text: &str, folder: &Path) -> Result<Self, String> {
@@ -188,7 +169,7 @@ impl AgentConfig {
             config.given = given::read("statements-file", &folder.join(file)).map_err(|error| error.to_string())?;
         }
         let path = config.zones_file.as_ref().map(|file| folder.join(file));
-        let lines = path.as_ref().map(|path| text_of("zones-file", path)).transpose()?;
+        let lines = path.as_ref().map(|path| read_key("zones-file", path)).transpose()?;
         if let Some(archive) = &mut config.archive {
             archive.folder = folder.join(&archive.folder);
         }
@@ -198,9 +179,9 @@ impl AgentConfig {
     }
 
     /// Sets another address for metrics, as `--listen` does.
-    pub fn listen_at(&mut self, address: SocketAddr) -> Result<()> {
+    pub fn listen_at(&mut self, address: SocketAddr) -> Result<(), String> {
         self.listen = address;
-        self.check_listen().map_err(|error| StatusFault::usage(format!("--{error}")).into())
+        self.check_listen().map_err(|error| format!("--{error}"))
     }
 
     fn check_listen(&self) -> Result<(), String> {
@@ -227,7 +208,7 @@ impl AgentConfig {
             if !endpoint.starts_with("http://") {
                 let example = "http://127.0.0.1:4318/v1/metrics";
                 return Err(format!(
-                    "otlp.endpoint: {endpoint} is no address of a collector without TLS: write {example}"
+                    "otlp.endpoint: invalid address {endpoint}: use one without TLS, such as {example}"
                 ));
             }
         }
@@ -245,9 +226,9 @@ impl AgentConfig {
     }
 }
 
-/// Checks a value. `give` is the range in words.
-fn within<T: PartialOrd + Debug, R: RangeBounds<T>>(key: &str, value: &T, range: R, give: &str) -> Result<(), String> {
-    if range.contains(value) { Ok(()) } else { Err(format!("{key}: {value:?} is out of range: give {give}")) }
+/// Checks that a value is in a range, which messages call `name`.
+fn within<T: PartialOrd + Debug, R: RangeBounds<T>>(key: &str, value: &T, range: R, name: &str) -> Result<(), String> {
+    if range.contains(value) { Ok(()) } else { Err(format!("{key}: {value:?} is out of range: use {name}")) }
 }
 
 /// The secret that clients send for metrics, as `Authorization: Bearer TOKEN`.
@@ -294,19 +275,10 @@ impl Debug for AgentToken {
     }
 }
 
-fn text_of(key: &str, path: &Path) -> Result<String, String> {
+fn read_key(key: &str, path: &Path) -> Result<String, String> {
     let shown = path.display();
     let bytes = read_text(path).map_err(|error| format!("{key}: {shown} cannot be read: {error}"))?;
     String::from_utf8(bytes).map_err(|_| format!("{key}: {shown} is not text: save it as UTF-8"))
-}
-
-/// Parses a value that must be text. For other types, the error shows the example in quotes.
-pub fn quoted<'de, D, T>(value: D, example: &str, parse: fn(&str) -> Result<T, String>) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-{
-    let unquoted = |_| D::Error::custom(format!("write it in quotes, as {example:?}"));
-    parse(&String::deserialize(value).map_err(unquoted)?).map_err(D::Error::custom)
 }
 
 fn time<'de, D: Deserializer<'de>>(text: D) -> Result<Duration, D::Error> {
@@ -315,25 +287,25 @@ fn time<'de, D: Deserializer<'de>>(text: D) -> Result<Duration, D::Error> {
 
 fn socket_address<'de, D: Deserializer<'de>>(text: D) -> Result<SocketAddr, D::Error> {
     quoted(text, "127.0.0.1:9475", |text| {
-        text.parse().map_err(|_| format!("{text} is no IP address with a port: write 127.0.0.1:9475 or [::1]:9475"))
+        text.parse()
+            .map_err(|_| format!("invalid address {text}: use an IP address and a port, such as 127.0.0.1:9475"))
     })
 }
 
-/// Returns the parser's error on one line: its place, its key, and what is wrong.
+/// Returns the parser's error on one line, after its place and its key.
 fn located(text: &str, mut error: toml::de::Error) -> String {
     let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|char| *char != '\n').count() + 1;
-    let message = PLAIN_WORDS.iter().fold(error.message().to_owned(), |text, (from, to)| text.replace(from, to));
     // Only an error without its input prints the path of its key, on a second line. Text that cannot be parsed has no path.
     error.set_input(None);
-    let printed = error.to_string();
-    let path = printed.strip_prefix(error.message()).and_then(|path| path.trim().strip_prefix("in "));
+    let (message, printed) = (error.message(), error.to_string());
+    let path = printed.strip_prefix(message).and_then(|path| path.trim().strip_prefix("in "));
     let path = path.map(|path| path.trim_matches('`'));
     let fix = match path {
-        Some("price") if message.contains("expected a list") => ": write [[price]]".to_owned(),
+        Some("price") => ": write [[price]], with from, to and price".to_owned(),
         Some(path) if path.starts_with("zones.") => ": write \"10.1.0.0/16\" = \"a\", both in quotes".to_owned(),
-        Some(_) if message.starts_with("unknown") => format!(": {ABOVE}"),
+        Some(_) if message.starts_with("unknown field") => format!(": {ABOVE}"),
         _ => String::new(),
     };
     let written = text.lines().nth(line - 1);
@@ -352,38 +324,38 @@ interval = 5s => line 1, column 12: interval: string values must be quoted, expe
 interval =\n\n => line 1, column 11: interval: string values must be quoted, expected literal string
 ports = [\n\n => line 1, column 10: ports: unclosed array, expected `]`
 \ninterval = "5x" => line 2, column 12: interval: x is no unit of time: use us, ms, s, m or h
-interval = "0s" => interval: 0ns is out of range: give 1s to 1h
-interval = "61m" => interval: 3660s is out of range: give 1s to 1h
-interval = "3m" => period: 300s is out of range: give at least 360s, two intervals
-period = "9s" => period: 9s is out of range: give 10s to 24h
-[windows]\nlength = "11s" => windows.length: 11s is out of range: give 10ms to 10s
-[windows]\nevery = "150ms" => windows.every: 150ms is out of range: give 200ms, twice the length, to 1h
-otlp.endpoint = "https://x" => otlp.endpoint: https://x is no address of a collector without TLS: write http://127.0.0.1:4318/v1/metrics
-archive.every = "1h" => line 1, column 1: archive: add the missing key `folder`
-archive = { folder = "x", every = "1s" } => archive.every: 1s is out of range: give 10s to 24h
-budget.cpu = 0 => budget.cpu: 0.0 is out of range: give more than 0, at most 1
-budget.cpu = nan => budget.cpu: NaN is out of range: give more than 0, at most 1
-budget.throughput = 0.6 => budget.throughput: 0.6 is out of range: give more than 0, at most 0.5
-[budget]\ncpu = "x" => line 2, column 7: budget.cpu: invalid type: string "x", expected a number
+interval = "0s" => interval: 0ns is out of range: use 1s to 1h
+interval = "61m" => interval: 3660s is out of range: use 1s to 1h
+interval = "3m" => period: 300s is out of range: use at least 360s, two intervals
+period = "9s" => period: 9s is out of range: use 10s to 24h
+[windows]\nlength = "11s" => windows.length: 11s is out of range: use 10ms to 10s
+[windows]\nevery = "150ms" => windows.every: 150ms is out of range: use 200ms, twice the length, to 1h
+otlp.endpoint = "https://x" => otlp.endpoint: invalid address https://x: use one without TLS, such as http://127.0.0.1:4318/v1/metrics
+archive.every = "1h" => line 1, column 1: archive: missing field `folder`
+archive = { folder = "x", every = "1s" } => archive.every: 1s is out of range: use 10s to 24h
+budget.cpu = 0 => budget.cpu: 0.0 is out of range: use more than 0, at most 1
+budget.cpu = nan => budget.cpu: NaN is out of range: use more than 0, at most 1
+budget.throughput = 0.6 => budget.throughput: 0.6 is out of range: use more than 0, at most 0.5
+[budget]\ncpu = "x" => line 2, column 7: budget.cpu: invalid type: string "x", expected f64
 budget = 5 => line 1, column 10: budget: invalid type: integer `5`, expected a [budget] section
-# ü\n[budget]\nport = 5 => line 3, column 1: budget: unknown key `port`, expected `cpu` or `throughput`: keys outside sections go above the first [section]
-statements = 1001 => statements: 1001 is out of range: give 1 to 1000
-statements = -1 => line 1, column 14: statements: invalid value: integer `-1`, expected a whole number
-addresses = 1 => line 1, column 13: addresses: invalid type: integer `1`, expected true or false
-ports = [0] => ports: 0 is out of range: give 1 to 65535
-ports = [70000] => line 1, column 10: ports: invalid value: integer `70000`, expected a port from 1 to 65535
-ports = 7379 => line 1, column 9: ports: invalid type: integer `7379`, expected a list
-zones-file = 1 => line 1, column 14: zones-file: invalid type: integer `1`, expected text in quotes
-listen = "db:80" => line 1, column 10: listen: db:80 is no IP address with a port: write 127.0.0.1:9475 or [::1]:9475
+# ü\n[budget]\nport = 5 => line 3, column 1: budget: unknown field `port`, expected `cpu` or `throughput`: keys outside sections go above the first [section]
+statements = 1001 => statements: 1001 is out of range: use 1 to 1000
+statements = -1 => line 1, column 14: statements: invalid value: integer `-1`, expected u32
+addresses = 1 => line 1, column 13: addresses: invalid type: integer `1`, expected a boolean
+ports = [0] => ports: 0 is out of range: use 1 to 65535
+ports = [70000] => line 1, column 10: ports: invalid value: integer `70000`, expected u16
+ports = 7379 => line 1, column 9: ports: invalid type: integer `7379`, expected a sequence
+zones-file = 1 => line 1, column 14: zones-file: invalid type: integer `1`, expected path string
+listen = "db:80" => line 1, column 10: listen: invalid address db:80: use an IP address and a port, such as 127.0.0.1:9475
 listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements at 0.0.0.0:80: add token-file to the settings, or listen on 127.0.0.1:80
 [zones]\nzones-file = "z" => [zones], "zones-file": not a network: keys outside sections go above the first [section]
-[zones]\n10.1.0.0 = "a" => line 2, column 1: zones.10: invalid type: map, expected text in quotes: write "10.1.0.0/16" = "a", both in quotes
-[zones]\n10.1.0.0/16 = "a" => line 2, column 9: 10.1.0.0/16: a key needs quotes, as "10.1.0.0/16" does, if it has more than letters, numbers, `-`, `_`
-[zones]\n"::1" = "a"\n"::1" = "b" => line 3, column 1: "::1": duplicate key: keep one
+[zones]\n10.1.0.0 = "a" => line 2, column 1: zones.10: invalid type: map, expected a string: write "10.1.0.0/16" = "a", both in quotes
+[zones]\n10.1.0.0/16 = "a" => line 2, column 9: 10.1.0.0/16: invalid unquoted key, expected letters, numbers, `-`, `_`
+[zones]\n"::1" = "a"\n"::1" = "b" => line 3, column 1: "::1": duplicate key
 [zones]\n"10.0.0.1/8" = "a" => [zones], "10.0.0.1/8": 10.0.0.1/8 has host bits set: write 10.0.0.0/8
 [zones]\n"0::1" = "b"\n"::1/128" = "a" => [zones], "::1/128": zone a, but [zones], "0::1", gives it zone b: remove one
-[price]\nfrom = "a" => line 1, column 1: price: invalid type: map, expected a list: write [[price]]
-[[price]]\nfrom = "a" => line 1, column 1: price: add the missing key `to`
+[price]\nfrom = "a" => line 1, column 1: price: invalid type: map, expected a sequence: write [[price]], with from, to and price
+[[price]]\nfrom = "a" => line 1, column 1: price: missing field `to`: write [[price]], with from, to and price
 [[price]]\nfrom = "a"\nto = "*"\nprice = 5 => line 4, column 9: price.price: write it in quotes, as "0.01/GB"
 [[price]]\nfrom = "a"\nto = "*"\nprice = "5" => line 4, column 9: price.price: 5 is not a price: write an amount and a unit, such as 0.02/GB or 0.02/GiB
 [[price]]\nfrom = "*"\nto = "b"\nprice = "1/GB" => [[price]] 1, to: no network is in zone b: add one to [zones], or write "*" for any zone"#;
@@ -424,7 +396,9 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
             assert_eq!(parse(&text.replace("\\n", "\n")).unwrap_err(), message, "{text}");
         }
         let unknown = parse("intervall = 4").unwrap_err();
-        assert!(unknown.starts_with("line 1, column 1: intervall: unknown key `intervall`, expected one of `listen`"));
+        assert!(
+            unknown.starts_with("line 1, column 1: intervall: unknown field `intervall`, expected one of `listen`")
+        );
     }
 
     #[test]
@@ -436,7 +410,7 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
             fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
         };
         let read = || AgentConfig::read(&path("agent.toml"));
-        let failure = || read().unwrap_err().to_string().replace(&format!("{}/", folder.path().display()), "");
+        let failure = || read().unwrap_err().replace(&format!("{}/", folder.path().display()), "");
         assert_eq!(failure(), "--config: agent.toml cannot be read: No such file or directory (os error 2)");
         let config =
             "listen = \"0.0.0.0:80\"\ntoken-file = \"token\"\nzones-file = \"zones\"\nzones.\"10.1.0.0/16\" = \"a\"";
@@ -461,7 +435,7 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
         let config = read().unwrap();
         assert_eq!(config.zones.zone("10.2.0.1".parse().unwrap()), Some("b"));
         assert!(config.clone().listen_at("192.0.2.1:80".parse().unwrap()).is_ok());
-        let refused = AgentConfig::default().listen_at("192.0.2.1:80".parse().unwrap()).unwrap_err().to_string();
+        let refused = AgentConfig::default().listen_at("192.0.2.1:80".parse().unwrap()).unwrap_err();
         assert!(refused.starts_with("--listen: other hosts"));
         let matches = |shown: &str| config.token.as_ref().unwrap().matches(shown.as_bytes());
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Exact traffic by server, client and pair of zones, from TCP's own counters.
 
-use super::servers::ServerEnd;
+use super::servers::{ServerEnd, WatchedServers};
 use super::zones::ZoneMap;
 use overhead_kernel::{FollowedTraffic, SocketGroup, SocketTotals};
 use std::cmp::Reverse;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Flows of one client. Later ones of a server and pair of zones share a flow, with [`FlowKey::client`] `None`.
 const CLIENT_FLOWS: usize = 500;
-/// All flows. Later ones share [`FlowKey::of_others`].
+/// All flows. Later ones share [`FlowKey::shared_by_servers`].
 const FLOWS: usize = 2000;
 /// Windows of a network namespace that come soon after one another.
 pub const FIRST_WINDOWS: u64 = 3;
@@ -33,15 +33,15 @@ pub struct FlowKey {
     /// Whether the server's sockets were counted; otherwise, it is elsewhere, and the client's were.
     pub at_server: bool,
     pub zones: ZonePair,
-    /// Absent for clients that share figures.
+    /// Absent for clients that share a flow.
     pub client: Option<IpAddr>,
     /// Inode of the control group of the client's sockets; 0 if the client is elsewhere, or several groups have its address.
     pub client_group: u64,
 }
 
 impl FlowKey {
-    /// Returns the flow of all servers that have none.
-    fn of_others(at_server: bool) -> Self {
+    /// Returns the flow that servers beyond the limit share.
+    fn shared_by_servers(at_server: bool) -> Self {
         let server = ServerEnd::new(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0), 0);
         Self { server, at_server, zones: ZonePair::default(), client: None, client_group: 0 }
     }
@@ -55,7 +55,7 @@ struct GroupEnds {
 }
 
 impl GroupEnds {
-    fn of(group: &SocketGroup) -> Self {
+    fn new(group: &SocketGroup) -> Self {
         let (server, client): (SocketAddr, SocketAddr) =
             if group.is_server { (group.local, group.remote) } else { (group.remote, group.local) };
         Self { server: ServerEnd::new(server, group.network_namespace), client: client.ip().to_canonical() }
@@ -73,7 +73,7 @@ impl LocalSockets {
     fn new(totals: &FollowedTraffic) -> Self {
         let (mut servers, mut clients) = (HashSet::new(), HashMap::new());
         for group in totals.groups.keys() {
-            let ends = GroupEnds::of(group);
+            let ends = GroupEnds::new(group);
             if group.is_server {
                 servers.insert(ends);
             } else if *clients.entry(ends).or_insert(group.control_group) != group.control_group {
@@ -84,7 +84,7 @@ impl LocalSockets {
     }
 }
 
-/// What is known of a group.
+/// A group's last reading, and where it is counted.
 struct GroupState {
     before: SocketTotals,
     /// Absent if the other end is counted instead.
@@ -113,7 +113,7 @@ impl FlowBook {
         &self.flows
     }
 
-    /// Adds what has been counted since the last reading. Returns groups that are closed, and idle, if the table is crowded.
+    /// Adds the growth since the last reading. If the table is crowded, returns its closed, idle groups.
     pub fn take(&mut self, totals: &FollowedTraffic, zones: &ZoneMap) -> Vec<SocketGroup> {
         let sockets = LocalSockets::new(totals);
         let is_crowded = totals.groups.len() > CROWDED;
@@ -145,8 +145,8 @@ impl FlowBook {
         removable
     }
 
-    /// Returns which of these network namespaces has the next window, which begins now: one with traffic that has had few, or else
-    /// the one with the most bytes since its last window; `None` if none had any.
+    /// Chooses which of these network namespaces has the next window, which starts now: one with traffic and few windows so far,
+    /// or else the one with the most bytes since its last window. Returns `None` without traffic.
     pub fn next_namespace(&mut self, among: &BTreeSet<u32>) -> Option<u32> {
         self.unseen.retain(|number, bytes| among.contains(number) && *bytes > 0);
         self.windows.retain(|number, _| among.contains(number));
@@ -157,13 +157,22 @@ impl FlowBook {
         Some(next)
     }
 
+    /// Returns the number of servers of this host that have traffic but were not found, plus that of clients' control groups. A
+    /// change calls for a search: the labels of a new series must be right from the start.
+    pub fn newcomers(&self, servers: &WatchedServers) -> usize {
+        let here = self.flows.keys().filter(|flow| flow.at_server).map(|flow| flow.server);
+        let unknown: BTreeSet<_> = here.filter(|server| servers.database(server).is_none()).collect();
+        let groups: BTreeSet<_> = self.flows.keys().map(|flow| flow.client_group).collect();
+        unknown.len() + groups.len()
+    }
+
     /// Returns whether a network namespace with traffic has had few windows.
     pub fn has_new_namespace(&self) -> bool {
         let windows = |number: &u32| self.windows.get(number).copied().unwrap_or_default();
         self.unseen.iter().any(|(number, bytes)| *bytes > 0 && windows(number) < FIRST_WINDOWS)
     }
 
-    /// Adds the last of a group that was removed from the kernel's table.
+    /// Adds the last reading of a group that was removed from the kernel's table.
     pub fn remove(&mut self, group: &SocketGroup, last: &SocketTotals) {
         if let Some(GroupState { before, flow: Some(flow), .. }) = self.groups.remove(group) {
             self.flows.entry(flow).or_default().add(&from_client(last.since(&before), group.is_server));
@@ -172,7 +181,7 @@ impl FlowBook {
 
     /// Returns where to count a group; `None` for the clients' end if the servers' is on this host too.
     fn flow(&mut self, group: &SocketGroup, sockets: &LocalSockets, zones: &ZoneMap) -> Option<FlowKey> {
-        let ends @ GroupEnds { server, client } = GroupEnds::of(group);
+        let ends @ GroupEnds { server, client } = GroupEnds::new(group);
         if !group.is_server && sockets.servers.contains(&ends) {
             return None;
         }
@@ -185,7 +194,7 @@ impl FlowBook {
         self.sharing += 1;
         let shared = FlowKey { client: None, client_group: 0, ..own };
         let has_room = self.flows.contains_key(&shared) || self.flows.len() < FLOWS;
-        Some(if has_room { shared } else { FlowKey::of_others(group.is_server) })
+        Some(if has_room { shared } else { FlowKey::shared_by_servers(group.is_server) })
     }
 }
 
@@ -223,8 +232,8 @@ mod tests {
     }
 
     fn totals(sent: u64, received: u64) -> SocketTotals {
-        let of = |payload_bytes| SegmentTotals { payload_bytes, ..SegmentTotals::default() };
-        SocketTotals { sent: of(sent), received: of(received), opened: 1, ..SocketTotals::default() }
+        let segments = |payload_bytes| SegmentTotals { payload_bytes, ..SegmentTotals::default() };
+        SocketTotals { sent: segments(sent), received: segments(received), opened: 1, ..SocketTotals::default() }
     }
 
     fn reading(groups: &[(SocketGroup, SocketTotals)]) -> FollowedTraffic {
@@ -250,11 +259,11 @@ mod tests {
     #[test]
     fn many_servers_share_a_flow() {
         let mut book = FlowBook::default();
-        let of = |number: usize| {
+        let flow = |number: usize| {
             let server = format!("10.{}.{}.1:6379", number / 250, number % 250);
             (group("10.99.0.1:0", &server, false), totals(1, 1))
         };
-        book.take(&reading(&(0..FLOWS + 500).map(of).collect::<Vec<_>>()), &ZoneMap::default());
+        book.take(&reading(&(0..FLOWS + 500).map(flow).collect::<Vec<_>>()), &ZoneMap::default());
         assert_eq!(book.flows().len(), FLOWS + 1);
         assert_eq!(book.flows().values().map(|sum| sum.sent.payload_bytes).sum::<u64>(), FLOWS as u64 + 500);
     }
@@ -262,19 +271,19 @@ mod tests {
     #[test]
     fn sums_never_fall_and_late_clients_share_one() {
         let mut book = FlowBook::default();
-        let of = |number: usize, bytes| {
+        let flow = |number: usize, bytes| {
             let client = format!("10.0.{}.{}:0", number / 250, number % 250);
             (group("10.9.0.1:6379", &client, true), totals(bytes, bytes))
         };
-        let all = |bytes| (0..CLIENT_FLOWS + 20).map(|number| of(number, bytes)).collect::<Vec<_>>();
+        let all = |bytes| (0..CLIENT_FLOWS + 20).map(|number| flow(number, bytes)).collect::<Vec<_>>();
         let sum = |book: &FlowBook| book.flows().values().map(|sum| sum.sent.payload_bytes).sum::<u64>();
         book.take(&reading(&all(2)), &ZoneMap::default());
         assert_eq!((book.flows().len(), book.sharing, sum(&book)), (CLIENT_FLOWS + 1, 20, 2 * 520));
-        // The kernel's table has begun again.
+        // The kernel's table has started again.
         book.take(&reading(&all(1)), &ZoneMap::default());
         book.take(&reading(&all(3)), &ZoneMap::default());
         assert_eq!(sum(&book), 4 * 520);
-        book.remove(&of(0, 0).0, &totals(7, 7));
+        book.remove(&flow(0, 0).0, &totals(7, 7));
         assert_eq!(sum(&book), 4 * 520 + 4);
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps the agent within its budget: measures what it spends, and puts windows off if that is too much.
+//! Keeps the agent within its budget: measures its cost, and delays windows if that is too high.
 
 use super::config::{AgentBudget, AgentWindows};
 use crate::sample::{DutyCycle, Windows};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 /// Share of a server's throughput that an open packet socket costs, at full rate on two cores: docs/agent.md has the measurement.
 const OPEN_COST: f64 = 0.12;
-/// Spending of this long ago is forgotten, so that a quiet night does not pay for a busy day.
+/// Time constant of recent spending: older spending fades, so that a quiet night does not pay for a busy day.
 const MEMORY: Duration = Duration::from_mins(1);
-/// Time after which this is measured again.
+/// Time after which the cost of a frame is measured again.
 const CALIBRATION: Duration = Duration::from_hours(1);
 /// Datagrams sent to time the packet socket.
 const DATAGRAMS: u32 = 5_000;
-/// Without a measurement: time that the kernel takes to copy a frame to a packet socket, nanoseconds.
+/// Time that the kernel takes to copy a frame to a packet socket if it cannot be measured, nanoseconds.
 const USUAL_TAP_NS: f64 = 400.0;
 
 /// What the agent has spent.
@@ -25,7 +25,7 @@ const USUAL_TAP_NS: f64 = 400.0;
 pub struct AgentSpending {
     /// CPU time, with that of the kernel for the packet socket.
     pub cpu: Duration,
-    /// The part of it for windows.
+    /// The part of `cpu` that windows used.
     pub window_cpu: Duration,
     /// Time with an open packet socket.
     pub open: Duration,
@@ -48,7 +48,7 @@ pub struct Governor {
 }
 
 impl Governor {
-    /// Starts to count. `seed` places the windows.
+    /// Starts to count. `seed` determines the windows' random times.
     pub fn new(budget: AgentBudget, windows: AgentWindows, seed: u64) -> Self {
         let windows = Windows::new(DutyCycle::new(windows.length, windows.every), seed, unix_ns());
         let (spending, cpu_before, settled) = (AgentSpending::default(), own_cpu(), Instant::now());
@@ -56,7 +56,7 @@ impl Governor {
         Self { budget, windows, spending, tap_ns, calibrated: settled, cpu_before, recent: [0.0; 2], settled }
     }
 
-    /// Measures what a frame costs, if the last measurement is old.
+    /// Measures the cost of a frame again if the last measurement is old.
     pub fn calibrate(&mut self) {
         if self.calibrated.elapsed() >= CALIBRATION {
             self.tap_ns = tap_cost_ns().unwrap_or(self.tap_ns);
@@ -64,7 +64,7 @@ impl Governor {
         }
     }
 
-    /// Adds what was spent since the last time, with a window's frames and length, if there was one.
+    /// Adds the spending since the last call. A window adds its frames and length.
     pub fn settle(&mut self, frames: u64, open: Duration) {
         let (cpu_now, now) = (own_cpu(), Instant::now());
         let tap = Duration::from_nanos((frames as f64 * self.tap_ns) as u64);
@@ -83,14 +83,14 @@ impl Governor {
         (self.cpu_before, self.settled) = (cpu_now, now);
     }
 
-    /// Returns how long to wait for the next window: it begins at a random place of its period, or later if the budget is spent.
+    /// Returns how long to wait for the next window: it starts at a random time of its period, or later if the budget is spent.
     pub fn wait(&self) -> Duration {
         let now_ns = unix_ns();
         let next = self.windows.at_or_after(now_ns.saturating_add(nanoseconds(self.debt())));
         Duration::from_nanos(next.start.saturating_sub(now_ns)).max(Duration::from_millis(1))
     }
 
-    /// Returns the time without windows after which the spending is within the budget.
+    /// Returns the time without windows that brings the spending back within the budget.
     pub fn debt(&self) -> Duration {
         let memory = MEMORY.as_secs_f64();
         let most = [self.budget.cpu, self.budget.throughput / OPEN_COST].map(|share| share * memory);
@@ -114,12 +114,12 @@ fn tap_cost_ns() -> Option<f64> {
     let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
     let address = socket.local_addr().ok()?;
     let timed = || {
-        let (begun, mut received) = (Instant::now(), [0; 64]);
+        let (started, mut received) = (Instant::now(), [0; 64]);
         for _ in 0..DATAGRAMS {
             socket.send_to(&[0; 64], address).ok()?;
             socket.recv(&mut received).ok()?;
         }
-        Some(begun.elapsed().as_secs_f64() * 1e9 / f64::from(DATAGRAMS))
+        Some(started.elapsed().as_secs_f64() * 1e9 / f64::from(DATAGRAMS))
     };
     let mut options = LiveOptions::new("lo");
     options.buffer_bytes = 4 << 20;

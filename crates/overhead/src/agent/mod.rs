@@ -1,35 +1,38 @@
-//! `overhead agent`: exact traffic of all databases of a host, and what it consists of, all the time.
+//! The agent: exact traffic of all databases of a host, and its composition, all the time.
 //!
-//! Totals come from TCP's own counters ([`flows`]), and what they consist of from short capture windows ([`windows`],
-//! [`composition`]). [`governor`] keeps both within a budget. [`figures`] joins them for [`exposition`] and [`text`].
+//! Totals come from TCP's own counters ([`flows`]), and their composition from short capture windows ([`windows`],
+//! [`composition`]). [`governor`] keeps both within a budget. [`totals`] joins them for [`metrics`], [`archive`] and [`text`].
 
 mod archive;
+mod args;
 mod composition;
 mod config;
 mod exposition;
-mod figures;
 mod flows;
 mod governor;
+mod metrics;
 mod otlp;
 mod servers;
+#[cfg(test)]
+mod tests;
 mod text;
+mod totals;
 mod windows;
 mod work;
 mod zones;
 
-pub use config::AgentToken;
+pub use args::AgentArgs;
+pub use config::{AgentConfig, AgentToken, DEFAULTS};
+pub use otlp::http_client;
 
 use crate::capture::metrics::{METRICS, MetricsServer, TokenCheck};
-use crate::capture::{CaptureSignals, containers_now, or_never, runtime};
-use crate::print;
+use crate::capture::{CaptureSignals, containers_now, or_never};
 use crate::privileges::raised;
-use crate::time::{some_time, unix_ns};
+use crate::time::unix_ns;
 use anyhow::{Context, Result};
 use archive::{AgentArchive, span_ns};
-use clap::Args;
 use composition::CompositionBook;
-use config::AgentConfig;
-use figures::{AgentBooks, AgentFigures};
+use exposition::exposition;
 use flows::{FIRST_WINDOWS, FlowBook};
 use governor::Governor;
 use otlp::OtlpExport;
@@ -39,100 +42,35 @@ use overhead_model::{exit, say};
 use overhead_report::composition::CompositionPeriods;
 use servers::WatchedServers;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
-use windows::{WindowFigures, WindowPlan};
+use totals::{AgentBooks, AgentTotals};
+use windows::{CapturedWindow, WindowPlan};
 use work::WorkBook;
 
-/// The path of the rows since the beginning, which `overhead top` reads.
+/// The path of the rows since the start, which `overhead top` reads.
 const ROWS: &str = "/rows";
 
 /// Readings between two searches for servers.
 const SEARCH: u64 = 6;
-/// The first readings and windows follow one another, so that the first figures come soon.
+/// Number of readings and windows that follow one another closely, so that the first values come soon.
 const FIRST_READINGS: u64 = 15;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// Arguments of `agent`.
-#[derive(Args, Clone, Debug)]
-pub struct AgentArgs {
-    /// Settings, in TOML [default: those of --print-config]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Print all settings with their defaults, as a file for --config, and exit
-    #[arg(long)]
-    print_config: bool,
-    /// Say what would be watched, and what that would cost, and exit
-    #[arg(long)]
-    dry_run: bool,
-    /// Stop after this time, and print a summary (10s, 5m)
-    #[arg(long, value_name = "T", value_parser = some_time)]
-    duration: Option<Duration>,
-    /// Address of the metrics, instead of that of the settings
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Option<SocketAddr>,
-}
-
-impl AgentArgs {
-    pub fn run(self) -> Result<u8> {
-        if self.print_config {
-            print::verbatim(config::DEFAULTS)?;
-            return Ok(exit::COMPLETE);
-        }
-        let mut config = self.config.as_deref().map(AgentConfig::read).transpose()?.unwrap_or_default();
-        if let Some(listen) = self.listen {
-            config.listen_at(listen)?;
-        }
-        let length = if self.dry_run { Some(config.interval) } else { self.duration };
-        runtime()?.block_on(async {
-            let mut agent = Agent::start(config)?;
-            if self.dry_run {
-                print::verbatim(&text::watched(&agent.servers))?;
-            }
-            let server = if self.dry_run { None } else { Some(agent.publish()?) };
-            agent.watch(server, length).await?;
-            let figures = agent.figures();
-            let shown = if self.dry_run {
-                text::expected(&figures.spending, figures.elapsed, agent.config.windows.every)
-            } else {
-                text::summary(&figures)
-            };
-            print::verbatim(&shown)?;
-            Ok(if agent.is_partial { exit::PARTIAL } else { exit::COMPLETE })
-        })
-    }
-}
-
-/// Returns a client that takes any status for an answer.
-pub fn http_client(patience: Duration) -> ureq::Agent {
-    ureq::Agent::config_builder().timeout_global(Some(patience)).http_status_as_error(false).build().into()
-}
-
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// Everything that runs.
-struct Agent {
-    config: AgentConfig,
+/// A running agent.
+pub struct Agent {
+    books: AgentBooks,
     follower: TcpFollower,
-    servers: WatchedServers,
-    flows: FlowBook,
-    compositions: CompositionBook,
-    work: WorkBook,
-    governor: Governor,
     /// Absent unless the settings name a collector.
     export: Option<OtlpExport>,
     /// Absent unless the settings have one.
     archive: Option<AgentArchive>,
-    begun: Instant,
+    started: Instant,
     readings: u64,
-    /// [`WatchedServers::appeared`] at the last search.
-    appeared: usize,
-    period_begun: Instant,
+    /// [`FlowBook::newcomers`] at the last search.
+    newcomers: usize,
+    period_started: Instant,
     /// Rows were lost.
     is_partial: bool,
     /// The last fault of a window or of the archive.
@@ -140,28 +78,28 @@ struct Agent {
 }
 
 impl Agent {
-    /// Finds the servers and begins to follow their connections.
-    fn start(config: AgentConfig) -> Result<Self> {
-        let servers = WatchedServers::find(&containers_now(), &config.ports)?;
-        let follower = raised(|| TcpFollower::start(&servers.ports, false))
-            .context("the agent needs the kernel's counters of connections")?;
-        let governor = Governor::new(config.budget, config.windows, unix_ns());
-        let compositions = CompositionBook::new(config.statements as usize);
-        let (flows, begun) = (FlowBook::default(), Instant::now());
-        let agent = Self {
-            config,
-            follower,
-            servers,
-            flows,
-            compositions,
+    /// Finds the servers and starts to follow their connections.
+    pub fn start(config: AgentConfig) -> Result<Self> {
+        let books = AgentBooks {
+            servers: WatchedServers::find(&containers_now(), &config.ports)?,
+            flows: FlowBook::default(),
+            compositions: CompositionBook::new(config.statements as usize),
             work: WorkBook::default(),
-            governor,
+            governor: Governor::new(config.budget, config.windows, unix_ns()),
+            config,
+        };
+        let follower = raised(|| TcpFollower::start(&books.servers.ports, false))
+            .context("the agent needs the kernel's counters of connections")?;
+        let started = Instant::now();
+        let agent = Self {
+            books,
+            follower,
             export: None,
             archive: None,
-            begun,
+            started,
             readings: 0,
-            appeared: 0,
-            period_begun: begun,
+            newcomers: 0,
+            period_started: started,
             is_partial: false,
             fault: None,
         };
@@ -169,15 +107,36 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Begins to serve the metrics, to export and to archive them.
+    /// Lists the servers that the agent watches.
+    pub fn watched(&self) -> String {
+        text::watched(&self.books.servers)
+    }
+
+    /// Measures the agent's cost for one interval, without publishing anything. Returns the expected cost as text.
+    pub async fn measure(mut self) -> Result<String> {
+        self.watch(None, Some(self.books.config.interval)).await?;
+        Ok(text::expected(&self.books.governor.spending, self.started.elapsed(), self.books.config.windows.every))
+    }
+
+    /// Publishes metrics until a signal, or until the end of the duration. Returns a summary, and the exit status.
+    pub async fn run(mut self, duration: Option<Duration>) -> Result<(String, u8)> {
+        let server = self.publish()?;
+        self.watch(Some(server), duration).await?;
+        Ok((text::summary(&self.totals()), if self.is_partial { exit::PARTIAL } else { exit::COMPLETE }))
+    }
+
+    /// Starts to serve the metrics, to export and to archive them.
     fn publish(&mut self) -> Result<MetricsServer> {
-        self.archive = self.config.archive.as_ref().map(AgentArchive::start).transpose()?;
-        if let Some(settings) = &self.config.otlp {
-            self.export = Some(OtlpExport::start(settings, self.figures())?);
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        if let Some(settings) = &self.books.config.archive {
+            self.archive = Some(AgentArchive::start(settings, host.clone())?);
         }
-        let address = self.config.listen;
+        if let Some(settings) = &self.books.config.otlp {
+            self.export = Some(OtlpExport::start(settings, host, self.totals())?);
+        }
+        let address = self.books.config.listen;
         let admits =
-            self.config.token.clone().map(|token| -> TokenCheck { Arc::new(move |shown| token.matches(shown)) });
+            self.books.config.token.clone().map(|token| -> TokenCheck { Arc::new(move |shown| token.matches(shown)) });
         let server = MetricsServer::listen("listen", address, &[METRICS, ROWS], admits)?;
         say!("overhead: metrics at http://{address}/metrics");
         Ok(server)
@@ -185,7 +144,7 @@ impl Agent {
 
     /// Follows connections that are open already, in all network namespaces with servers.
     fn adopt(&self) {
-        for namespace in raised(|| self.servers.namespaces()).into_values() {
+        for namespace in raised(|| self.books.servers.namespaces()).into_values() {
             let adopted = raised(|| match &namespace {
                 Some(namespace) => {
                     namespace.run(|| self.follower.adopt_open()).map_err(anyhow::Error::from)?.map_err(Into::into)
@@ -204,7 +163,7 @@ impl Agent {
         let deadline = length.map(|length| tokio::time::Instant::now() + length);
         let mut next_reading = tokio::time::Instant::now();
         let mut next_window = tokio::time::Instant::now();
-        let mut running: Option<JoinHandle<Result<WindowFigures>>> = None;
+        let mut running: Option<JoinHandle<Result<CapturedWindow>>> = None;
         loop {
             tokio::select! {
                 biased;
@@ -212,7 +171,7 @@ impl Agent {
                 () = or_never(deadline.map(tokio::time::sleep_until)) => break,
                 () = tokio::time::sleep_until(next_reading) => {
                     let is_early = self.readings < FIRST_READINGS;
-                    next_reading += if is_early { FIRST_WAIT } else { self.config.interval };
+                    next_reading += if is_early { FIRST_WAIT } else { self.books.config.interval };
                     next_reading = next_reading.max(tokio::time::Instant::now());
                     if self.read()? {
                         self.archive(false).await;
@@ -228,7 +187,7 @@ impl Agent {
                     next_window = tokio::time::Instant::now() + self.wait();
                 }
                 scrape = or_never(server.as_mut().map(MetricsServer::next)) => {
-                    let text = if scrape.path == ROWS { self.rows()? } else { exposition::exposition(self.figures()) };
+                    let text = if scrape.path == ROWS { self.rows()? } else { exposition(self.totals()) };
                     scrape.send(text);
                 }
             }
@@ -242,19 +201,19 @@ impl Agent {
     /// Writes rows if they are due, or if these are the last.
     async fn archive(&mut self, is_last: bool) {
         let Some(mut archive) = self.archive.take_if(|archive| is_last || archive.is_due()) else { return };
-        match archive.write(&self.books()).await {
-            Ok(()) => self.compositions.clear_latest(),
+        match archive.write(&self.books).await {
+            Ok(()) => self.books.compositions.clear_latest(),
             Err(error) => {
                 let fate = if is_last { "these are lost" } else { "the next ones will have these" };
-                self.tell_once(format!("rows were not archived, {fate}: {error:#}"));
+                self.warn_once(format!("rows were not archived, {fate}: {error:#}"));
                 self.is_partial |= is_last;
             }
         }
         self.archive = Some(archive);
     }
 
-    /// Prints a fault unless it was the last one too.
-    fn tell_once(&mut self, fault: String) {
+    /// Prints a fault, unless it repeats the last one.
+    fn warn_once(&mut self, fault: String) {
         if self.fault.as_ref() != Some(&fault) {
             say!("overhead: {fault}");
             self.fault = Some(fault);
@@ -262,29 +221,34 @@ impl Agent {
     }
 
     fn wait(&self) -> Duration {
-        if self.flows.has_new_namespace() { FIRST_WAIT.max(self.governor.debt()) } else { self.governor.wait() }
+        if self.books.flows.has_new_namespace() {
+            FIRST_WAIT.max(self.books.governor.debt())
+        } else {
+            self.books.governor.wait()
+        }
     }
 
     /// Reads the totals, and searches for servers from time to time. Returns whether a period has ended.
     fn read(&mut self) -> Result<bool> {
         let totals = raised(|| self.follower.read())?;
-        for group in self.flows.take(&totals, &self.config.zones) {
+        for group in self.books.flows.take(&totals, &self.books.config.zones) {
             let last = raised(|| self.follower.remove(&group))?;
-            self.flows.remove(&group, &last);
+            self.books.flows.remove(&group, &last);
         }
-        self.compositions.take_totals(&self.flows, None);
+        self.books.compositions.take_totals(&self.books.flows, None);
         self.readings += 1;
-        let appeared = self.servers.appeared(&self.flows);
-        if self.readings.is_multiple_of(SEARCH) || appeared != self.appeared {
+        let newcomers = self.books.flows.newcomers(&self.books.servers);
+        if self.readings.is_multiple_of(SEARCH) || newcomers != self.newcomers {
             self.search()?;
         }
-        self.governor.settle(0, Duration::ZERO);
+        self.books.governor.settle(0, Duration::ZERO);
         if let Some(export) = &self.export {
-            export.publish(self.figures());
+            export.publish(self.totals());
         }
-        let has_begun = self.governor.spending.windows >= FIRST_WINDOWS && !self.flows.has_new_namespace();
-        let is_first = self.begun == self.period_begun && has_begun;
-        let has_ended = is_first || self.period_begun.elapsed() >= self.config.period;
+        let has_windows =
+            self.books.governor.spending.windows >= FIRST_WINDOWS && !self.books.flows.has_new_namespace();
+        let is_first = self.started == self.period_started && has_windows;
+        let has_ended = is_first || self.period_started.elapsed() >= self.books.config.period;
         if has_ended {
             self.end_period();
         }
@@ -292,21 +256,21 @@ impl Agent {
     }
 
     fn end_period(&mut self) {
-        self.governor.calibrate();
+        self.books.governor.calibrate();
         let now = Instant::now();
-        self.compositions.take_totals(&self.flows, Some(now - self.period_begun));
-        self.period_begun = now;
+        self.books.compositions.take_totals(&self.books.flows, Some(now - self.period_started));
+        self.period_started = now;
     }
 
-    /// Follows servers that have come since.
+    /// Follows servers that have started since the last search.
     fn search(&mut self) -> Result<()> {
-        let servers = WatchedServers::find(&containers_now(), &self.config.ports)?;
-        let has_new = servers.ports != self.servers.ports;
-        let before = std::mem::replace(&mut self.servers, servers);
-        self.servers.remember(before);
-        self.appeared = self.servers.appeared(&self.flows);
+        let servers = WatchedServers::find(&containers_now(), &self.books.config.ports)?;
+        let has_new = servers.ports != self.books.servers.ports;
+        let before = std::mem::replace(&mut self.books.servers, servers);
+        self.books.servers.remember(before);
+        self.newcomers = self.books.flows.newcomers(&self.books.servers);
         if has_new {
-            raised(|| self.follower.follow_ports(&self.servers.ports))?;
+            raised(|| self.follower.follow_ports(&self.books.servers.ports))?;
             self.adopt();
         }
         Ok(())
@@ -314,49 +278,44 @@ impl Agent {
 
     /// Returns the next window, in the network namespace with the most traffic since its last one; `None` without traffic.
     fn plan(&mut self) -> Option<WindowPlan> {
-        let mut namespaces = raised(|| self.servers.namespaces());
-        let number = self.flows.next_namespace(&namespaces.keys().copied().collect())?;
+        let mut namespaces = raised(|| self.books.servers.namespaces());
+        let number = self.books.flows.next_namespace(&namespaces.keys().copied().collect())?;
         let namespace = namespaces.remove(&number)?;
-        let is_for_work = self.governor.spending.windows % work::WINDOWS == FIRST_WINDOWS;
-        let work = if is_for_work { self.work.next(&self.flows, &self.servers, number) } else { None };
-        let selection = Selection { given: self.config.given.clone(), ..self.servers.selection() };
-        Some(WindowPlan { number, namespace, selection, length: self.config.windows.length, work })
+        let is_for_work = self.books.governor.spending.windows % work::WINDOWS == FIRST_WINDOWS;
+        let work =
+            if is_for_work { self.books.work.next(&self.books.flows, &self.books.servers, number) } else { None };
+        let selection = Selection { given: self.books.config.given.clone(), ..self.books.servers.selection() };
+        Some(WindowPlan { number, namespace, selection, length: self.books.config.windows.length, work })
     }
 
-    fn take_window(&mut self, window: Result<WindowFigures>) {
+    fn take_window(&mut self, window: Result<CapturedWindow>) {
         match window {
             Ok(window) => {
-                self.governor.settle(window.frames, window.open);
-                self.governor.spending.dropped += window.dropped;
-                self.compositions.add_window(&window, &self.config.zones);
-                match &window.work {
-                    Some((plan, Ok(Some(work)))) => self.work.add(plan, work, &window.parts),
-                    Some((_, Err(error))) => self.tell_once(format!("kernel work was not counted: {error}")),
-                    Some((_, Ok(None))) | None => {}
+                self.books.governor.settle(window.frames, window.open);
+                self.books.governor.spending.dropped += window.dropped;
+                self.books.compositions.add_window(&window, &self.books.config.zones);
+                match window.work {
+                    Ok(work) => work.iter().for_each(|(server, work)| self.books.work.add(*server, work)),
+                    Err(error) => self.warn_once(format!("kernel work was not counted: {error}")),
                 }
             }
-            // A container may have ended. A lasting fault is said once.
-            Err(error) => self.tell_once(format!("a window was not captured: {error:#}")),
+            // A container may have ended. A lasting fault is printed once.
+            Err(error) => self.warn_once(format!("a window was not captured: {error:#}")),
         }
     }
 
-    fn books(&self) -> AgentBooks<'_> {
-        let Self { config, servers, flows, compositions, work, governor, .. } = self;
-        AgentBooks { config, servers, flows, compositions, work, dropped: governor.spending.dropped }
-    }
-
-    /// Returns rows since the beginning, as JSON.
+    /// Returns the rows since the start, as JSON.
     fn rows(&self) -> Result<String> {
-        let span_ns = span_ns(self.begun, unix_ns());
-        let rows = self.books().rows(&BTreeMap::new(), CompositionPeriods::totals, span_ns);
+        let span_ns = span_ns(self.started, unix_ns());
+        let rows = self.books.rows(&BTreeMap::new(), CompositionPeriods::totals, span_ns);
         Ok(serde_json::to_string(&rows)?)
     }
 
-    fn figures(&self) -> AgentFigures {
-        AgentFigures {
+    fn totals(&self) -> AgentTotals {
+        AgentTotals {
             failed_exports: self.export.as_ref().map_or(0, OtlpExport::failures),
             failed_archives: self.archive.as_ref().map_or(0, |archive| archive.failures),
-            ..self.books().figures(self.governor.spending, self.begun.elapsed())
+            ..self.books.totals(self.started.elapsed())
         }
     }
 }

@@ -3,14 +3,13 @@
 //! Counters are cumulative. So an export that fails loses no bytes: the next one has them.
 
 use super::config::AgentOtlp;
-use super::exposition::label;
-use super::figures::{AgentFigures, FlowFigures, PartFigures, ServerWords, seen_at};
-use super::flows::wire_bytes;
-use super::{host_name, http_client};
+use super::metrics::{METRICS, MetricKind, ReadSeries};
+use super::totals::AgentTotals;
+use crate::capture::metrics::SeriesLabels;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Meter, MeterProvider};
+use opentelemetry::metrics::{AsyncInstrument, Meter, MeterProvider};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{MetricExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
@@ -18,7 +17,7 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider, Stream, Temporality};
-use overhead_model::Side;
+use overhead_model::System;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,18 +27,23 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Series of a metric. The agent's own bounds are lower.
 const SERIES: usize = 100_000;
 
-type LatestFigures = Arc<Mutex<Arc<AgentFigures>>>;
+pub type LatestTotals = Arc<Mutex<Arc<AgentTotals>>>;
+
+/// Returns a client that accepts any status as an answer.
+pub fn http_client(patience: Duration) -> ureq::Agent {
+    ureq::Agent::config_builder().timeout_global(Some(patience)).http_status_as_error(false).build().into()
+}
 
 /// A running exporter, in a thread of its own.
 pub struct OtlpExport {
     provider: SdkMeterProvider,
-    latest: LatestFigures,
+    latest: LatestTotals,
     failures: Arc<AtomicU64>,
 }
 
 impl OtlpExport {
-    /// Starts to export the figures that [`OtlpExport::publish`] gives.
-    pub fn start(settings: &AgentOtlp, figures: AgentFigures) -> Result<Self> {
+    /// Starts to export these totals, and later those of [`OtlpExport::publish`].
+    pub fn start(settings: &AgentOtlp, host: String, totals: AgentTotals) -> Result<Self> {
         let exporter = MetricExporter::builder().with_http().with_http_client(CollectorClient(http_client(PATIENCE)));
         let exporter = exporter.with_endpoint(&settings.endpoint).with_timeout(PATIENCE).build();
         let exporter = exporter.with_context(|| format!("otlp.endpoint: {}", settings.endpoint))?;
@@ -48,23 +52,21 @@ impl OtlpExport {
         let resource = [
             KeyValue::new("service.name", "overhead-agent"),
             KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-            KeyValue::new("host.name", host_name()),
+            KeyValue::new("host.name", host),
         ];
         let provider = SdkMeterProvider::builder()
             .with_reader(PeriodicReader::builder(exporter).with_interval(settings.interval).build())
             .with_resource(Resource::builder_empty().with_attributes(resource).build())
             .with_view(|_| Stream::builder().with_cardinality_limit(SERIES).build().ok())
             .build();
-        let latest = Arc::new(Mutex::new(Arc::new(figures)));
-        let instruments = Instruments { meter: provider.meter("overhead"), latest: Arc::clone(&latest) };
-        instruments.of_flows();
-        instruments.of_parts();
+        let latest = LatestTotals::new(Mutex::new(Arc::new(totals)));
+        define_instruments(&provider.meter("overhead"), &latest);
         Ok(Self { provider, latest, failures })
     }
 
-    /// Replaces the figures.
-    pub fn publish(&self, figures: AgentFigures) {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(figures);
+    /// Replaces the totals.
+    pub fn publish(&self, totals: AgentTotals) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(totals);
     }
 
     /// Returns how many exports have failed.
@@ -93,7 +95,7 @@ impl HttpClient for CollectorClient {
     }
 }
 
-/// Counts the exports that fail.
+/// Counts the exports that fail after all attempts.
 struct CountingExporter {
     exporter: MetricExporter,
     failures: Arc<AtomicU64>,
@@ -119,140 +121,64 @@ impl PushMetricExporter for CountingExporter {
     }
 }
 
-/// Defines instruments that read the latest figures.
-struct Instruments {
-    meter: Meter,
-    latest: LatestFigures,
+/// Defines an instrument for each exported metric, which reads the latest totals.
+pub fn define_instruments(meter: &Meter, latest: &LatestTotals) {
+    for (kind, [name, unit, help]) in METRICS.iter().filter_map(|metric| Some((&metric.kind, metric.otlp?))) {
+        match kind {
+            MetricKind::Counter(read) => {
+                let counter = meter.u64_observable_counter(name).with_unit(unit).with_description(help);
+                counter.with_callback(observe(latest, *read)).build();
+            }
+            MetricKind::Amount(read) => {
+                let counter = meter.f64_observable_counter(name).with_unit(unit).with_description(help);
+                counter.with_callback(observe(latest, *read)).build();
+            }
+            MetricKind::Gauge(read) => {
+                let gauge = meter.f64_observable_gauge(name).with_unit(unit).with_description(help);
+                gauge.with_callback(observe(latest, *read)).build();
+            }
+        }
+    }
 }
 
-impl Instruments {
-    fn of_flows(&self) {
-        let each = |flow: &FlowFigures, observe: &mut dyn FnMut(u64, &[KeyValue])| {
-            by_side(wire_bytes(&flow.totals), flow_attributes(flow), observe);
+fn observe<V>(latest: &LatestTotals, read: ReadSeries<V>) -> impl Fn(&dyn AsyncInstrument<V>) + Send + Sync + 'static
+where
+    V: 'static,
+{
+    let latest = Arc::clone(latest);
+    move |instrument| {
+        let totals = Arc::clone(&latest.lock().unwrap_or_else(PoisonError::into_inner));
+        for (labels, value) in read(&totals) {
+            instrument.observe(value, &attributes(&labels));
+        }
+    }
+}
+
+/// Returns labels as attributes. A server's container is absent if it has none.
+fn attributes(labels: &SeriesLabels<'_>) -> Vec<KeyValue> {
+    let mut attributes = Vec::with_capacity(labels.len() + 1);
+    for &(label, value) in labels {
+        let (key, value) = match label {
+            "server" => {
+                let (address, port) = value.rsplit_once(':').unwrap_or_default();
+                attributes.push(KeyValue::new("server.port", port.parse::<i64>().unwrap_or_default()));
+                ("server.address", address.trim_matches(['[', ']']))
+            }
+            "system" => ("db.system.name", System::otel_name(value)),
+            "container" if value.is_empty() => continue,
+            "container" => ("container.name", value),
+            "client" => ("client.address", value),
+            "client_container" => ("overhead.client.container", value),
+            "client_zone" => ("overhead.client.zone", value),
+            "server_zone" => ("overhead.server.zone", value),
+            "operation" => ("db.operation.name", value),
+            "statement" => ("db.query.text", value),
+            "class" => ("overhead.class", value),
+            "seen_at" => ("overhead.seen_at", value),
+            "side" => ("overhead.side", value),
+            other => (other, value),
         };
-        self.counter("overhead.wire.io", "By", "Bytes on the wire, from TCP's counters", move |figures, observe| {
-            figures.flows.iter().for_each(|flow| each(flow, observe));
-        });
-        self.counter("overhead.retransmissions", "{segment}", "Segments sent again", |figures, observe| {
-            for flow in &figures.flows {
-                observe(flow.totals.retransmitted_segments, &flow_attributes(flow));
-            }
-        });
-        self.counter("overhead.connections", "{connection}", "Connections opened, or met open", |figures, observe| {
-            for flow in &figures.flows {
-                observe(flow.totals.opened, &flow_attributes(flow));
-            }
-        });
-        self.amount("overhead.cost", "What the bytes cost, by the settings' prices", |figures, observe| {
-            for (flow, costs) in figures.flows.iter().filter_map(|flow| Some((flow, flow.costs?))) {
-                by_side(costs, flow_attributes(flow), observe);
-            }
-        });
+        attributes.push(KeyValue::new(key, value.to_owned()));
     }
-
-    fn of_parts(&self) {
-        let help = "Bytes on the wire of a statement, divided as capture windows show";
-        self.counter("overhead.statement.wire.io", "By", help, |figures, observe| {
-            figures.parts.iter().for_each(|part| by_side(part.sides, part_attributes(part), observe));
-        });
-        self.amount("overhead.statement.operations", "Operations, estimated", |figures, observe| {
-            for part in &figures.parts {
-                observe(part.total.operations.value, &part_attributes(part));
-            }
-        });
-        self.amount("overhead.statement.cost", "What the statement's bytes cost", |figures, observe| {
-            for (part, cost) in figures.parts.iter().filter_map(|part| Some((part, part.cost?))) {
-                observe(cost, &part_attributes(part));
-            }
-        });
-    }
-
-    fn counter(
-        &self,
-        name: &'static str,
-        unit: &'static str,
-        help: &'static str,
-        each: impl Fn(&AgentFigures, &mut dyn FnMut(u64, &[KeyValue])) + Send + Sync + 'static,
-    ) {
-        let latest = Arc::clone(&self.latest);
-        let counter = self.meter.u64_observable_counter(name).with_unit(unit).with_description(help);
-        counter
-            .with_callback(move |observer| {
-                each(&now(&latest), &mut |value, attributes| observer.observe(value, attributes));
-            })
-            .build();
-    }
-
-    fn amount(
-        &self,
-        name: &'static str,
-        help: &'static str,
-        each: impl Fn(&AgentFigures, &mut dyn FnMut(f64, &[KeyValue])) + Send + Sync + 'static,
-    ) {
-        let latest = Arc::clone(&self.latest);
-        let counter = self.meter.f64_observable_counter(name).with_description(help);
-        counter
-            .with_callback(move |observer| {
-                each(&now(&latest), &mut |value, attributes| observer.observe(value, attributes));
-            })
-            .build();
-    }
-}
-
-fn now(latest: &LatestFigures) -> Arc<AgentFigures> {
-    Arc::clone(&latest.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-fn by_side<V: Copy>(values: [V; 2], mut attributes: Vec<KeyValue>, observe: &mut dyn FnMut(V, &[KeyValue])) {
-    for (side, value) in Side::BOTH.into_iter().zip(values) {
-        attributes.push(KeyValue::new("overhead.side", side.name()));
-        observe(value, &attributes);
-        attributes.pop();
-    }
-}
-
-fn server_attributes(server: &ServerWords) -> Vec<KeyValue> {
-    let (address, port) = server.address.rsplit_once(':').unwrap_or_default();
-    let mut attributes = vec![
-        KeyValue::new("server.address", address.trim_matches(['[', ']']).to_owned()),
-        KeyValue::new("server.port", port.parse::<i64>().unwrap_or_default()),
-        KeyValue::new("db.system.name", system_name(server.system)),
-    ];
-    if !server.container.is_empty() {
-        attributes.push(KeyValue::new("container.name", server.container.clone()));
-    }
-    attributes
-}
-
-/// Returns the name of OpenTelemetry's semantic conventions.
-fn system_name(system: &'static str) -> &'static str {
-    match system {
-        "postgres" => "postgresql",
-        "memcache" => "memcached",
-        other => other,
-    }
-}
-
-fn zone_attributes([client, server]: &[String; 2]) -> [KeyValue; 2] {
-    let of = |key, zone: &String| KeyValue::new(key, zone.clone());
-    [of("overhead.client.zone", client), of("overhead.server.zone", server)]
-}
-
-fn flow_attributes(flow: &FlowFigures) -> Vec<KeyValue> {
-    let mut attributes = server_attributes(&flow.server);
-    attributes.extend(zone_attributes(&flow.zones));
-    attributes.push(KeyValue::new("client.address", flow.client.clone()));
-    attributes.push(KeyValue::new("overhead.client.container", flow.client_container.clone()));
-    attributes.push(KeyValue::new("overhead.seen_at", seen_at(flow.at_server)));
-    attributes
-}
-
-fn part_attributes(part: &PartFigures) -> Vec<KeyValue> {
-    let mut attributes = server_attributes(&part.server);
-    attributes.extend(zone_attributes(&part.zones));
-    let [class, operation, statement] = part.labels().map(label);
-    attributes.push(KeyValue::new("overhead.class", class));
-    attributes.push(KeyValue::new("db.operation.name", operation));
-    attributes.push(KeyValue::new("db.query.text", statement));
     attributes
 }

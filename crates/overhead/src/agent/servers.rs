@@ -1,6 +1,5 @@
 //! The servers and clients of known protocols on this host and in its containers.
 
-use super::flows::FlowBook;
 use crate::databases::{self, Database};
 use crate::privileges::raised;
 use anyhow::Result;
@@ -9,19 +8,19 @@ use overhead_containers::{HostContainers, RunningContainer};
 use overhead_dissect::Selection;
 use overhead_kernel::own_network_namespace;
 use overhead_model::Protocol;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 
-/// Names of ended containers are forgotten if there are more than this.
+/// Most names of ended containers to keep.
 const GROUPS: usize = 10_000;
 
 /// The server's end of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerEnd {
     pub address: SocketAddr,
-    /// Of a loopback address, which means something else in each; otherwise 0.
+    /// Absent (0) unless the address is a loopback address, which differs in each namespace.
     pub network_namespace: u32,
 }
 
@@ -35,7 +34,7 @@ impl ServerEnd {
 /// The servers that listen on this host, and the ports to follow.
 pub struct WatchedServers {
     databases: Vec<Database>,
-    /// Further ports that the user named.
+    /// Other ports that the user named.
     named: Vec<u16>,
     /// Names of containers by the inodes of their control groups, also of those that have ended.
     groups: HashMap<u64, String>,
@@ -49,7 +48,7 @@ impl WatchedServers {
     /// this host may use servers elsewhere.
     pub fn find(containers: &HostContainers, named: &[u16]) -> Result<Self> {
         let databases = databases::listening(containers)?;
-        // A web port says too little about what listens there.
+        // A web port does not identify what listens there.
         let usual = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::Http);
         let usual = usual.flat_map(|protocol| protocol.ports().iter().copied());
         let mut ports: Vec<u16> = databases.iter().flat_map(Database::ports).chain(named.iter().copied()).collect();
@@ -63,9 +62,9 @@ impl WatchedServers {
 
     /// Returns the protocols that each port may have. The content decides on ports that the user named.
     pub fn selection(&self) -> Selection {
-        let of = |port: u16| {
-            let of_server = |database: &&Database| database.ports().contains(&port);
-            let known = self.databases.iter().filter(of_server).map(|database| database.system.protocol);
+        let protocols = |port: u16| {
+            let listens = |database: &&Database| database.ports().contains(&port);
+            let known = self.databases.iter().filter(listens).map(|database| database.system.protocol);
             let usual = Protocol::ALL.into_iter().filter(|protocol| protocol.ports().contains(&port));
             let mut protocols: Vec<Protocol> = known.chain(usual).collect();
             if protocols.is_empty() || self.named.contains(&port) {
@@ -75,7 +74,7 @@ impl WatchedServers {
             protocols.dedup();
             (port, protocols)
         };
-        Selection { ports: self.ports.iter().copied().map(of).collect(), ..Selection::default() }
+        Selection { ports: self.ports.iter().copied().map(protocols).collect(), ..Selection::default() }
     }
 
     /// Returns the database behind a server's end, if it listens on this host.
@@ -101,21 +100,12 @@ impl WatchedServers {
         self.database(server)?.container.as_ref().map(RunningContainer::argument)
     }
 
-    /// Returns the number of servers of this host that have traffic but were not found, and of clients' control groups. If it
-    /// changes, a search is due: the labels of a new series must be right from the beginning.
-    pub fn appeared(&self, flows: &FlowBook) -> usize {
-        let here = flows.flows().keys().filter(|flow| flow.at_server).map(|flow| flow.server);
-        let unknown: BTreeSet<_> = here.filter(|server| self.database(server).is_none()).collect();
-        let groups: BTreeSet<_> = flows.flows().keys().map(|flow| flow.client_group).collect();
-        unknown.len() + groups.len()
-    }
-
     /// Returns the container whose processes are in a control group.
     pub fn container_of_group(&self, group: u64) -> Option<&str> {
         self.groups.get(&group).map(String::as_str)
     }
 
-    /// Keeps the names of containers that have ended since another search.
+    /// Keeps the names of containers that have ended since an earlier search.
     pub fn remember(&mut self, before: Self) {
         if before.groups.len() < GROUPS {
             self.groups = before.groups.into_iter().chain(std::mem::take(&mut self.groups)).collect();
@@ -129,13 +119,13 @@ impl WatchedServers {
     /// Returns the network namespaces of servers, of containers and of this process, by number. Some may have ended since.
     pub fn namespaces(&self) -> BTreeMap<u32, Option<NetworkNamespace>> {
         let here = own_network_namespace();
-        let of_process = |pid: u32| {
+        let numbered = |pid: u32| {
             let namespace = NetworkNamespace::of_process(pid).ok()?;
             Some((namespace.number() as u32, Some(namespace)))
         };
         let elsewhere = |database: &&Database| database.network_namespace.is_some_and(|number| number != here);
         let servers = self.databases.iter().filter(elsewhere).map(Database::pid);
-        servers.chain(self.containers.iter().copied()).filter_map(of_process).chain([(here, None)]).collect()
+        servers.chain(self.containers.iter().copied()).filter_map(numbered).chain([(here, None)]).collect()
     }
 }
 
@@ -146,9 +136,9 @@ fn control_groups(containers: &HostContainers) -> HashMap<u64, String> {
         let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
         fs::metadata(format!("/sys/fs/cgroup{path}")).ok().map(|folder| folder.ino())
     };
-    let of = |container: &RunningContainer| {
+    let named = |container: &RunningContainer| {
         let name = container.argument();
         container.pids.iter().filter_map(inode).map(|inode| (inode, name.clone())).collect::<Vec<_>>()
     };
-    raised(|| containers.all().iter().flat_map(of).collect())
+    raised(|| containers.all().iter().flat_map(named).collect())
 }

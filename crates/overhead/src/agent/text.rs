@@ -1,9 +1,9 @@
-//! The agent's figures for a person: a summary at the end, and what it would watch.
+//! The agent's totals as text: a summary at the end, and what it would watch.
 
-use super::figures::{AgentFigures, FlowFigures, PartFigures, ServerWords};
 use super::flows::wire_bytes;
 use super::governor::AgentSpending;
 use super::servers::WatchedServers;
+use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels};
 use super::work::ServerWork;
 use overhead_containers::RunningContainer;
 use overhead_report::text::number::bytes_label;
@@ -17,88 +17,67 @@ const STATEMENTS: usize = 5;
 /// Characters shown of a statement.
 const WIDTH: usize = 44;
 
-/// Sums of the flows of a server, or of a pair of zones.
-#[derive(Default)]
-struct FlowSums {
-    bytes: [u64; 2],
-    connections: u64,
-    segments: u64,
-    retransmitted: u64,
-    cost: Option<f64>,
-}
-
-impl FlowSums {
-    fn add(&mut self, flow: &FlowFigures) {
-        self.bytes.iter_mut().zip(wire_bytes(&flow.totals)).for_each(|(sum, bytes)| *sum += bytes);
-        self.connections += flow.totals.opened;
-        self.segments += flow.totals.sent.segments + flow.totals.received.segments;
-        self.retransmitted += flow.totals.retransmitted_segments;
-        if let Some(costs) = flow.costs {
-            *self.cost.get_or_insert_default() += costs.iter().sum::<f64>();
-        }
-    }
-}
-
 /// Returns the traffic of each server by pair of zones, with its largest statements. Writing to a string cannot fail.
-pub fn summary(figures: &AgentFigures) -> String {
-    let mut servers = BTreeMap::<_, BTreeMap<_, FlowSums>>::new();
-    for flow in &figures.flows {
-        servers.entry(title(&flow.server, flow.at_server)).or_default().entry(&flow.zones).or_default().add(flow);
+pub fn summary(totals: &AgentTotals) -> String {
+    let mut servers = BTreeMap::<_, BTreeMap<_, FlowTraffic>>::new();
+    for flow in &totals.flows {
+        let zones = servers.entry(title(&flow.server, flow.at_server)).or_default();
+        zones.entry(&flow.zones).and_modify(|sums| sums.add(flow)).or_insert_with(|| flow.clone());
     }
     let mut out = String::new();
-    for (of, zones) in servers {
-        let _ = writeln!(out, "{of}");
+    for (server_title, zones) in servers {
+        let _ = writeln!(out, "{server_title}");
         for (pair, sums) in zones {
             let [client, server] = pair;
-            let cost = sums.cost.map_or_else(String::new, |cost| format!(", cost {cost:.6}"));
+            let cost = sums.costs.map_or_else(String::new, |costs| format!(", cost {:.6}", costs.iter().sum::<f64>()));
+            let [requests, responses] = wire_bytes(&sums.totals).map(grouped);
             let _ = writeln!(
                 out,
-                "  zones {client} > {server}: {} B of requests, {} B of responses, {}, {} of {} segments retransmitted{cost}",
-                grouped(sums.bytes[0]),
-                grouped(sums.bytes[1]),
-                counted(sums.connections, "connection"),
-                grouped(sums.retransmitted),
-                grouped(sums.segments),
+                "  zones {client} > {server}: {requests} B of requests, {responses} B of responses, {}, {} of {} segments retransmitted{cost}",
+                counted(sums.totals.opened, "connection"),
+                grouped(sums.totals.retransmitted_segments),
+                grouped(sums.totals.sent.segments + sums.totals.received.segments),
             );
-            let is_of = |part: &&PartFigures| part.zones == *pair && title(&part.server, part.at_server) == of;
-            let parts: Vec<&PartFigures> = figures.parts.iter().filter(is_of).collect();
+            let is_here =
+                |part: &&PartTraffic| part.zones == *pair && title(&part.server, part.at_server) == server_title;
+            let parts: Vec<&PartTraffic> = totals.parts.iter().filter(is_here).collect();
             let all: u64 = parts.iter().map(|part| part.total.wire_bytes).sum();
             parts.iter().take(STATEMENTS).for_each(|part| statement(&mut out, part, all));
         }
-        let is_of = |(server, _): &&(ServerWords, ServerWork)| title(server, true) == of;
-        figures.work.iter().filter(is_of).for_each(|(_, counted)| out.push_str(&work(counted)));
+        let is_same = |(server, _): &&(ServerLabels, ServerWork)| title(server, true) == server_title;
+        totals.work.iter().filter(is_same).for_each(|(_, work)| out.push_str(&kernel_work(work)));
     }
     if out.is_empty() {
         out.push_str("no traffic\n");
     }
-    let _ = writeln!(out, "{}", spent(&figures.spending, figures.elapsed));
+    let _ = writeln!(out, "{}", spent(&totals.spending, totals.elapsed));
     out
 }
 
-fn work(of: &ServerWork) -> String {
-    let per_operation = |value: u64| value as f64 / of.operations.max(1) as f64;
-    if of.operations == 0 {
+fn kernel_work(work: &ServerWork) -> String {
+    let per_operation = |value: u64| value as f64 / work.operations.max(1) as f64;
+    if work.operations == 0 {
         return String::new();
     }
     format!(
         "  kernel work: {:.2} system calls and {:.1} us of CPU time per operation, in {} with {}\n",
-        per_operation(of.syscalls),
-        per_operation(of.cpu_ns) / 1e3,
-        counted(of.windows, "window"),
-        counted(of.operations, "operation"),
+        per_operation(work.syscalls),
+        per_operation(work.cpu_ns) / 1e3,
+        counted(work.windows, "window"),
+        counted(work.operations, "operation"),
     )
 }
 
-fn title(server: &ServerWords, at_server: bool) -> String {
-    let of = if server.container.is_empty() { String::new() } else { format!(" in {}", server.container) };
+fn title(server: &ServerLabels, at_server: bool) -> String {
+    let container = if server.container.is_empty() { String::new() } else { format!(" in {}", server.container) };
     let place = if at_server { "" } else { ", from its clients here" };
-    format!("{} {}{of}{place}", server.address, server.system)
+    format!("{} {}{container}{place}", server.address, server.system)
 }
 
-fn statement(out: &mut String, part: &PartFigures, all: u64) {
+fn statement(out: &mut String, part: &PartTraffic, all: u64) {
     let all = all.max(1) as f64;
     let share = |bytes: f64| bytes / all * 100.0;
-    let [class, name, text] = part.labels();
+    let [class, name, text] = part.names();
     let text = clean(if text.is_empty() { name } else { text });
     let class = if class == "workload" || class.is_empty() { String::new() } else { format!(" ({class})") };
     let short: String = text.chars().take(WIDTH).collect();
@@ -114,8 +93,8 @@ fn statement(out: &mut String, part: &PartFigures, all: u64) {
     );
 }
 
-/// Returns what the agent cost.
-pub fn spent(spending: &AgentSpending, elapsed: Duration) -> String {
+/// Returns the agent's cost.
+fn spent(spending: &AgentSpending, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     format!(
         "spent: {:.2}% of a core; {} with {}, {:.2}% of the time, {} dropped",
@@ -127,7 +106,7 @@ pub fn spent(spending: &AgentSpending, elapsed: Duration) -> String {
     )
 }
 
-/// Returns what the agent would cost, from what it cost now.
+/// Returns the agent's expected cost, from its cost so far.
 pub fn expected(spending: &AgentSpending, elapsed: Duration, every: Duration) -> String {
     let seconds = elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let totals = spending.cpu.saturating_sub(spending.window_cpu).as_secs_f64() / seconds * 100.0;
@@ -147,11 +126,10 @@ pub fn watched(servers: &WatchedServers) -> String {
     let mut out = String::new();
     for database in servers.databases() {
         let ports: Vec<String> = database.ports().iter().map(u16::to_string).collect();
-        let of = database.container.as_ref().map(RunningContainer::argument);
-        let of = of.map_or_else(String::new, |name| format!(" in container {name}"));
-        let system = database.system.name;
-        let _ =
-            writeln!(out, "{system}: {} (process {}){of}, port {}", database.comm, database.pid(), ports.join(", "));
+        let container = database.container.as_ref().map(RunningContainer::argument);
+        let container = container.map_or_else(String::new, |name| format!(" in container {name}"));
+        let (system, comm, pid) = (database.system.name, &database.comm, database.pid());
+        let _ = writeln!(out, "{system}: {comm} (process {pid}){container}, port {}", ports.join(", "));
     }
     if out.is_empty() {
         out.push_str("no server of a known protocol listens here\n");

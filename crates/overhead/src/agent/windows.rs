@@ -8,7 +8,7 @@ use overhead_capture::live::{LiveOptions, LiveSource, NetworkNamespace};
 use overhead_capture::{FrameSource, KernelFilter, NextFrame};
 use overhead_dissect::{Dissector, Selection};
 use overhead_kernel::ETHERNET_HEADER;
-use overhead_model::{Account, Ends, LinkType, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::{Account, Class, Ends, LinkType, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
 use overhead_report::composition::{PartBytes, TrafficPart};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -20,11 +20,11 @@ const BUFFER_BYTES: u32 = 16 << 20;
 /// The parts of the traffic of a server with a client.
 pub type PartsByEnds = HashMap<(ServerEnd, IpAddr), BTreeMap<TrafficPart, WindowPart>>;
 
-/// What a window has of a part.
+/// A part's traffic in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowPart {
     pub bytes: PartBytes,
-    /// Operations that the end of the window cut, and the bytes of their answers that it has.
+    /// Operations that the end of the window cut, and the captured bytes of their answers.
     pub cut: u64,
     pub cut_bytes: u64,
 }
@@ -50,23 +50,22 @@ pub struct WindowPlan {
     pub work: Option<WorkPlan>,
 }
 
-/// What a window showed.
-#[derive(Default)]
-pub struct WindowFigures {
+/// The traffic of a window, and what it cost.
+pub struct CapturedWindow {
     pub parts: PartsByEnds,
     pub frames: u64,
     pub dropped: u64,
     /// Time with an open packet socket.
     pub open: Duration,
-    /// Kernel work of the plan's server; `None` if its processes have ended. Or why there is none.
-    pub work: Option<(WorkPlan, Result<Option<ServerWork>, String>)>,
+    /// A server, and its work; absent if its processes have ended. An error is why it was not counted.
+    pub work: Result<Option<(ServerEnd, ServerWork)>, String>,
 }
 
 impl WindowPlan {
     /// Captures for the length of the window, on all interfaces of the namespace.
-    pub fn capture(&self) -> Result<WindowFigures> {
+    pub fn capture(&self) -> Result<CapturedWindow> {
         let counting = WorkCounting::load(self.work.as_ref());
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut options = LiveOptions::new("any");
         options.namespace.clone_from(&self.namespace);
         options.buffer_bytes = BUFFER_BYTES;
@@ -74,7 +73,7 @@ impl WindowPlan {
         let mut source = raised(|| LiveSource::open(&options))?;
         let tally = PartTally::new(self.number, link_header(source.link_type()));
         let mut dissector = Dissector::new(self.selection.clone(), tally);
-        let counting = counting.begin();
+        let counting = counting.start();
         let end = Instant::now() + self.length;
         let mut frames = 0_u64;
         while Instant::now() < end {
@@ -89,12 +88,25 @@ impl WindowPlan {
         source.end_window();
         let dropped = source.kernel().value().map_or(0, |kernel| kernel.dropped);
         drop(source);
-        let open = begun.elapsed();
+        let open = started.elapsed();
         let (tally, _) = dissector.finish();
         let parts = tally.into_parts();
-        let work = self.work.clone().map(|plan| (plan, work.map_err(|error| error.to_string())));
-        Ok(WindowFigures { parts, frames, dropped, open, work })
+        let with_operations = |work| {
+            let server = self.work.as_ref()?.server;
+            Some((server, ServerWork { operations: operations(server, &parts), ..work? }))
+        };
+        let work = work.map(with_operations).map_err(|error| error.to_string());
+        Ok(CapturedWindow { parts, frames, dropped, open, work })
     }
+}
+
+/// Returns the number of a server's operations.
+fn operations(server: ServerEnd, parts: &PartsByEnds) -> u64 {
+    let is_operation = |part: &TrafficPart| {
+        !matches!(part, TrafficPart::Operations { class: Class::Unmatched, .. } | TrafficPart::Unknown)
+    };
+    let parts = parts.iter().filter(|((end, _), _)| *end == server).flat_map(|(_, parts)| parts);
+    parts.filter(|(part, _)| is_operation(part)).map(|(_, traffic)| traffic.bytes.count).sum()
 }
 
 /// Returns the bytes of the link header that a frame has in a capture.
@@ -136,15 +148,8 @@ impl PartTally {
     }
 
     fn into_parts(self) -> PartsByEnds {
-        let part = |RowId(number)| self.parts.get(usize::try_from(number).ok()?).cloned();
-        let of_ends = |sums: HashMap<RowId, WindowPart>| {
-            let mut parts = BTreeMap::<_, WindowPart>::new();
-            for (row, bytes) in sums {
-                parts.entry(part(row).unwrap_or(TrafficPart::Unknown)).or_default().add(&bytes);
-            }
-            parts
-        };
-        self.sums.into_iter().map(|(ends, sums)| (ends, of_ends(sums))).collect()
+        let part = |(RowId(number), traffic)| Some((self.parts.get(usize::try_from(number).ok()?)?.clone(), traffic));
+        self.sums.into_iter().map(|(ends, sums)| (ends, sums.into_iter().filter_map(part).collect())).collect()
     }
 }
 

@@ -2,12 +2,9 @@
 
 use super::flows::{FlowBook, wire_bytes};
 use super::servers::{ServerEnd, WatchedServers};
-use super::windows::PartsByEnds;
 use crate::privileges::raised;
 use overhead_kernel::{CounterOptions, Error, KernelCounters, ProcessSelection};
-use overhead_model::Class;
 use overhead_model::record::Role;
-use overhead_report::composition::TrafficPart;
 use std::collections::BTreeMap;
 
 /// One window in this many has counters, because loading them takes longer than a window.
@@ -16,12 +13,12 @@ pub const WINDOWS: u64 = 6;
 /// A server whose work a window counts.
 #[derive(Clone, Debug)]
 pub struct WorkPlan {
-    server: ServerEnd,
+    pub server: ServerEnd,
     pids: Vec<u32>,
     network_namespace: u32,
 }
 
-/// What a server has done in windows.
+/// A server's work in windows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerWork {
     pub windows: u64,
@@ -53,12 +50,12 @@ impl WorkCounting {
         }))
     }
 
-    pub fn begin(self) -> Self {
-        let begin = |mut counters: KernelCounters| raised(|| counters.begin()).map(|()| counters);
-        Self(self.0.map(|loaded| loaded.and_then(begin)))
+    pub fn start(self) -> Self {
+        let start = |mut counters: KernelCounters| raised(|| counters.begin()).map(|()| counters);
+        Self(self.0.map(|loaded| loaded.and_then(start)))
     }
 
-    /// Returns what the server has done since the beginning, without operations; `None` if its processes have ended.
+    /// Returns the server's work since the start, without operations; `None` if its processes have ended.
     pub fn end(self) -> Result<Option<ServerWork>, Error> {
         let Some(mut counters) = self.0.transpose()? else { return Ok(None) };
         let record = raised(|| counters.record_so_far())?;
@@ -66,17 +63,6 @@ impl WorkCounting {
         let Some(on_cpu) = on_cpu_ns.value() else { return Ok(None) };
         let syscalls = syscalls.values().map(|call| call.count).sum();
         Ok(Some(ServerWork { windows: 1, operations: 0, syscalls, cpu_ns: on_cpu.user + on_cpu.kernel }))
-    }
-}
-
-impl WorkPlan {
-    /// Returns the server's operations.
-    fn operations(&self, parts: &PartsByEnds) -> u64 {
-        let is_operation = |part: &TrafficPart| {
-            !matches!(part, TrafficPart::Operations { class: Class::Unmatched, .. } | TrafficPart::Unknown)
-        };
-        let of_server = parts.iter().filter(|((server, _), _)| *server == self.server).flat_map(|(_, parts)| parts);
-        of_server.filter(|(part, _)| is_operation(part)).map(|(_, of)| of.bytes.count).sum()
     }
 }
 
@@ -114,9 +100,8 @@ impl WorkBook {
         Some(WorkPlan { server, pids, network_namespace })
     }
 
-    /// Adds what a window has.
-    pub fn add(&mut self, plan: &WorkPlan, more: &ServerWork, parts: &PartsByEnds) {
-        let work = ServerWork { operations: plan.operations(parts), ..*more };
-        self.by_server.entry(plan.server).or_default().add(&work);
+    /// Adds a server's work in a window.
+    pub fn add(&mut self, server: ServerEnd, work: &ServerWork) {
+        self.by_server.entry(server).or_default().add(work);
     }
 }

@@ -1,7 +1,7 @@
 //! Zones of addresses, such as a cloud's availability zones, and the prices of bytes between them.
 
-use super::config::quoted;
 use overhead_model::record::Price;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -41,7 +41,7 @@ impl ZonePrefix {
             (length <= most).then(|| (mapped(address), length + (128 - most)))
         };
         let (bits, length) =
-            read().ok_or_else(|| format!("{text} is no network: write 10.1.0.0/16, 2001:db8::/32 or one address"))?;
+            read().ok_or_else(|| format!("invalid network {text}: use 10.1.0.0/16, 2001:db8::/32 or one address"))?;
         let prefix = Self::new(bits, length);
         if prefix.bits == bits { Ok(prefix) } else { Err(format!("{text} has host bits set: write {prefix}")) }
     }
@@ -67,7 +67,7 @@ fn mapped(address: IpAddr) -> u128 {
 /// An entry of `[zones]`, or a line of the zones file.
 #[derive(Clone)]
 struct ZoneLine<'a> {
-    /// Where it stands, for messages.
+    /// File and line, or section and key, for messages.
     place: String,
     network: &'a str,
     zone: &'a str,
@@ -103,8 +103,8 @@ pub struct ZoneMap {
 impl ZoneMap {
     /// Builds the map from `[zones]`, and from the path and the text of a zones file.
     pub fn new(table: &BTreeMap<String, String>, file: Option<(&Path, &str)>) -> Result<Self, String> {
-        let of_key = |(network, zone)| Ok(ZoneLine { place: format!("[zones], {network:?}"), network, zone });
-        let keys = table.iter().map(|(network, zone)| (network.as_str(), zone.as_str())).map(of_key);
+        let keys =
+            table.iter().map(|(network, zone)| Ok(ZoneLine { place: format!("[zones], {network:?}"), network, zone }));
         let (path, text) = file.unwrap_or((Path::new(""), ""));
         let lines = text.lines().enumerate().filter_map(|(index, line)| ZoneLine::parse(path, index + 1, line));
         let mut known: HashMap<ZonePrefix, ZoneLine<'_>> = HashMap::new();
@@ -152,6 +152,15 @@ fn price<'de, D: Deserializer<'de>>(text: D) -> Result<Price, D::Error> {
     quoted(text, "0.01/GB", overhead_report::price)
 }
 
+/// Parses a value that must be text. For other types, the error shows the example in quotes.
+pub fn quoted<'de, D, T>(value: D, example: &str, parse: fn(&str) -> Result<T, String>) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let unquoted = |_| D::Error::custom(format!("write it in quotes, as {example:?}"));
+    parse(&String::deserialize(value).map_err(unquoted)?).map_err(D::Error::custom)
+}
+
 /// Prices between zones. The first that fits decides.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ZonePrices(Vec<ZonePrice>);
@@ -185,10 +194,10 @@ mod tests {
     const MISTAKES: &str = r#"10.1.2.3/16 a => zones, line 1: 10.1.2.3/16 has host bits set: write 10.1.0.0/16
 10.1.0.1/0 a => zones, line 1: 10.1.0.1/0 has host bits set: write 0.0.0.0/0
 2001:db8::1/33 a => zones, line 1: 2001:db8::1/33 has host bits set: write 2001:db8::/33
-10.1.0.0/33 a => zones, line 1: 10.1.0.0/33 is no network: write 10.1.0.0/16, 2001:db8::/32 or one address
-::/129 a => zones, line 1: ::/129 is no network: write 10.1.0.0/16, 2001:db8::/32 or one address
-10.1/16 a => zones, line 1: 10.1/16 is no network: write 10.1.0.0/16, 2001:db8::/32 or one address
-10.1.0.0/ a => zones, line 1: 10.1.0.0/ is no network: write 10.1.0.0/16, 2001:db8::/32 or one address
+10.1.0.0/33 a => zones, line 1: invalid network 10.1.0.0/33: use 10.1.0.0/16, 2001:db8::/32 or one address
+::/129 a => zones, line 1: invalid network ::/129: use 10.1.0.0/16, 2001:db8::/32 or one address
+10.1/16 a => zones, line 1: invalid network 10.1/16: use 10.1.0.0/16, 2001:db8::/32 or one address
+10.1.0.0/ a => zones, line 1: invalid network 10.1.0.0/: use 10.1.0.0/16, 2001:db8::/32 or one address
 \n10.1.0.0/16 => zones, line 2: write a network and its zone, such as 10.1.0.0/16 a
 10.1.0.0/16 a b => zones, line 1: write a network and its zone, such as 10.1.0.0/16 a
 10.1.0.0/16 * => zones, line 1: "*" cannot name a zone: choose another name

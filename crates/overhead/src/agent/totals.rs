@@ -1,10 +1,9 @@
-//! The agent's figures at one moment, as the metrics and the summary show them, and those of a time, for the archive.
+//! The agent's totals at one moment, for the metrics and the summary, and the rows of a period, for the archive.
 
 use super::composition::CompositionBook;
 use super::config::AgentConfig;
-use super::exposition::label;
 use super::flows::{FlowBook, FlowKey, ZonePair, wire_bytes};
-use super::governor::AgentSpending;
+use super::governor::{AgentSpending, Governor};
 use super::servers::{ServerEnd, WatchedServers};
 use super::work::{ServerWork, WorkBook};
 use super::zones::ZonePrices;
@@ -14,17 +13,20 @@ use overhead_model::agent_rows::{AgentFlowRow, AgentRowKey, AgentRows, AgentStat
 use overhead_model::record::Estimate;
 use overhead_model::{OTHER, Protocol};
 use overhead_report::composition::{CompositionPeriods, PartTotal, TrafficPart};
+use overhead_report::text::clean;
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+/// Longest statement in a label.
+const LABEL_CHARS: usize = 200;
 /// Shown for an address in no zone.
 const NO_ZONE: &str = "unknown";
 
-/// A server, in words.
+/// A server, as labels name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServerWords {
+pub struct ServerLabels {
     /// Its address, or only its port if addresses are left out.
     pub address: String,
     pub system: &'static str,
@@ -33,8 +35,9 @@ pub struct ServerWords {
 }
 
 /// The traffic of a client with a server.
-pub struct FlowFigures {
-    pub server: ServerWords,
+#[derive(Clone, Debug)]
+pub struct FlowTraffic {
+    pub server: ServerLabels,
     pub at_server: bool,
     pub client: String,
     /// The client's container; empty if it is in none, or elsewhere.
@@ -45,8 +48,8 @@ pub struct FlowFigures {
     pub costs: Option<[f64; 2]>,
 }
 
-impl FlowFigures {
-    fn add(&mut self, more: &Self) {
+impl FlowTraffic {
+    pub fn add(&mut self, more: &Self) {
         self.totals.add(&more.totals);
         if let (Some(costs), Some(more)) = (&mut self.costs, more.costs) {
             costs.iter_mut().zip(more).for_each(|(sum, cost)| *sum += cost);
@@ -54,46 +57,59 @@ impl FlowFigures {
     }
 }
 
-/// Returns whose sockets were counted.
+/// Returns which end's sockets were counted.
 pub fn seen_at(at_server: bool) -> &'static str {
     if at_server { "server" } else { "client" }
 }
 
 /// A part of the traffic of a server with the clients of a zone.
-pub struct PartFigures {
-    pub server: ServerWords,
+#[derive(Debug)]
+pub struct PartTraffic {
+    pub server: ServerLabels,
     pub at_server: bool,
     pub zones: [String; 2],
+    /// Its [`labels`].
+    pub labels: [String; 3],
     pub total: PartTotal,
     pub sides: [u64; 2],
     pub cost: Option<f64>,
 }
 
-impl PartFigures {
+impl PartTraffic {
     /// The estimates of both are independent.
     fn add(&mut self, more: &Self) {
         self.total.wire_bytes += more.total.wire_bytes;
-        self.total.bytes = sum_of(&self.total.bytes, &more.total.bytes);
-        self.total.operations = sum_of(&self.total.operations, &more.total.operations);
+        self.total.bytes = sum(&self.total.bytes, &more.total.bytes);
+        self.total.operations = sum(&self.total.operations, &more.total.operations);
         self.sides.iter_mut().zip(more.sides).for_each(|(sum, bytes)| *sum += bytes);
         self.cost = self.cost.zip(more.cost).map(|(cost, more)| cost + more);
     }
 
     /// Returns class, name and statement.
-    pub fn labels(&self) -> [&str; 3] {
-        match &self.total.part {
-            TrafficPart::Operations { class, name, statement, .. } => [class.name(), name, statement],
-            part @ (TrafficPart::Other | TrafficPart::Unknown) => ["", part.name(), ""],
-        }
+    pub fn names(&self) -> [&str; 3] {
+        names(&self.total.part)
     }
 
-    /// Returns whether nothing is known of it but that it is TLS.
+    /// Returns whether the part is TLS without its plain text.
     pub fn is_encrypted(&self) -> bool {
         matches!(&self.total.part, TrafficPart::Operations { name, .. } if name == ENCRYPTED)
     }
 }
 
-/// Adds up items with the same labels: those of clients whose addresses are left out, or long statements that begin alike.
+fn names(part: &TrafficPart) -> [&str; 3] {
+    match part {
+        TrafficPart::Operations { class, name, statement, .. } => [class.name(), name, statement],
+        TrafficPart::Other | TrafficPart::Unknown => ["", part.name(), ""],
+    }
+}
+
+/// Returns class, name and statement without long texts and without characters that need escapes.
+pub fn labels(part: &TrafficPart) -> [String; 3] {
+    let short = |text: &str| clean(text).chars().take(LABEL_CHARS).collect::<String>();
+    names(part).map(|name| short(name).replace('"', "'").replace('\\', "/"))
+}
+
+/// Adds up items with the same labels: clients without addresses, or long statements with the same start.
 fn merged<T, K: Ord>(items: impl IntoIterator<Item = T>, labels: impl Fn(&T) -> K, add: impl Fn(&mut T, &T)) -> Vec<T> {
     let mut merged = BTreeMap::<K, T>::new();
     for item in items {
@@ -105,26 +121,31 @@ fn merged<T, K: Ord>(items: impl IntoIterator<Item = T>, labels: impl Fn(&T) -> 
     merged.into_values().collect()
 }
 
-fn all_flows(flows: impl IntoIterator<Item = FlowFigures>) -> Vec<FlowFigures> {
-    let labels = |flow: &FlowFigures| {
-        let FlowFigures { server, at_server, client, client_container, zones, .. } = flow;
+fn merged_flows(flows: impl IntoIterator<Item = FlowTraffic>) -> Vec<FlowTraffic> {
+    let labels = |flow: &FlowTraffic| {
+        let FlowTraffic { server, at_server, client, client_container, zones, .. } = flow;
         (server.clone(), *at_server, client.clone(), client_container.clone(), zones.clone())
     };
-    merged(flows, labels, FlowFigures::add)
+    merged(flows, labels, FlowTraffic::add)
 }
 
-fn sum_of(one: &Estimate, more: &Estimate) -> Estimate {
+fn sum(one: &Estimate, more: &Estimate) -> Estimate {
     let value = one.value + more.value;
-    let end = |of: fn(&Estimate) -> f64| (of(one) - one.value).hypot(of(more) - more.value);
-    let standard_error = one.standard_error.hypot(more.standard_error);
-    Estimate { value, standard_error, low: value - end(|of| of.low), high: value + end(|of| of.high) }
+    Estimate {
+        value,
+        standard_error: one.standard_error.hypot(more.standard_error),
+        low: value - (one.low - one.value).hypot(more.low - more.value),
+        high: value + (one.high - one.value).hypot(more.high - more.value),
+    }
 }
 
-pub struct AgentFigures {
-    pub flows: Vec<FlowFigures>,
-    pub parts: Vec<PartFigures>,
-    pub work: Vec<(ServerWords, ServerWork)>,
-    /// Bytes whose composition is that of another time.
+/// All totals since the agent started.
+#[derive(Debug)]
+pub struct AgentTotals {
+    pub flows: Vec<FlowTraffic>,
+    pub parts: Vec<PartTraffic>,
+    pub work: Vec<(ServerLabels, ServerWork)>,
+    /// Bytes divided by an earlier period's composition.
     pub borrowed_bytes: u64,
     pub spending: AgentSpending,
     pub elapsed: Duration,
@@ -139,32 +160,32 @@ pub struct AgentFigures {
     pub failed_archives: u64,
 }
 
-/// Gives the counters of one time.
-type PartTotals = fn(&CompositionPeriods) -> Vec<PartTotal>;
+/// Returns the counters of one period.
+type ReadParts = fn(&CompositionPeriods) -> Vec<PartTotal>;
 
-/// What the figures are made of.
-pub struct AgentBooks<'a> {
-    pub config: &'a AgentConfig,
-    pub servers: &'a WatchedServers,
-    pub flows: &'a FlowBook,
-    pub compositions: &'a CompositionBook,
-    pub work: &'a WorkBook,
-    /// Frames that windows lost.
-    pub dropped: u64,
+/// Everything counted, to build totals and rows from.
+pub struct AgentBooks {
+    pub config: AgentConfig,
+    pub servers: WatchedServers,
+    pub flows: FlowBook,
+    pub compositions: CompositionBook,
+    pub work: WorkBook,
+    pub governor: Governor,
 }
 
-impl AgentBooks<'_> {
-    pub fn figures(&self, spending: AgentSpending, elapsed: Duration) -> AgentFigures {
-        AgentFigures {
-            flows: all_flows(self.flows.flows().iter().map(|(key, totals)| self.flow(key, totals))),
-            parts: self.parts(CompositionPeriods::totals, |part| part.labels().map(label)),
+impl AgentBooks {
+    /// Returns all totals. The counts of failures are 0.
+    pub fn totals(&self, elapsed: Duration) -> AgentTotals {
+        AgentTotals {
+            flows: merged_flows(self.flows.flows().iter().map(|(key, totals)| self.flow(key, totals))),
+            parts: self.parts(CompositionPeriods::totals, |part| part.labels.clone()),
             work: merged(
                 self.work.iter().map(|(server, work)| (self.server(server), *work)),
                 |(server, _)| server.clone(),
                 |(_, sums), (_, more)| sums.add(more),
             ),
             borrowed_bytes: self.compositions.iter().map(|(_, composed)| composed.periods.borrowed_bytes()).sum(),
-            spending,
+            spending: self.governor.spending,
             elapsed,
             sharing: self.flows.sharing,
             without_room_bytes: wire_bytes(&self.flows.without_room).iter().sum(),
@@ -174,48 +195,47 @@ impl AgentBooks<'_> {
         }
     }
 
-    fn flow(&self, key: &FlowKey, totals: &SocketTotals) -> FlowFigures {
+    fn flow(&self, key: &FlowKey, totals: &SocketTotals) -> FlowTraffic {
         let client = match key.client {
             Some(client) if self.config.addresses => client.to_string(),
             Some(_) => String::new(),
             None => OTHER.to_owned(),
         };
         let costs = costs(&self.config.prices, &key.zones, wire_bytes(totals));
-        let (server, zones) = (self.server(&key.server), in_words(&key.zones));
+        let (server, zones) = (self.server(&key.server), zone_names(&key.zones));
         let client_container = self.servers.container_of_group(key.client_group).unwrap_or_default().to_owned();
-        FlowFigures { server, at_server: key.at_server, client, client_container, zones, totals: *totals, costs }
+        FlowTraffic { server, at_server: key.at_server, client, client_container, zones, totals: *totals, costs }
     }
 
-    /// Returns the parts, largest first. Those with the same labels are one.
-    fn parts<K: Ord>(&self, totals: PartTotals, labels: impl Fn(&PartFigures) -> K) -> Vec<PartFigures> {
+    /// Returns the parts, largest first. Merges parts with the same key, server and zones.
+    fn parts<K: Ord>(&self, totals: ReadParts, key: impl Fn(&PartTraffic) -> K) -> Vec<PartTraffic> {
         let here: BTreeSet<&ServerEnd> =
             self.flows.flows().keys().filter(|flow| flow.at_server).map(|flow| &flow.server).collect();
         let mut parts = Vec::new();
         for (key, composed) in self.compositions.iter() {
-            let (server, zones) = (self.server(&key.server), in_words(&key.zones));
+            let (server, zones) = (self.server(&key.server), zone_names(&key.zones));
             let at_server = here.contains(&key.server);
             for total in totals(&composed.periods).into_iter().filter(|total| total.wire_bytes > 0) {
-                let sides = composed.sides_of(&total);
+                let sides = composed.sides(&total);
                 let cost = costs(&self.config.prices, &key.zones, sides).map(|costs| costs.iter().sum());
-                let (server, zones) = (server.clone(), zones.clone());
-                parts.push(PartFigures { server, at_server, zones, total, sides, cost });
+                let (server, zones, labels) = (server.clone(), zones.clone(), labels(&total.part));
+                parts.push(PartTraffic { server, at_server, zones, labels, total, sides, cost });
             }
         }
-        let all_labels = |part: &PartFigures| (part.server.clone(), part.zones.clone(), labels(part));
-        let mut parts = merged(parts, all_labels, PartFigures::add);
+        let full_key = |part: &PartTraffic| (part.server.clone(), part.zones.clone(), key(part));
+        let mut parts = merged(parts, full_key, PartTraffic::add);
         parts.sort_by_key(|part| Reverse(part.total.wire_bytes));
         parts
     }
 
-    /// Returns rows of what was counted between two times. `before` has the flows of the first one, and `totals` gives the
-    /// statements.
+    /// Returns the rows of a period. `before` has the flows at its start, and `totals` reads its statements.
     pub fn rows(
         &self,
         before: &BTreeMap<FlowKey, SocketTotals>,
-        totals: PartTotals,
+        totals: ReadParts,
         [start_ns, end_ns]: [u64; 2],
     ) -> AgentRows {
-        let row_key = |server: ServerWords, at_server: bool, [client_zone, server_zone]: [String; 2]| AgentRowKey {
+        let row_key = |server: ServerLabels, at_server: bool, [client_zone, server_zone]: [String; 2]| AgentRowKey {
             seen_at: seen_at(at_server).to_owned(),
             server: server.address,
             system: server.system.to_owned(),
@@ -227,7 +247,7 @@ impl AgentBooks<'_> {
             let new = before.get(key).map_or(*now, |before| now.since(before));
             (new != SocketTotals::default()).then(|| self.flow(key, &new))
         };
-        let flow_row = |flow: FlowFigures| AgentFlowRow {
+        let flow_row = |flow: FlowTraffic| AgentFlowRow {
             key: row_key(flow.server, flow.at_server, flow.zones),
             client: flow.client,
             client_container: flow.client_container,
@@ -241,8 +261,8 @@ impl AgentBooks<'_> {
             round_trips: flow.totals.round_trips,
             cost_nano: flow.costs.map(|costs| nano(costs.iter().sum())),
         };
-        let statement_row = |part: PartFigures| {
-            let [class, name, text] = part.labels().map(str::to_owned);
+        let statement_row = |part: PartTraffic| {
+            let [class, name, text] = part.names().map(str::to_owned);
             let PartTotal { bytes, operations, .. } = &part.total;
             AgentStatementRow {
                 class,
@@ -260,15 +280,15 @@ impl AgentBooks<'_> {
         AgentRows {
             start_ns,
             end_ns,
-            dropped: self.dropped,
-            flows: all_flows(self.flows.flows().iter().filter_map(since)).into_iter().map(flow_row).collect(),
+            dropped: self.governor.spending.dropped,
+            flows: merged_flows(self.flows.flows().iter().filter_map(since)).into_iter().map(flow_row).collect(),
             statements: self.parts(totals, |part| part.total.part.clone()).into_iter().map(statement_row).collect(),
         }
     }
 
-    fn server(&self, server: &ServerEnd) -> ServerWords {
+    fn server(&self, server: &ServerEnd) -> ServerLabels {
         let address = server.address;
-        ServerWords {
+        ServerLabels {
             address: if self.config.addresses { address.to_string() } else { format!(":{}", address.port()) },
             system: self.servers.system(server),
             container: self.servers.container(server).unwrap_or_default(),
@@ -277,15 +297,15 @@ impl AgentBooks<'_> {
 }
 
 /// Returns half of an interval. Its ends may be cut by what is possible.
-fn half_width(of: &Estimate) -> u64 {
-    (of.high - of.value).max(of.value - of.low).round() as u64
+fn half_width(estimate: &Estimate) -> u64 {
+    (estimate.high - estimate.value).max(estimate.value - estimate.low).round() as u64
 }
 
 fn nano(cost: f64) -> u64 {
     (cost * 1e9).round() as u64
 }
 
-fn in_words(zones: &ZonePair) -> [String; 2] {
+fn zone_names(zones: &ZonePair) -> [String; 2] {
     [&zones.client, &zones.server].map(|zone| zone.as_deref().unwrap_or(NO_ZONE).to_owned())
 }
 
