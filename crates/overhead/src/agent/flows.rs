@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Flows of one client. Later ones of a server and pair of zones share a flow, with [`FlowKey::client`] `None`.
+/// Most flows with a client. Later clients of a server and pair of zones share a flow, with [`FlowKey::client`] `None`.
 const CLIENT_FLOWS: usize = 500;
-/// All flows. Later ones share [`FlowKey::shared_by_servers`].
+/// Most flows. Later servers share [`FlowKey::shared_by_servers`].
 const FLOWS: usize = 2000;
-/// Windows of a network namespace that come soon after one another.
+/// Windows of a new network namespace that follow one another closely.
 pub const FIRST_WINDOWS: u64 = 3;
 /// Groups without traffic for this many readings may be removed from the kernel's table.
 const IDLE_READINGS: u32 = 120;
-/// Groups in the table above which idle ones are removed.
+/// Number of groups in the kernel's table above which idle ones are removed.
 const CROWDED: usize = 32_768;
 
 /// The zones of both ends; absent if no prefix has the address.
@@ -92,14 +92,14 @@ struct GroupState {
     idle: u32,
 }
 
-/// Sums that only grow, of what clients (`sent`) and servers (`received`) sent.
+/// Sums that only grow: bytes of clients are `sent`, those of servers `received`.
 #[derive(Default)]
 pub struct FlowBook {
     groups: HashMap<SocketGroup, GroupState>,
     flows: BTreeMap<FlowKey, SocketTotals>,
     /// Bytes of each network namespace since its last window.
     unseen: HashMap<u32, u64>,
-    /// Windows of each.
+    /// Number of windows of each network namespace.
     windows: HashMap<u32, u64>,
     /// Groups of connections that share a flow.
     pub sharing: u64,
@@ -202,7 +202,7 @@ pub fn zone_pair(zones: &ZoneMap, client: IpAddr, server: IpAddr) -> ZonePair {
     ZonePair { client: zones.zone(client).map(Arc::from), server: zones.zone(server).map(Arc::from) }
 }
 
-/// Returns totals with what the client sent as `sent`.
+/// Swaps the directions of a server's totals, so that `sent` is the client's.
 fn from_client(mut totals: SocketTotals, is_server: bool) -> SocketTotals {
     if is_server {
         std::mem::swap(&mut totals.sent, &mut totals.received);

@@ -26,109 +26,58 @@ pub struct AgentMetric {
     pub name: &'static str,
     pub help: &'static str,
     pub kind: MetricKind,
-    /// Its name, unit and description for OpenTelemetry; absent if it is not exported there.
-    pub otlp: Option<[&'static str; 3]>,
+    /// Its name, unit and description for OpenTelemetry; empty if it is not exported there.
+    pub otlp: &'static [&'static str],
 }
 
-const fn counter(name: &'static str, help: &'static str, read: ReadSeries<u64>) -> AgentMetric {
-    AgentMetric { name, help, kind: MetricKind::Counter(read), otlp: None }
-}
-
-const fn amount(name: &'static str, help: &'static str, read: ReadSeries<f64>) -> AgentMetric {
-    AgentMetric { name, help, kind: MetricKind::Amount(read), otlp: None }
-}
-
-const fn gauge(name: &'static str, help: &'static str, read: ReadSeries<f64>) -> AgentMetric {
-    AgentMetric { name, help, kind: MetricKind::Gauge(read), otlp: None }
-}
-
-impl AgentMetric {
-    /// Exports the metric to OpenTelemetry too.
-    const fn otlp(self, name: &'static str, unit: &'static str, help: &'static str) -> Self {
-        Self { otlp: Some([name, unit, help]), ..self }
-    }
+/// Builds the table: kind, name and help, how to read the series, and name, unit and description for OpenTelemetry.
+macro_rules! metrics {
+    ($($kind:ident $name:literal $help:literal: $read:expr $(, $otlp:literal $unit:literal $description:literal)?;)+) => {
+        &[$(AgentMetric { name: $name, help: $help, kind: MetricKind::$kind($read), otlp: &[$($otlp, $unit, $description)?] }),+]
+    };
 }
 
 /// All metrics, in the order of the page.
-pub const METRICS: &[AgentMetric] = &[
-    counter("wire_bytes", "Bytes on the wire, from TCP's counters", |all| flow_sides(all, wire_bytes)).otlp(
-        "overhead.wire.io",
-        "By",
-        "Bytes on the wire, from TCP's counters",
-    ),
-    counter("payload_bytes", "Payload, from TCP's counters", |all| {
-        flow_sides(all, |flow| [flow.sent.payload_bytes, flow.received.payload_bytes])
-    }),
-    counter("segments", "TCP segments", |all| flow_sides(all, |flow| [flow.sent.segments, flow.received.segments])),
-    counter("retransmitted_segments", "Segments that this host sent again", |all| {
-        flows(all, |flow| flow.retransmitted_segments)
-    })
-    .otlp("overhead.retransmissions", "{segment}", "Segments sent again"),
-    counter("connections_opened", "Connections opened, or met open", |all| flows(all, |flow| flow.opened)).otlp(
-        "overhead.connections",
-        "{connection}",
-        "Connections opened, or met open",
-    ),
-    counter("connections_closed", "Connections closed", |all| flows(all, |flow| flow.closed)),
-    counter("round_trip_microseconds", "Sum of TCP's smoothed round-trip times", |all| {
-        flows(all, |flow| flow.round_trip_us)
-    }),
-    counter("round_trips", "Round-trip times in this sum", |all| flows(all, |flow| flow.round_trips)),
-    amount("cost", "What these bytes cost, by the prices of the configuration", flow_costs).otlp(
-        "overhead.cost",
-        "",
-        "What the bytes cost, by the settings' prices",
-    ),
-    counter(
-        "statement_wire_bytes",
-        "Bytes on the wire of a statement: the exact bytes, divided as capture windows show",
-        part_sides,
-    )
-    .otlp("overhead.statement.wire.io", "By", "Bytes on the wire of a statement, divided as capture windows show"),
-    gauge("statement_wire_bytes_low", "Its 95% interval, both sides", |all| {
-        parts(all, |part| Some(part.total.bytes.low))
-    }),
-    gauge("statement_wire_bytes_high", "Its 95% interval, both sides", |all| {
-        parts(all, |part| Some(part.total.bytes.high))
-    }),
-    amount("statement_operations", "Operations, estimated likewise", |all| {
-        parts(all, |part| Some(part.total.operations.value))
-    })
-    .otlp("overhead.statement.operations", "", "Operations, estimated"),
-    amount("statement_cost", "What the statement's bytes cost", |all| parts(all, |part| part.cost)).otlp(
-        "overhead.statement.cost",
-        "",
-        "What the statement's bytes cost",
-    ),
-    amount("work_operations", "Operations in windows with kernel counters", |all| {
-        work(all, |work| work.operations as f64)
-    }),
-    amount("work_syscalls", "System calls of the server in these windows", |all| {
-        work(all, |work| work.syscalls as f64)
-    }),
-    amount("work_cpu_seconds", "CPU time of the server in these windows", |all| {
-        work(all, |work| work.cpu_ns as f64 / 1e9)
-    }),
-    counter("encrypted_wire_bytes", "Bytes of TLS without text", encrypted_bytes),
-    counter("borrowed_wire_bytes", "Bytes divided as at another time, for lack of windows", |all| {
-        single(all.borrowed_bytes)
-    }),
-    counter("unattributed_wire_bytes", "Bytes of connections without room in the table", |all| {
-        single(all.without_room_bytes)
-    }),
-    counter("lost_connections", "Connections that could not be followed", |all| single(all.lost_connections)),
-    counter("sharing_series", "Clients of a server that share a series named (other)", |all| single(all.sharing)),
-    counter("failed_exports", "OTLP exports that failed", |all| single(all.failed_exports)),
-    counter("failed_archives", "Archive files that could not be written", |all| single(all.failed_archives)),
-    counter("windows", "Capture windows", |all| single(all.spending.windows)),
-    counter("window_frames", "Frames captured in windows", |all| single(all.spending.frames)),
-    counter("window_dropped_frames", "Frames that windows lost", |all| single(all.spending.dropped)),
-    amount("window_seconds", "Time with an open packet socket", |all| single(all.spending.open.as_secs_f64())),
-    amount("cpu_seconds", "CPU time of the agent, and of the kernel for its windows", |all| {
-        single(all.spending.cpu.as_secs_f64())
-    }),
-    amount("uptime_seconds", "Time since the agent began", |all| single(all.elapsed.as_secs_f64())),
-];
+pub const METRICS: &[AgentMetric] = metrics! {
+    Counter "wire_bytes" "Bytes on the wire, from TCP's counters": |all| flow_sides(all, wire_bytes),
+        "overhead.wire.io" "By" "Bytes on the wire, from TCP's counters";
+    Counter "payload_bytes" "Payload, from TCP's counters":
+        |all| flow_sides(all, |flow| [flow.sent.payload_bytes, flow.received.payload_bytes]);
+    Counter "segments" "TCP segments": |all| flow_sides(all, |flow| [flow.sent.segments, flow.received.segments]);
+    Counter "retransmitted_segments" "Segments that this host sent again": |all| flows(all, |flow| flow.retransmitted_segments),
+        "overhead.retransmissions" "{segment}" "Segments sent again";
+    Counter "connections_opened" "Connections opened, or met open": |all| flows(all, |flow| flow.opened),
+        "overhead.connections" "{connection}" "Connections opened, or met open";
+    Counter "connections_closed" "Connections closed": |all| flows(all, |flow| flow.closed);
+    Counter "round_trip_microseconds" "Sum of TCP's smoothed round-trip times": |all| flows(all, |flow| flow.round_trip_us);
+    Counter "round_trips" "Round-trip times in this sum": |all| flows(all, |flow| flow.round_trips);
+    Amount "cost" "What these bytes cost, by the prices of the configuration": flow_costs,
+        "overhead.cost" "" "What the bytes cost, by the settings' prices";
+    Counter "statement_wire_bytes" "Bytes on the wire of a statement: the exact bytes, divided as capture windows show": part_sides,
+        "overhead.statement.wire.io" "By" "Bytes on the wire of a statement, divided as capture windows show";
+    Gauge "statement_wire_bytes_low" "Its 95% interval, both sides": |all| parts(all, |part| Some(part.total.bytes.low));
+    Gauge "statement_wire_bytes_high" "Its 95% interval, both sides": |all| parts(all, |part| Some(part.total.bytes.high));
+    Amount "statement_operations" "Operations, estimated likewise": |all| parts(all, |part| Some(part.total.operations.value)),
+        "overhead.statement.operations" "" "Operations, estimated";
+    Amount "statement_cost" "What the statement's bytes cost": |all| parts(all, |part| part.cost),
+        "overhead.statement.cost" "" "What the statement's bytes cost";
+    Amount "work_operations" "Operations in windows with kernel counters": |all| work(all, |work| work.operations as f64);
+    Amount "work_syscalls" "System calls of the server in these windows": |all| work(all, |work| work.syscalls as f64);
+    Amount "work_cpu_seconds" "CPU time of the server in these windows": |all| work(all, |work| work.cpu_ns as f64 / 1e9);
+    Counter "encrypted_wire_bytes" "Bytes of TLS without text": encrypted_bytes;
+    Counter "borrowed_wire_bytes" "Bytes divided as at another time, for lack of windows": |all| single(all.borrowed_bytes);
+    Counter "unattributed_wire_bytes" "Bytes of connections without room in the table": |all| single(all.without_room_bytes);
+    Counter "lost_connections" "Connections that could not be followed": |all| single(all.lost_connections);
+    Counter "sharing_series" "Clients of a server that share a series named (other)": |all| single(all.sharing);
+    Counter "failed_exports" "OTLP exports that failed": |all| single(all.failed_exports);
+    Counter "failed_archives" "Archive files that could not be written": |all| single(all.failed_archives);
+    Counter "windows" "Capture windows": |all| single(all.spending.windows);
+    Counter "window_frames" "Frames captured in windows": |all| single(all.spending.frames);
+    Counter "window_dropped_frames" "Frames that windows lost": |all| single(all.spending.dropped);
+    Amount "window_seconds" "Time with an open packet socket": |all| single(all.spending.open.as_secs_f64());
+    Amount "cpu_seconds" "CPU time of the agent, and of the kernel for its windows": |all| single(all.spending.cpu.as_secs_f64());
+    Amount "uptime_seconds" "Time since the agent began": |all| single(all.elapsed.as_secs_f64());
+};
 
 fn flows(all: &AgentTotals, value: fn(&SocketTotals) -> u64) -> MetricSeries<'_, u64> {
     all.flows.iter().map(|flow| (flow_labels(flow), value(&flow.totals))).collect()

@@ -54,7 +54,7 @@ const ROWS: &str = "/rows";
 
 /// Readings between two searches for servers.
 const SEARCH: u64 = 6;
-/// Number of readings and windows that follow one another closely, so that the first values come soon.
+/// Number of readings that follow one another closely at the start, so that the first values come soon.
 const FIRST_READINGS: u64 = 15;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
@@ -64,14 +64,14 @@ pub struct Agent {
     follower: TcpFollower,
     /// Absent unless the settings name a collector.
     export: Option<OtlpExport>,
-    /// Absent unless the settings have one.
+    /// Absent unless the settings have an archive.
     archive: Option<AgentArchive>,
     started: Instant,
     readings: u64,
     /// [`FlowBook::newcomers`] at the last search.
     newcomers: usize,
     period_started: Instant,
-    /// Rows were lost.
+    /// Whether rows were lost.
     is_partial: bool,
     /// The last fault of a window or of the archive.
     fault: Option<String>,

@@ -123,19 +123,20 @@ impl PushMetricExporter for CountingExporter {
 
 /// Defines an instrument for each exported metric, which reads the latest totals.
 pub fn define_instruments(meter: &Meter, latest: &LatestTotals) {
-    for (kind, [name, unit, help]) in METRICS.iter().filter_map(|metric| Some((&metric.kind, metric.otlp?))) {
-        match kind {
+    for metric in METRICS {
+        let &[name, unit, help] = metric.otlp else { continue };
+        match metric.kind {
             MetricKind::Counter(read) => {
                 let counter = meter.u64_observable_counter(name).with_unit(unit).with_description(help);
-                counter.with_callback(observe(latest, *read)).build();
+                counter.with_callback(observe(latest, read)).build();
             }
             MetricKind::Amount(read) => {
                 let counter = meter.f64_observable_counter(name).with_unit(unit).with_description(help);
-                counter.with_callback(observe(latest, *read)).build();
+                counter.with_callback(observe(latest, read)).build();
             }
             MetricKind::Gauge(read) => {
                 let gauge = meter.f64_observable_gauge(name).with_unit(unit).with_description(help);
-                gauge.with_callback(observe(latest, *read)).build();
+                gauge.with_callback(observe(latest, read)).build();
             }
         }
     }

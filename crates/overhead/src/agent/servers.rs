@@ -13,14 +13,14 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 
-/// Most names of ended containers to keep.
+/// Number of names above which those of ended containers are dropped.
 const GROUPS: usize = 10_000;
 
 /// The server's end of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerEnd {
     pub address: SocketAddr,
-    /// Absent (0) unless the address is a loopback address, which differs in each namespace.
+    /// 0 unless the address is a loopback address, because each namespace has its own loopback.
     pub network_namespace: u32,
 }
 

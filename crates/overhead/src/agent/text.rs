@@ -3,7 +3,7 @@
 use super::flows::wire_bytes;
 use super::governor::AgentSpending;
 use super::servers::WatchedServers;
-use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels};
+use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, names};
 use super::work::ServerWork;
 use overhead_containers::RunningContainer;
 use overhead_report::text::number::bytes_label;
@@ -77,7 +77,7 @@ fn title(server: &ServerLabels, at_server: bool) -> String {
 fn statement(out: &mut String, part: &PartTraffic, all: u64) {
     let all = all.max(1) as f64;
     let share = |bytes: f64| bytes / all * 100.0;
-    let [class, name, text] = part.names();
+    let [class, name, text] = names(&part.total.part);
     let text = clean(if text.is_empty() { name } else { text });
     let class = if class == "workload" || class.is_empty() { String::new() } else { format!(" ({class})") };
     let short: String = text.chars().take(WIDTH).collect();

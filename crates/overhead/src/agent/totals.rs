@@ -30,7 +30,7 @@ pub struct ServerLabels {
     /// Its address, or only its port if addresses are left out.
     pub address: String,
     pub system: &'static str,
-    /// Empty if it is in none.
+    /// Empty if the server is not in a container.
     pub container: String,
 }
 
@@ -40,11 +40,11 @@ pub struct FlowTraffic {
     pub server: ServerLabels,
     pub at_server: bool,
     pub client: String,
-    /// The client's container; empty if it is in none, or elsewhere.
+    /// Empty if the client is not in a container of this host.
     pub client_container: String,
     pub zones: [String; 2],
     pub totals: SocketTotals,
-    /// Of requests and of responses; absent without a price.
+    /// For requests and for responses; absent without a price.
     pub costs: Option<[f64; 2]>,
 }
 
@@ -76,7 +76,7 @@ pub struct PartTraffic {
 }
 
 impl PartTraffic {
-    /// The estimates of both are independent.
+    /// Adds a part whose estimates are independent.
     fn add(&mut self, more: &Self) {
         self.total.wire_bytes += more.total.wire_bytes;
         self.total.bytes = sum(&self.total.bytes, &more.total.bytes);
@@ -85,18 +85,14 @@ impl PartTraffic {
         self.cost = self.cost.zip(more.cost).map(|(cost, more)| cost + more);
     }
 
-    /// Returns class, name and statement.
-    pub fn names(&self) -> [&str; 3] {
-        names(&self.total.part)
-    }
-
     /// Returns whether the part is TLS without its plain text.
     pub fn is_encrypted(&self) -> bool {
         matches!(&self.total.part, TrafficPart::Operations { name, .. } if name == ENCRYPTED)
     }
 }
 
-fn names(part: &TrafficPart) -> [&str; 3] {
+/// Returns class, name and statement.
+pub fn names(part: &TrafficPart) -> [&str; 3] {
     match part {
         TrafficPart::Operations { class, name, statement, .. } => [class.name(), name, statement],
         TrafficPart::Other | TrafficPart::Unknown => ["", part.name(), ""],
@@ -262,7 +258,7 @@ impl AgentBooks {
             cost_nano: flow.costs.map(|costs| nano(costs.iter().sum())),
         };
         let statement_row = |part: PartTraffic| {
-            let [class, name, text] = part.names().map(str::to_owned);
+            let [class, name, text] = names(&part.total.part).map(str::to_owned);
             let PartTotal { bytes, operations, .. } = &part.total;
             AgentStatementRow {
                 class,

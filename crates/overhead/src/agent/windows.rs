@@ -1,4 +1,4 @@
-//! Short captures: what the traffic of each server and client consists of.
+//! Short captures, which show the composition of the traffic of each server and client.
 
 use super::servers::ServerEnd;
 use super::work::{ServerWork, WorkCounting, WorkPlan};
@@ -42,7 +42,7 @@ impl WindowPart {
 pub struct WindowPlan {
     /// Number of the network namespace.
     pub number: u32,
-    /// Absent for this process's.
+    /// Absent for the namespace of this process.
     pub namespace: Option<NetworkNamespace>,
     pub selection: Selection,
     pub length: Duration,
@@ -50,14 +50,14 @@ pub struct WindowPlan {
     pub work: Option<WorkPlan>,
 }
 
-/// The traffic of a window, and what it cost.
+/// The traffic of a window.
 pub struct CapturedWindow {
     pub parts: PartsByEnds,
     pub frames: u64,
     pub dropped: u64,
     /// Time with an open packet socket.
     pub open: Duration,
-    /// A server, and its work; absent if its processes have ended. An error is why it was not counted.
+    /// A server and its work; absent if none was planned, or if its processes have ended. The error is why it was not counted.
     pub work: Result<Option<(ServerEnd, ServerWork)>, String>,
 }
 
@@ -121,7 +121,7 @@ fn link_header(link: LinkType) -> u64 {
 /// Adds up operations by the ends of their connection.
 struct PartTally {
     network_namespace: u32,
-    /// Captures on `any` have other link headers than the wire.
+    /// Length in the capture: on `any`, it differs from that on the wire.
     link_header: u64,
     rows: BTreeMap<TrafficPart, RowId>,
     parts: Vec<TrafficPart>,
