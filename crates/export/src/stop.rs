@@ -1,7 +1,7 @@
 //! Reasons to stop an export: a write error or a signal.
 
 use anyhow::{Context, Result};
-use overhead::reading::StatusFault;
+use overhead_model::exit::StatusFault;
 use signal_hook::consts::TERM_SIGNALS;
 use signal_hook::flag;
 use std::sync::Arc;

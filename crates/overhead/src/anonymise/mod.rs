@@ -2,17 +2,13 @@
 
 mod compare;
 
-use crate::analyze::RecordPlan;
-use crate::caller;
-use crate::exit::bail_usage;
-use crate::inputs::{Dissect, InputPlan};
-use crate::print;
-use crate::warnings::Warnings;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use overhead_anonymise::{Anonymiser, CopiedFrames, Key};
 use overhead_capture::{PcapngWriter, WriterOptions};
-use overhead_model::{Frame, LinkType, Run, say};
+use overhead_files::FileOwner;
+use overhead_model::{Frame, LinkType, Run, bail_usage, say};
+use overhead_reading::{Dissect, InputPlan, RecordPlan, Warnings};
 use overhead_report::text::counted;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -70,7 +66,7 @@ impl AnonymiseArgs {
                 "what was decrypted is encrypted in the copy, which has no keys: its figures are those without a key log",
             );
         }
-        let copied = plan.of_copy(out).record()?;
+        let copied = plan.for_copy(out).record()?;
         of_differences(out, &compare::differences(&original, &copied), &mut warnings);
         say!("{}: {}, without user data", out.display(), counted(written, "frame"));
         Ok(warnings)
@@ -146,7 +142,8 @@ fn random_key() -> Result<Key> {
 
 /// Creates the copy, readable by others.
 fn created(out: &Path, options: &WriterOptions) -> Result<PcapngWriter<Box<dyn Write + Send>>> {
-    let (name, file) = print::packets(out, 0o666, caller::owner()).with_context(|| unwritable(out))?;
+    let (name, file) =
+        overhead_files::open_named_or_stdout(out, 0o666, FileOwner::sudo_caller()).with_context(|| unwritable(out))?;
     Ok(PcapngWriter::new(&name, file, options)?)
 }
 

@@ -1,21 +1,19 @@
 //! Arguments of `capture`, their units, and their translation into a [`CapturePlan`].
 
-use super::{
-    CapturePlan, CommandPlan, CounterPlan, InheritedFiles, LimitPlan, LivePlan, OutputPlan, PacketUse, ResultPlan,
-    RotationPlan, SamplePlan, SocketPlan,
-};
-use crate::caller::{self, User};
-use crate::cli::{DecodeArgs, Output, Which};
-use crate::exit::bail_usage;
-use crate::project::ProjectArgs;
-use crate::sample::{DissectArgs, SampleArgs};
-use crate::sweep::{self, SweepPlan};
-use crate::time::{duration, some_time};
+use crate::options::{DissectArgs, Output, ProjectArgs};
 use anyhow::Result;
 use clap::Args;
+use overhead_files::FileOwner;
 use overhead_kernel::{ProcessSelection, TlsProcesses};
-use overhead_model::say;
+use overhead_live::{
+    CapturePlan, CommandPlan, CounterPlan, InheritedFiles, LimitPlan, LivePlan, OutputPlan, PacketUse, ResultPlan,
+    RotationPlan, SocketPlan, SweepPlan, User, check_parameters,
+};
 use overhead_model::sweep::SweepParameter;
+use overhead_model::{bail_usage, say};
+use overhead_options::{DecodeArgs, SampleArgs};
+use overhead_reading::ConnectionChoice;
+use overhead_reading::time::{duration, some_time};
 use overhead_report::text::counted;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -196,11 +194,10 @@ impl CaptureArgs {
         rotation.check(self.write.as_deref())?;
         self.check_readings(rotation)?;
         let has_interface = self.unix.is_empty() || self.iface.is_some();
-        let (which, live) = self.find_interface(has_interface)?;
+        let (connections, live) = self.find_interface(has_interface)?;
         let CounterArgs { softirq, sample_kernel, no_bpf, .. } = self.counters;
         let server = self.server.selection(live.place.as_ref().map_or(&[], |place| &place.servers));
         let LimitArgs { count, duration, warmup, ops } = self.limits;
-        let seed = self.sample.sample_seed;
         let (by, model) = (self.output.rows.by(), self.project.model());
         Ok(CapturePlan {
             has_interface,
@@ -210,16 +207,16 @@ impl CaptureArgs {
             output: OutputPlan {
                 folder: self.folder,
                 force: self.force,
-                owner: if self.as_root { None } else { caller::owner() },
+                owner: if self.as_root { None } else { FileOwner::sudo_caller() },
             },
-            which,
+            connections,
             live,
-            keys: self.decode.keys,
-            dissect: self.dissect,
+            keys: self.decode.plan().keys,
+            dissect: self.dissect.plan(),
             tls: self.tls_plaintext,
             command: CommandPlan { words: self.command, user, is_alone: self.only_command },
             limits: LimitPlan { frames: count, operations: ops, duration, warmup },
-            sample: self.sample.cycle.map(|cycle| SamplePlan { cycle, seed }),
+            sample: self.sample.plan(),
             counters: CounterPlan {
                 is_on: !no_bpf,
                 softirq,
@@ -249,7 +246,7 @@ impl CaptureArgs {
             );
         }
         if !vary.is_empty() {
-            sweep::check_parameters(&vary, &self.command)?;
+            check_parameters(&vary, &self.command)?;
         }
         let capture = self.clone().plan()?;
         let settings = self.settings(&capture);
@@ -280,9 +277,9 @@ impl CaptureArgs {
             ("--bpf-only", self.counters.bpf_only),
             ("--softirq", self.counters.softirq),
             ("--fields", self.fields),
-            ("--no-statements", self.dissect.no_statements),
+            ("--no-statements", self.dissect.plan().no_statements),
         ];
-        let selected = plan.which.selected();
+        let selected = &plan.connections.selected;
         let valued = valued.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
         let db = selected.db.iter().map(|db| format!("--db={db}"));
         let ports = selected.ports.iter().map(|port| format!("--port={port}"));
@@ -309,7 +306,7 @@ impl CaptureArgs {
             || self.project.model().is_some();
         if !self.unix.is_empty() {
             SocketPlan::Named(self.unix.clone())
-        } else if has_place || needs_packets || self.decode.which.selected().db.is_empty() {
+        } else if has_place || needs_packets || self.decode.plan().connections.selected.db.is_empty() {
             SocketPlan::Nothing
         } else {
             SocketPlan::OfServers
@@ -317,11 +314,11 @@ impl CaptureArgs {
     }
 
     /// Finds the interface, the container and the ports, and prints what was chosen for the user.
-    fn find_interface(&self, has_interface: bool) -> Result<(Which, LivePlan)> {
-        let mut which = self.decode.which.clone();
+    fn find_interface(&self, has_interface: bool) -> Result<(ConnectionChoice, LivePlan)> {
+        let mut connections = self.decode.plan().connections;
         let wants_interface = !self.counters.bpf_only;
         let (mut live, elsewhere) =
-            LivePlan::find(self.iface.clone(), self.container.as_deref(), &mut which, wants_interface)?;
+            LivePlan::find(self.iface.clone(), self.container.as_deref(), &mut connections, wants_interface)?;
         if let Some(place) = live.place.as_ref().filter(|_| !self.output.quiet) {
             let name = place.container.argument();
             for (other, count) in elsewhere {
@@ -335,14 +332,16 @@ impl CaptureArgs {
             live.ports.clear();
         }
         (live.filter, live.snaplen, live.buffer) = (self.filter.clone(), self.snaplen, self.buffer);
-        Ok((which, live))
+        Ok((connections, live))
     }
 
     /// Rejects results that need another reading of the packets if not all packets are kept.
     fn check_readings(&self, rotation: RotationPlan) -> Result<()> {
         let has_model = self.project.model().is_some();
         let is_read_again = self.fields || has_model;
-        if self.sample.cycle.is_some() && (is_read_again || self.limits.warmup.is_some() || self.counters.bpf_only) {
+        if self.sample.plan().cycle.is_some()
+            && (is_read_again || self.limits.warmup.is_some() || self.counters.bpf_only)
+        {
             bail_usage!(
                 "--sample captures a part of the time, and --fields, --project, --physical, --warmup and --bpf-only need all of it: leave it or them out"
             );

@@ -1,59 +1,66 @@
-//! Captures live traffic, and counts the kernel's work during the same window.
-//!
-//! [`plan`] holds the decisions. [`session`] owns what runs: [`open`] starts it, [`conclude`] makes the record.
-//! [`threads`] captures and writes frames, and [`dissecting`] dissects them. [`args`] and [`verb`] are the command line
-//! of `overhead capture`: nothing else here uses them.
+//! `overhead capture`: runs the plan of its arguments, and prints the result.
 
-mod announce;
 mod args;
-mod beside;
-mod clock;
-mod command;
-mod conclude;
-mod container;
-mod cost;
-mod counters;
-mod descriptors;
-mod dissecting;
-mod environment;
-mod family;
-mod folder;
-mod frames;
-mod input;
-mod live;
-pub mod metrics;
-mod only;
-mod open;
-mod plaintext;
-mod plan;
-mod progress;
-mod queue;
-mod rotation;
-mod runtime;
-mod scrape;
-mod session;
-mod signals;
-mod streams;
-mod threads;
-mod verb;
-mod warmup;
-mod witness;
 
-pub use crate::databases::containers_now;
-pub use args::CaptureArgs;
-#[cfg(feature = "top")]
-pub use args::byte_size;
-pub use command::CommandOutput;
-pub use container::{choose as choose_interface, interfaces};
-pub use descriptors::InheritedFiles;
-pub use folder::{PRINTED, RunFolder, WrittenRun, by_time as folder_by_time};
-pub use live::LivePlan;
-pub use plan::{
-    CapturePlan, CommandPlan, CounterPlan, LimitPlan, OutputPlan, PacketUse, ResultPlan, SamplePlan, SocketPlan,
-};
-pub use rotation::RotationPlan;
-pub use runtime::{or_never, runtime};
-pub use session::{CaptureSession, FinishedCapture};
-pub use signals::CaptureSignals;
-#[cfg(feature = "top")]
-pub use threads::{CaptureLimits, CaptureThreads};
+pub use args::{CaptureArgs, byte_size};
+
+use crate::options::Output;
+use crate::{print, repeat};
+use anyhow::{Result, bail};
+use overhead_live::{CapturePlan, FinishedCapture, PacketUse, WrittenRun, interfaces};
+use overhead_model::{exit, say};
+use overhead_report::NamedRun;
+use overhead_report::text::quoted;
+use std::fmt::Write as _;
+use std::path::Path;
+
+impl CaptureArgs {
+    /// Captures, then writes and prints the result.
+    pub fn run(self) -> Result<u8> {
+        if self.list_interfaces {
+            return list(self.container.as_deref());
+        }
+        let output = self.output.clone();
+        if self.runs.is_some_and(|runs| runs > 1) {
+            return repeat::run(&self.sweep_plan(Vec::new(), 0)?, &output);
+        }
+        self.plan()?.run(move |plan, captured| publish(plan, &output, captured))
+    }
+}
+
+/// Writes and prints the result. Prints it even if it cannot be written.
+fn publish(plan: &CapturePlan, output: &Output, captured: FinishedCapture) -> Result<u8> {
+    let FinishedCapture { folder, run, end } = captured;
+    let named = NamedRun::new(folder.as_ref().map_or_else(|| plan.live.in_words(), |folder| folder.name()), run);
+    let kept = folder.as_ref().filter(|_| plan.packets != PacketUse::Dissected);
+    let again = kept.map(|folder| quoted(&folder.path().display().to_string()));
+    let written = folder.map(|folder| folder.write(&named.run)).transpose();
+    print::warnings(&named, output);
+    if plan.packet_file() != Some(Path::new("-")) {
+        print::result(&named, output, again.as_deref())?;
+    }
+    let mut status = named.run.exit;
+    if let Some(WrittenRun { files, without_charts }) = written? {
+        if let Some(reason) = without_charts {
+            say!("overhead: warning: the record is written, but no chart: {reason}");
+            status = status.max(exit::PARTIAL);
+        }
+        print::files(&files, output);
+    }
+    Ok(end.failure().map_or(status, |code| u8::try_from(code).unwrap_or(u8::MAX)))
+}
+
+fn list(container: Option<&str>) -> Result<u8> {
+    let interfaces = interfaces(container)?;
+    if interfaces.is_empty() {
+        bail!("you may not capture on any interface: run with sudo");
+    }
+    let mut out = String::new();
+    for interface in interfaces {
+        let flags: Vec<&str> = interface.flags.iter().map(|flag| flag.name()).collect();
+        let addresses: Vec<String> = interface.addresses.iter().map(ToString::to_string).collect();
+        let _ = writeln!(out, "{:<16} {:<24} {}", interface.name, flags.join(","), addresses.join(" "));
+    }
+    print::verbatim(&out)?;
+    Ok(exit::COMPLETE)
+}

@@ -1,12 +1,11 @@
 //! Lists the databases that listen on this host, with a command to capture each.
 
-use crate::caller;
-use crate::capture::choose_interface;
-use crate::databases::{self, Database, encryption};
 use overhead_capture::SourceError;
 use overhead_capture::live::{LiveInterface, NetworkNamespace, list_interfaces};
 use overhead_containers::{HostContainers, HostPaths};
+use overhead_host::databases::{self, Database, encryption};
 use overhead_kernel::tcp_connections;
+use overhead_live::choose_interface;
 use overhead_report::text::{clean, quoted, wrapped};
 use std::fmt::Write;
 
@@ -123,7 +122,7 @@ fn tls(database: &Database) -> String {
 
 /// Returns the commands to capture packets and UNIX sockets.
 fn commands(database: &Database, of_packets: Option<String>) -> Vec<String> {
-    let sudo = if caller::is_root() { "" } else { "sudo " };
+    let sudo = if overhead_files::is_root() { "" } else { "sudo " };
     let system = database.system.name;
     let ports: Vec<String> = database.ports().iter().map(|port| format!(" --port {port}")).collect();
     let is_usual = database.ports() == [database.system.port];

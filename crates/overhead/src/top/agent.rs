@@ -1,24 +1,17 @@
 //! Totals of a running `overhead agent`, since it started.
 
 use super::feed::{Feed, Look};
-use crate::agent::{AgentToken, http_client};
-use crate::exit::StatusFault;
-use crate::warnings::Warnings;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::Result;
 use clap::Args;
+use overhead_agent::AgentClient;
 use overhead_model::agent_rows::{AgentFlowRow, AgentRowKey, AgentRows, AgentStatementRow};
 use overhead_model::record::By;
 use overhead_model::{Account, Class, Protocol};
+use overhead_reading::Warnings;
 use overhead_report::{KindKey, RowSums};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Time to wait for the agent's answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Most bytes of an answer.
-const LARGEST: u64 = 256 << 20;
 
 /// The agent to read from.
 #[derive(Args, Debug)]
@@ -31,40 +24,23 @@ pub struct AskedAgent {
     token_file: Option<PathBuf>,
 }
 
-pub struct AgentFeed {
-    client: ureq::Agent,
-    address: String,
-    token: Option<AgentToken>,
-}
+/// The totals of a running agent.
+pub struct AgentFeed(AgentClient);
 
 impl AgentFeed {
+    /// Opens the agent at this address.
     pub fn open(asked: &AskedAgent, address: &str) -> Result<Self> {
-        let token = asked.token_file.as_deref().map(AgentToken::read).transpose().map_err(StatusFault::usage)?;
-        Ok(Self { client: http_client(PATIENCE), address: address.to_owned(), token })
-    }
-
-    fn rows(&self) -> Result<AgentRows> {
-        let mut request = self.client.get(format!("http://{}/rows", self.address));
-        if let Some(token) = &self.token {
-            request = request.header("Authorization", token.header());
-        }
-        let fix = || format!("--agent {}: no agent answers there: start one, or name its address", self.address);
-        let mut response = request.call().with_context(fix)?;
-        let text = response.body_mut().with_config().limit(LARGEST).read_to_string().with_context(fix)?;
-        if !response.status().is_success() {
-            bail!("--agent {}: {}", self.address, text.trim());
-        }
-        serde_json::from_str(&text).map_err(|_| anyhow!(fix()))
+        AgentClient::new(address, asked.token_file.as_deref()).map(Self)
     }
 }
 
 impl Feed for AgentFeed {
     fn title(&self) -> String {
-        format!("agent at {}", self.address)
+        format!("agent at {}", self.0.address)
     }
 
     fn look(&mut self, by: By) -> Result<Option<Look>> {
-        let AgentRows { start_ns, end_ns, dropped, flows, statements } = self.rows()?;
+        let AgentRows { start_ns, end_ns, dropped, flows, statements } = self.0.rows()?;
         let sum = |sides: fn(&AgentFlowRow) -> [u64; 2]| flows.iter().flat_map(sides).sum();
         let (frames, wire_bytes) = (sum(|flow| flow.segments), sum(|flow| flow.wire_bytes));
         let mut kinds = BTreeMap::<KindKey, RowSums>::new();
