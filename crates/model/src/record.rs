@@ -148,7 +148,7 @@ pub struct Run {
     pub counters: Measured<Counters>,
     /// The cost of measuring.
     pub observer: Observer,
-    /// Why figures per operation are lower bounds, a phrase for each kind of loss; empty if they are exact.
+    /// Why values per operation are lower bounds, a phrase for each kind of loss; empty if they are exact.
     #[serde(default)]
     pub lower_bounds: Vec<String>,
     /// Warnings, as complete sentences.
@@ -281,7 +281,7 @@ pub struct Selected {
 /// `connect`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OnlyCommand {
-    /// Captured connections of other processes and hosts, which are in neither the figures nor the packet file.
+    /// Captured connections of other processes and hosts, which are neither counted nor kept in the packet file.
     pub left_out: u64,
     /// Connections that may be the command's and were left out. If there are any, the run is partial.
     pub undetermined: u64,
