@@ -250,7 +250,7 @@ fn several_sweeps_have_a_line_each_and_a_run_a_level_one() {
     let files = OutputFolder::open_or_make(&folder, 0o777, None).unwrap();
     write_sweeps(&sweeps, &files, &ReportOptions::default()).unwrap();
     let page = fs::read_to_string(folder.join("index.html")).unwrap();
-    assert_eq!(page.matches(">How to read the figures</h2>").count(), 1);
+    assert_eq!(page.matches(">How to read the charts</h2>").count(), 1);
     assert!(page.contains("redis, valkey and alone: sweep of P") && page.matches("Squares are medians").count() == 1);
     let svg = fs::read_to_string(folder.join("bytes.svg")).unwrap();
     assert!(svg.contains("redis, valkey and alone: bytes per GET"));
