@@ -1,4 +1,4 @@
-//! Errors of frame sources. Each message says what is wrong, then what to do.
+//! Errors of frame sources. Each message states the problem, then the remedy.
 
 use overhead_model::privilege::{NET_RAW, Privilege, remedy};
 use std::io;
@@ -46,7 +46,7 @@ pub enum SourceError {
     HeaderDamaged { input: String, reason: String },
     #[error("{input} cannot be read ({source}): check the disk or the program that feeds it, and run again")]
     Read { input: String, source: io::Error },
-    #[error("there is no interface {interface}: choose one of {available}")]
+    #[error("interface {interface} does not exist: choose one of {available}")]
     NoSuchInterface {
         /// As the user named it, here and in the other variants.
         interface: String,
@@ -74,7 +74,7 @@ pub enum SourceError {
         "interface {interface} was removed: capture again once it exists, or with `-i any`, which needs no particular interface"
     )]
     InterfaceRemoved { interface: String },
-    #[error("the filter `{expression}` is not valid ({reason}): correct it as `man pcap-filter` says")]
+    #[error("the filter `{expression}` is not valid ({reason}): see `man pcap-filter`")]
     Filter {
         /// The whole expression, as given to libpcap.
         expression: String,

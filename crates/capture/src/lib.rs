@@ -30,7 +30,7 @@ pub trait FrameSource {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] if the source fails. A cut or damaged end of a file is no error: see [`FileSource::end`].
+    /// [`SourceError`] if the source fails. A cut or damaged end of a file is not an error: see [`FileSource::end`].
     fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError>;
 
     /// Returns how many packets the kernel received and dropped; unavailable for files.

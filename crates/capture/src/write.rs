@@ -61,7 +61,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Returns whether the reader of a pipe went away, which is no error for a command-line tool.
+    /// Returns whether the reader of a pipe went away, which is not an error for a command-line tool.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -241,7 +241,7 @@ fn interface_description(options: &WriterOptions) -> Vec<u8> {
     text(&mut body, IF_NAME, &options.interface);
     option(&mut body, IF_TSRESOL, &[9]);
     if !options.filter.is_empty() {
-        // The first byte says that a filter string follows, not bytecode.
+        // The first byte means that a filter string follows, not bytecode.
         option(&mut body, IF_FILTER, &[&[0], clipped(&options.filter)].concat());
     }
     block(INTERFACE_DESCRIPTION, body)

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum Error {
     #[error("the processes cannot be listed ({0}): is /proc mounted?")]
     Proc(String),
-    #[error("there is no running container {name}: {}", found_in_words(found, unreadable))]
+    #[error("no running container matches {name}: {}", found_in_words(found, unreadable))]
     Unknown {
         name: String,
         /// Running containers, in words.

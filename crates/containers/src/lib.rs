@@ -104,7 +104,7 @@ impl HostContainers {
     /// # Errors
     ///
     /// [`Error::Proc`] if processes cannot be listed. Unreadable engine files only cost names.
-    pub fn of(host: &HostPaths) -> Result<Self, Error> {
+    pub fn read(host: &HostPaths) -> Result<Self, Error> {
         let processes = groups::processes(host).map_err(|error| Error::Proc(error.to_string()))?;
         let (entries, unreadable) = engines::entries(host);
         let mut all = join(&entries, &processes);
@@ -121,13 +121,13 @@ impl HostContainers {
     }
 
     /// Returns the container of a process, if any.
-    pub fn of_process(&self, pid: u32) -> Option<&RunningContainer> {
+    pub fn by_process(&self, pid: u32) -> Option<&RunningContainer> {
         self.all.iter().find(|container| container.pids.contains(&pid))
     }
 
     /// Returns the only container in this network namespace; `None` for the host's namespace, and for shared ones
     /// such as a pod's.
-    pub fn of_network_namespace(&self, number: u64) -> Option<&RunningContainer> {
+    pub fn by_network_namespace(&self, number: u64) -> Option<&RunningContainer> {
         let mut inside = self.all.iter().filter(|it| !it.is_sandbox && it.network_namespace == Some(number));
         inside.next().filter(|_| inside.next().is_none() && self.own_namespace != Some(number))
     }

@@ -98,7 +98,7 @@ fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &HostContainers) -
         }
     }
     for database in &mut all {
-        database.container = containers.of_process(database.pid()).cloned();
+        database.container = containers.by_process(database.pid()).cloned();
     }
     let place = |database: &Database| (database.container.as_ref().map(RunningContainer::argument), database.pid());
     all.sort_by_cached_key(place);

@@ -97,7 +97,7 @@ pub struct FileInterface {
     pub snaplen: u32,
 }
 
-/// What a file says about itself, as far as it was read.
+/// Properties that a file has stated so far.
 #[derive(Default)]
 struct FileFacts {
     interfaces: Vec<FileInterface>,
@@ -131,7 +131,7 @@ struct FrameRecord {
 }
 
 impl FrameRecord {
-    /// Returns the frame; `bytes` begin with its record. An original length below the captured one is raised to it.
+    /// Returns the frame; `bytes` start with its record. An original length below the captured one is raised to it.
     #[inline]
     fn frame(self, bytes: &[u8]) -> Frame<'_> {
         let Self { time_ns, link, interface, original_len, data, .. } = self;
@@ -145,7 +145,7 @@ impl FileSource {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] if it does not exist, cannot be read, or is no capture.
+    /// [`SourceError`] if it does not exist, cannot be read, or is not a capture.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SourceError> {
         let path = path.as_ref();
         if path.as_os_str() == "-" {

@@ -95,7 +95,7 @@ impl PcapngReader {
         }
     }
 
-    /// Reads one block; `None` if it was no packet.
+    /// Reads one block; `None` unless it was a packet.
     fn block(&mut self, window: &mut InputWindow) -> io::Result<Option<ReadOutcome>> {
         if !window.need(SMALLEST_BLOCK as usize)? {
             return Ok(Some(window.end(u64::from(SMALLEST_BLOCK))));
@@ -169,9 +169,9 @@ impl PcapngReader {
 
     /// Skips a block of a type without packets, whatever its length.
     fn skip(&mut self, window: &mut InputWindow, head: BlockHeader) -> io::Result<Option<ReadOutcome>> {
-        let offset = window.offset();
+        let offset = window.position();
         if !window.skip(u64::from(head.bytes) - 4)? || !window.need(4)? {
-            let there = window.offset() + window.bytes().len() as u64 - offset;
+            let there = window.position() + window.bytes().len() as u64 - offset;
             return Ok(Some(moved_back(window.end(u64::from(head.bytes)), offset, there, head.bytes)));
         }
         if self.order.u32(window.bytes(), 0) != Some(head.bytes) {
@@ -315,7 +315,7 @@ impl PcapngReader {
     }
 }
 
-/// Returns the options of a block, which begin after its fields.
+/// Returns the options of a block, which follow its fields.
 fn options<'a>(block: &'a [u8], begin: usize, what: &str) -> Result<&'a [u8], String> {
     block.get(begin..block.len() - 4).ok_or_else(|| format!("{what} that cannot be read"))
 }

@@ -126,7 +126,7 @@ impl LiveSource {
         let capture = capture.setnonblock().map_err(|error| error::live(name, &error))?;
         let is_plain = is_once && link == LinkType::ETHERNET && name != ANY;
         let ring =
-            if is_plain { PacketRing::of(&capture, options.buffer_bytes, options.snaplen, now_ns()) } else { None };
+            if is_plain { PacketRing::new(&capture, options.buffer_bytes, options.snaplen, now_ns()) } else { None };
         let stop = StopHandle::new().map_err(|error| error::live(name, &pcap::Error::from(error)))?;
         Ok(Self {
             interface: name.clone(),

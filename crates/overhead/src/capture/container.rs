@@ -36,7 +36,7 @@ impl ContainerPlace {
         which: &mut Which,
         interface: Option<&mut Option<String>>,
     ) -> Result<(Self, BTreeMap<String, u64>)> {
-        let containers = raised(|| HostContainers::of(&HostPaths::default()))?;
+        let containers = raised(|| HostContainers::read(&HostPaths::default()))?;
         let (container, namespace) = locate(&containers, name)?;
         let pid = container.pids.first().copied().unwrap_or_default();
         let own = |database: &Database| database.pids.iter().any(|pid| container.pids.contains(pid));
@@ -87,14 +87,14 @@ fn choose_ports(which: &mut Which, databases: &[Database]) -> Result<()> {
 fn locate(containers: &HostContainers, name: &str) -> Result<(RunningContainer, NetworkNamespace)> {
     let container = containers.find(name)?.clone();
     let pid = container.pids.first().copied().unwrap_or_default();
-    let namespace = raised(|| NetworkNamespace::of_process(pid))?;
+    let namespace = raised(|| NetworkNamespace::from_process(pid))?;
     Ok((container, namespace))
 }
 
 /// Returns the interfaces that can be captured on, of this host or of a container.
 pub fn interfaces(container: Option<&str>) -> Result<Vec<LiveInterface>> {
     let place =
-        container.map(|name| locate(&raised(|| HostContainers::of(&HostPaths::default()))?, name)).transpose()?;
+        container.map(|name| locate(&raised(|| HostContainers::read(&HostPaths::default()))?, name)).transpose()?;
     let namespace = place.as_ref().map(|(_, namespace)| namespace);
     raised(|| list_interfaces(namespace)).context("the interfaces cannot be listed")
 }
@@ -161,8 +161,8 @@ pub fn name_containers(
         let Measured::Value(role) = role else { continue };
         let of = |pid: &u32| {
             let namespace = network_namespaces.get(pid).filter(|number| **number > 0).map(|number| u64::from(*number));
-            let by_process = moments.iter().find_map(|containers| containers.of_process(*pid));
-            by_process.or_else(|| moments.iter().find_map(|containers| containers.of_network_namespace(namespace?)))
+            let by_process = moments.iter().find_map(|containers| containers.by_process(*pid));
+            by_process.or_else(|| moments.iter().find_map(|containers| containers.by_network_namespace(namespace?)))
         };
         let mut names: Vec<record::Container> = role.pids.iter().filter_map(of).map(RunningContainer::record).collect();
         names.sort();
@@ -173,7 +173,7 @@ pub fn name_containers(
 
 /// Returns the current containers; none if they cannot be determined.
 pub fn containers_now() -> HostContainers {
-    raised(|| HostContainers::of(&HostPaths::default())).unwrap_or_default()
+    raised(|| HostContainers::read(&HostPaths::default())).unwrap_or_default()
 }
 
 #[cfg(test)]
