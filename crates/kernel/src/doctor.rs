@@ -1,7 +1,6 @@
-//! Tests what works on this machine, and says what would make the rest work.
+//! Tests which features work on this machine, and how to enable the others.
 
-use crate::bpf::CounterPrograms;
-use crate::convert::{RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
+use crate::bpf::{CounterPrograms, RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
 use crate::discover::{self, INSPECT_PRIVILEGES};
 use crate::options::{CounterOptions, CycleChoice, ProcessSelection};
 use crate::{privilege, timing};

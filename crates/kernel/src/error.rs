@@ -26,9 +26,9 @@ pub enum Error {
         program: String,
         reason: String,
     },
-    #[error("there is no process {0}: `pgrep -a NAME` lists processes with their numbers")]
+    #[error("process {0} does not exist: `pgrep -a NAME` lists processes with their numbers")]
     NoSuchProcess(u32),
-    #[error("there is no process named {0:?} (the kernel keeps the first 15 bytes of a name)")]
+    #[error("no process is named {0:?} (the kernel keeps the first 15 bytes of a name)")]
     NoSuchCommand(String),
     #[error("{} is not a control group with processes in it: {reason}", path.display())]
     Cgroup { path: PathBuf, reason: String },
@@ -37,7 +37,7 @@ pub enum Error {
     #[error("/proc cannot be read: {0}")]
     Proc(#[from] procfs::ProcError),
     /// [`crate::KernelCounters::begin`] was not called.
-    #[error("the window was not begun")]
+    #[error("the window was not started")]
     NotBegun,
 }
 

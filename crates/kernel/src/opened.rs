@@ -6,9 +6,8 @@
 use crate::clock::ClockStamp;
 use crate::discover::check_pid_namespace;
 use crate::error::Error;
-use crate::object::{self, map};
+use crate::object::{self, Plain, bytes_of, map, plain, plain_types};
 use crate::skeleton::opened_types as types;
-use crate::snapshot::{Plain, bytes_of, plain, plain_types};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::net::{IpAddr, SocketAddr};
 
@@ -56,7 +55,7 @@ impl OpenedConnections {
     }
 
     /// Returns who sent a SYN; `None` if no process of this host did, or if its port was translated.
-    pub fn of_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error> {
+    pub fn opener_of_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error> {
         let key = types::syn_key { sequence, client_port: client_port.into() };
         let Some(mut opened) = lookup::<types::opened>(&self.by_syn, bytes_of(&key))? else { return Ok(None) };
         let opener = ConnectionOpener { is_command: opened.by_command != 0, is_known: opened.seen != 0 };
@@ -69,7 +68,7 @@ impl OpenedConnections {
 
     /// Returns whether the command opened the last connection between two ends; `None` if no process of this host opened
     /// one since the programs run.
-    pub fn of_ends(&self, client: SocketAddr, server: SocketAddr) -> Result<Option<bool>, Error> {
+    pub fn opened_by_command(&self, client: SocketAddr, server: SocketAddr) -> Result<Option<bool>, Error> {
         let key = types::connection_key {
             netns: 0,
             local_port: client.port(),

@@ -1,8 +1,10 @@
 //! Options: the processes to count, and the counters.
 
-use crate::discover::own_network_namespace;
+use crate::discover::{comm, in_cgroup, own_network_namespace, pids_named};
+use crate::error::Error;
 use crate::skeleton::types;
 use overhead_model::enum_with;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 enum_with! {
@@ -16,7 +18,6 @@ enum_with! {
 }
 
 impl ProcessRole {
-    /// In the order of the tables.
     /// Returns the role's slot for families without one. Its other slots are every second number from there.
     pub(crate) fn shared_slot(self) -> u32 {
         match self {
@@ -25,7 +26,7 @@ impl ProcessRole {
         }
     }
 
-    pub(crate) fn of_slot(slot: u32) -> Option<Self> {
+    pub(crate) fn from_slot(slot: u32) -> Option<Self> {
         (slot > 0).then_some(if slot % 2 == 1 { Self::Server } else { Self::Client })
     }
 }
@@ -42,6 +43,21 @@ pub enum ProcessSelection {
     Comm(String),
     /// Only processes given to [`crate::KernelCounters::add_process`]. Without one, this is why the role is absent.
     Named(String),
+}
+
+impl ProcessSelection {
+    /// Returns the selected processes; none of a selection by ports or names.
+    pub(crate) fn resolve(&self) -> Result<BTreeSet<u32>, Error> {
+        match self {
+            Self::Ports | Self::Named(_) => Ok(BTreeSet::new()),
+            Self::Pids(pids) => match pids.iter().find(|pid| comm(**pid).is_none()) {
+                Some(pid) => Err(Error::NoSuchProcess(*pid)),
+                None => Ok(pids.iter().copied().collect()),
+            },
+            Self::Cgroup(path) => in_cgroup(path),
+            Self::Comm(name) => pids_named(name),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

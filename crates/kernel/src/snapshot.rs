@@ -4,6 +4,7 @@ use crate::bpf::CounterPrograms;
 use crate::clock::ClockStamp;
 use crate::cycles::CycleEvents;
 use crate::error::Error;
+use crate::object::{Plain, bytes_of, plain, plain_types};
 use crate::skeleton::types;
 use crate::sums::{CounterSum, counter_sums};
 use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle};
@@ -13,21 +14,6 @@ use std::io::Read;
 
 /// Threads are read again if one ends meanwhile, at most this often.
 const ATTEMPTS: u32 = 8;
-
-/// Types of the headers in `bpf/` that are made of integers only.
-///
-/// # Safety
-///
-/// Every bit pattern must be a valid value of the type.
-pub(crate) unsafe trait Plain: Copy {}
-
-macro_rules! plain_types {
-    ($($type:ty),+ $(,)?) => {$(
-        // SAFETY: integers and arrays of integers; the headers' enums are wrapped integers here.
-        unsafe impl $crate::snapshot::Plain for $type {}
-    )+};
-}
-pub(crate) use plain_types;
 
 plain_types!(
     types::totals,
@@ -42,17 +28,6 @@ plain_types!(
     types::sampling_window,
     types::timing_window,
 );
-
-/// Reads a value from the start of `bytes`; `None` if there are too few.
-pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
-    // SAFETY: the length was checked, the read need not be aligned, and any bytes are a `T`.
-    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
-}
-
-pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
-    // SAFETY: the value is `size_of::<T>()` bytes long, and the header's types have no padding.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
-}
 
 /// Sums since the programs were loaded.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +75,7 @@ impl CounterSnapshot {
     }
 
     /// Returns the CPU time of each live thread of some slots, nanoseconds.
-    pub(crate) fn of_slots(&self, slots: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
+    pub(crate) fn thread_cpu_ns(&self, slots: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
         let threads = self.threads.iter().filter(|reading| slots.contains(&reading.slot));
         threads.map(|reading| (reading.tid, reading.used.cpu_ns)).collect()
     }

@@ -8,9 +8,8 @@ mod order;
 use crate::clock::ClockStamp;
 use crate::discover::check_pid_namespace;
 use crate::error::Error;
-use crate::object::{self, has_tracepoint, kernel_types, map, ring_size};
+use crate::object::{self, has_tracepoint, kernel_types, map, plain, plain_types, ring_size};
 use crate::skeleton::stream_types as types;
-use crate::snapshot::{plain, plain_types};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer};
 use order::StreamOrder;
 use overhead_model::add_fields;
@@ -58,9 +57,9 @@ pub struct StreamBytes {
     /// Number of the connection, from 1.
     pub id: u64,
     pub to_server: bool,
-    /// Bytes of the direction before these, since the connection began or was first seen.
+    /// Bytes of the direction before these, since the connection started or was first seen.
     pub offset: u64,
-    /// The connection began before the capture.
+    /// The connection is older than the capture.
     pub is_old: bool,
     /// Process that connected.
     pub client_pid: u32,
@@ -125,7 +124,7 @@ pub struct UnixStreams {
 }
 
 impl UnixStreams {
-    /// Loads the programs and begins capturing.
+    /// Loads the programs and starts capturing.
     ///
     /// # Errors
     ///
@@ -165,7 +164,7 @@ impl UnixStreams {
         Ok(streams)
     }
 
-    /// Returns the processes whose connections began before the capture and are still open.
+    /// Returns the processes whose connections are older than the capture and still open.
     pub fn client_pids(&self) -> Result<BTreeSet<u32>, Error> {
         Ok(self.alive()?.into_iter().map(|alive| alive.client_pid as u32).filter(|pid| *pid > 0).collect())
     }

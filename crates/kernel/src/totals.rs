@@ -1,4 +1,4 @@
-//! What TCP itself counts for the connections to some ports: payload, segments, retransmissions and headers.
+//! TCP's own counters for connections to some ports: payload, segments, retransmissions and headers.
 //!
 //! The programs in `bpf/totals.bpf.c` follow these connections in every network namespace, and add their counters up. Both
 //! ends of a connection between processes of this host are counted, each under a key of its own.
@@ -12,11 +12,10 @@
 
 use crate::discover::check_pid_namespace;
 use crate::error::Error;
-use crate::object::{self, map};
+use crate::object::{self, Plain, bytes_of, map, plain, plain_types};
 use crate::opened::words;
 use crate::ownership::end;
 use crate::skeleton::totals_types as types;
-use crate::snapshot::{Plain, bytes_of, plain, plain_types};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -48,7 +47,7 @@ pub struct SocketGroup {
     pub is_adopted: bool,
 }
 
-/// What TCP sent or received.
+/// Segments and bytes that TCP sent or received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentTotals {
     pub segments: u64,
@@ -64,7 +63,7 @@ impl SegmentTotals {
     }
 }
 
-/// What the sockets at one end sent and received.
+/// Totals of the sockets at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketTotals {
     /// With retransmissions.
@@ -191,7 +190,7 @@ impl TcpFollower {
             links.insert(program.name().to_string_lossy().into_owned(), link);
         }
         let mut link =
-            |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("there is no program {name}")));
+            |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("program {name} is missing")));
         let (adopt, settle, changes) = (link("adopt")?, link("settle_open")?, link("change_state")?);
         let (settings, sums, remaining, losses) = (map("settings")?, map("sums")?, map("remaining")?, map("losses")?);
         let follower = Self { by_connection, settings, sums, remaining, losses, adopt, settle, _changes: changes };

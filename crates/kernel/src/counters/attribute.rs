@@ -1,7 +1,8 @@
 //! Makes the record of a window from the processes that own the captured connections.
 
 use super::{KernelCounters, text};
-use crate::convert::{CountedProcesses, RecordContext, SOCKET, SOFTIRQ};
+use crate::bpf::{SOCKET, SOFTIRQ};
+use crate::convert::{CountedProcesses, RecordContext};
 use crate::error::{Error, ports_in_words};
 use crate::options::{ProcessRole, ProcessSelection};
 use crate::ownership::{CapturedConnection, Ownership};
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 
 /// Unreported relative difference between captured and socket bytes, which may be in flight at a window's ends.
 const TOLERANCE: f64 = 0.01;
-/// Difference from which figures per operation are withheld.
+/// Difference from which work per operation is withheld.
 const WITHHELD_ABOVE: f64 = 0.1;
 /// Processes named in one sentence.
 const MAX_NAMED: usize = 3;
@@ -37,7 +38,7 @@ impl KernelCounters {
     pub fn attribute(&mut self, captured: &[CapturedConnection]) -> Result<record::Counters, Error> {
         let table = snapshot::connections(&self.programs);
         let most = self.programs.connections.max_entries();
-        let ownership = Ownership::of(captured, &table, self.options.network_namespace, most);
+        let ownership = Ownership::new(captured, &table, self.options.network_namespace, most);
         let mut window = self.ended_window()?;
         let protocols = ownership.protocols();
         window.several = protocols.len() > 1;
@@ -253,10 +254,10 @@ impl MeasuredWindow<'_> {
         }
         let sums = self.last.since(self.start, &counted);
         let mut record = self.context.role(self.family(slots), &sums);
-        let before = self.start.of_slots(&counted);
+        let before = self.start.thread_cpu_ns(&counted);
         record.threads = sums.threads + before.len() as u64;
         let used = |(tid, cpu_ns): (u32, u64)| cpu_ns.saturating_sub(before.get(&tid).copied().unwrap_or_default());
-        let live: Vec<u64> = self.last.of_slots(&counted).into_iter().map(used).collect();
+        let live: Vec<u64> = self.last.thread_cpu_ns(&counted).into_iter().map(used).collect();
         let ended = sums.used.cpu_ns.saturating_sub(live.iter().sum());
         record.busiest_thread_ns = Measured::Value(live.into_iter().fold(ended, u64::max));
         (record, sums)
@@ -265,7 +266,7 @@ impl MeasuredWindow<'_> {
     /// Returns the slots of a role that had processes in the window.
     fn candidates(&self, role: ProcessRole) -> BTreeSet<u32> {
         let slots = self.processes().map(|(_, process)| process.slot);
-        slots.filter(|slot| ProcessRole::of_slot(*slot) == Some(role)).collect()
+        slots.filter(|slot| ProcessRole::from_slot(*slot) == Some(role)).collect()
     }
 
     /// Returns the processes that ended in the window, then the live ones.
@@ -301,7 +302,7 @@ impl MeasuredWindow<'_> {
         family
     }
 
-    /// Returns the reason to withhold figures of named processes that never used the port.
+    /// Returns the reason to withhold counters of named processes that never used the port.
     fn unused_reason(&self, role: ProcessRole, slots: &BTreeSet<u32>, sums: &SlotSums) -> Option<String> {
         let named = matches!(
             self.counters.selection(role),

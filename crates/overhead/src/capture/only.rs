@@ -22,10 +22,10 @@ const STARTS: [&str; 3] = ["exec", "run", "compose"];
 /// Tells who opened a connection.
 pub trait Openers: Send + 'static {
     /// Returns who sent a SYN; `None` if no process of this host did.
-    fn of_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error>;
+    fn opener_of_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error>;
 
     /// Returns whether the command opened the last connection between two ends; `None` if nobody did.
-    fn of_ends(&self, client: SocketAddr, server: SocketAddr) -> Result<Option<bool>, Error>;
+    fn opened_by_command(&self, client: SocketAddr, server: SocketAddr) -> Result<Option<bool>, Error>;
 
     /// Returns how many connections the command opened, and how many of any process were not noted.
     fn counts(&self) -> Result<(u64, u64), Error>;
@@ -35,12 +35,12 @@ pub trait Openers: Send + 'static {
 }
 
 impl Openers for OpenedConnections {
-    fn of_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error> {
-        raised(|| self.of_syn(client_port, sequence))
+    fn opener_of_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error> {
+        raised(|| self.opener_of_syn(client_port, sequence))
     }
 
-    fn of_ends(&self, client: SocketAddr, server: SocketAddr) -> Result<Option<bool>, Error> {
-        raised(|| self.of_ends(client, server))
+    fn opened_by_command(&self, client: SocketAddr, server: SocketAddr) -> Result<Option<bool>, Error> {
+        raised(|| self.opened_by_command(client, server))
     }
 
     fn counts(&self) -> Result<(u64, u64), Error> {
@@ -135,8 +135,8 @@ impl<O: Openers> CommandFilter<O> {
             return choice.is_taken;
         }
         let opener = match syn {
-            Some(sequence) => self.openers.of_syn(source.port(), sequence),
-            None => self.of_ends(source, destination),
+            Some(sequence) => self.openers.opener_of_syn(source.port(), sequence),
+            None => self.opener_of_ends(source, destination),
         };
         let opener = opener.unwrap_or_else(|error| {
             self.failure = Some(error.to_string());
@@ -158,9 +158,9 @@ impl<O: Openers> CommandFilter<O> {
     }
 
     /// Looks up a connection whose SYN was not seen; either end may be the client.
-    fn of_ends(&self, one: SocketAddr, other: SocketAddr) -> Result<Option<ConnectionOpener>, Error> {
-        let owner = self.openers.of_ends(one, other)?;
-        let owner = if owner.is_some() { owner } else { self.openers.of_ends(other, one)? };
+    fn opener_of_ends(&self, one: SocketAddr, other: SocketAddr) -> Result<Option<ConnectionOpener>, Error> {
+        let owner = self.openers.opened_by_command(one, other)?;
+        let owner = if owner.is_some() { owner } else { self.openers.opened_by_command(other, one)? };
         Ok(owner.map(|is_command| ConnectionOpener { is_command, is_known: false }))
     }
 
@@ -242,13 +242,13 @@ mod tests {
     }
 
     impl Openers for Known {
-        fn of_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error> {
+        fn opener_of_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error> {
             let is_known = sequence % 10 == 9;
             Ok((client_port < 5 && sequence < 100)
                 .then_some(ConnectionOpener { is_command: client_port % 2 == 1, is_known }))
         }
 
-        fn of_ends(&self, client: SocketAddr, _: SocketAddr) -> Result<Option<bool>, Error> {
+        fn opened_by_command(&self, client: SocketAddr, _: SocketAddr) -> Result<Option<bool>, Error> {
             Ok((client.port() < 5).then_some(client.port() % 2 == 1))
         }
 
