@@ -1,6 +1,5 @@
 //! Operations, and the combinations of swept options.
 
-use crate::data::XorshiftRng;
 use anyhow::{Result, bail};
 use overhead_model::enum_with;
 use std::collections::BTreeMap;
@@ -59,7 +58,7 @@ pub struct OperationMix {
 }
 
 impl OperationMix {
-    pub fn of(operation: BenchOp) -> Self {
+    pub fn single(operation: BenchOp) -> Self {
         Self { weights: vec![(operation, 1)], sum: 1 }
     }
 
@@ -82,12 +81,12 @@ impl OperationMix {
         self.weights.iter().map(|&(operation, weight)| (operation.name().to_owned(), weight)).collect()
     }
 
-    /// Returns the operation of the next round.
+    /// Returns the operation of the next round. Draws a random number only if there are several operations.
     #[inline]
-    pub fn operation(&self, random: &mut XorshiftRng) -> BenchOp {
+    pub fn operation(&self, random: impl FnOnce() -> u64) -> BenchOp {
         match self.weights.as_slice() {
             [(operation, _)] => *operation,
-            _ => self.choose(random.next()),
+            _ => self.choose(random()),
         }
     }
 
@@ -239,7 +238,7 @@ mod tests {
         }
         assert_eq!(counts, BTreeMap::from([(BenchOp::Read, 800), (BenchOp::Insert, 150), (BenchOp::Empty, 50)]));
         assert_eq!(mix.name(), "mix");
-        assert_eq!(OperationMix::of(BenchOp::Read).name(), "read");
+        assert_eq!(OperationMix::single(BenchOp::Read).name(), "read");
     }
 
     #[test]
@@ -262,7 +261,7 @@ mod tests {
     #[test]
     fn every_combination_is_a_cell() {
         let cells = cells(
-            &[OperationMix::of(BenchOp::Empty), OperationMix::of(BenchOp::Read)],
+            &[OperationMix::single(BenchOp::Empty), OperationMix::single(BenchOp::Read)],
             &SweepValues(vec![1, 16]),
             &SweepValues(vec![1, 10, 50]),
         );

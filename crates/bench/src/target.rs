@@ -65,7 +65,7 @@ const UNIX: &str = "unix:";
 pub struct NamedServers {
     pub servers: Vec<ServerEndpoint>,
     pub url: Option<Url>,
-    /// The URL asks for TLS.
+    /// The URL requires TLS.
     pub tls: bool,
 }
 

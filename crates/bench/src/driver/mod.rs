@@ -175,7 +175,7 @@ impl DriverOptions {
         }
     }
 
-    /// Returns the settings for the record of those in `known`, with the drivers' defaults.
+    /// Returns the settings in `known` for the record, with the drivers' defaults.
     pub fn settings(&self, known: &[&str]) -> LoadSettings {
         let is_known = |option| known.contains(&option);
         let compression = || self.compression.unwrap_or(DriverCompression::None).name();

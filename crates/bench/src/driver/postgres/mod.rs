@@ -136,7 +136,7 @@ impl PostgresConnection {
             Ok(true) => {}
             Ok(false) => faults.add(wrong_row(operation, id)),
             Err(error) if self.client.is_closed() => {
-                // The task knows why the connection is closed.
+                // The task has the reason why the connection closed.
                 let reason = (&mut self.task).await.ok().flatten();
                 return Err(ConnectionLost(text_of(reason.as_ref().unwrap_or(&error))));
             }
