@@ -238,7 +238,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
     Ok(File::from(open(path, flags, Mode::from_raw_mode(0o666))?))
 }
 
-/// What a name in a folder refers to.
+/// The object that a name in a folder refers to.
 enum OutputTarget {
     Nothing,
     Regular,
