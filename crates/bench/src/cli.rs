@@ -207,7 +207,7 @@ impl BenchCli {
     pub fn job(self) -> Result<BenchJob> {
         let Some(system) = System::named(&self.db) else {
             let known: Vec<&str> = System::ALL.iter().map(|system| system.name).collect();
-            bail!(UsageError::new(format!("{}: no such database; choose one of {}", self.db, known.join(", "))));
+            bail!(UsageError::new(format!("unknown database {}: choose one of {}", self.db, known.join(", "))));
         };
         if self.load.rate.is_some_and(|rate| !(rate.is_finite() && rate >= 0.001)) {
             bail!(UsageError::new("--rate: not a number of operations per second"));

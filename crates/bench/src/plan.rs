@@ -27,7 +27,7 @@ impl BenchOp {
     /// Supported by every driver.
     pub const REFERENCE: [Self; 3] = [Self::Empty, Self::Read, Self::Insert];
 
-    /// Returns whether it uses the `sysbench` table.
+    /// Returns whether the operation uses the `sysbench` table.
     pub const fn is_oltp(self) -> bool {
         matches!(self, Self::OltpPoint | Self::OltpRange | Self::OltpInsert)
     }
@@ -44,7 +44,7 @@ impl FromStr for BenchOp {
         let found = Self::ALL.into_iter().find(|operation| operation.name() == name);
         found.ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
-            format!("no such operation: {name}; choose of {known}")
+            format!("unknown operation {name}: choose one of {known}")
         })
     }
 }
@@ -112,9 +112,9 @@ impl FromStr for OperationMix {
             let (name, weight) = part.split_once('=').ok_or_else(|| format!("'{part}' is not OPERATION=WEIGHT"))?;
             let operation: BenchOp = name.trim().parse()?;
             let weight = weight.trim().parse().ok().filter(|weight| (1..=1_000_000).contains(weight));
-            let weight = weight.ok_or_else(|| format!("the weight of {name} is not a number from 1 to 1000000"))?;
+            let weight = weight.ok_or_else(|| format!("invalid weight of {name}: use 1 to 1000000"))?;
             if weights.iter().any(|&(known, _)| known == operation) {
-                return Err(format!("{name} is there twice"));
+                return Err(format!("{name} is given twice"));
             }
             weights.push((operation, weight));
         }
@@ -142,7 +142,7 @@ impl FromStr for SweepValues {
                 continue;
             }
             let number = part.parse().ok().filter(|number| (1..=MOST).contains(number));
-            let number: u32 = number.ok_or_else(|| format!("'{part}' is not a number from 1 to {MOST}"))?;
+            let number: u32 = number.ok_or_else(|| format!("invalid number '{part}': use 1 to {MOST}"))?;
             while let Some(next) = numbers.last().map(|last| last * 2).filter(|next| doubling && *next < number) {
                 numbers.push(next);
             }
@@ -221,7 +221,7 @@ pub fn duration(text: &str) -> Result<Duration> {
     };
     match number.parse::<f64>().ok().map(|number| number * seconds).filter(|seconds| (0.0..=1e6).contains(seconds)) {
         Some(seconds) => Ok(Duration::from_secs_f64(seconds)),
-        None => bail!("'{text}' is not a length of time: 500ms, 10s, 2m"),
+        None => bail!("invalid duration '{text}': use 500ms, 10s or 2m"),
     }
 }
 

@@ -170,7 +170,7 @@ impl DriverOptions {
             ("--compression", self.compression.is_some_and(|compression| compression != DriverCompression::None)),
         ];
         match set.iter().find(|(name, set)| *set && !known.contains(name)) {
-            Some((name, _)) => Err(UsageError::new(format!("{name}: {protocol} has no such thing")).into()),
+            Some((name, _)) => Err(UsageError::new(format!("{name}: not an option of {protocol}")).into()),
             None => Ok(()),
         }
     }

@@ -55,7 +55,7 @@ impl DatabaseDriver for PostgresDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         let [server] = target.servers.as_slice() else {
-            bail!(UsageError::new("--server: one is enough for PostgreSQL"));
+            bail!(UsageError::new("--server: the PostgreSQL driver connects to one server"));
         };
         let user = target.user.as_deref().unwrap_or(SUPERUSER);
         let mut config = Config::new();
