@@ -1,10 +1,12 @@
 //! Helpers for BPF objects and the values in their maps.
 
+use crate::discover::check_pid_namespace;
 use crate::error::Error;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, FuncProto, Typedef};
 use libbpf_rs::{
-    Link, MapCore, MapHandle, Object, ObjectBuilder, ProgramMut, ReferencesType, RingBuffer, RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, ReferencesType, RingBuffer,
+    RingBufferBuilder,
 };
 
 /// A ring buffer is at least one page, and some architectures have 64 KiB pages.
@@ -53,6 +55,14 @@ pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&st
     open.load().map_err(failed)
 }
 
+/// Checks that this machine can run BPF programs, and loads an object whose programs are all required.
+pub(crate) fn load_whole(bytes: &[u8]) -> Result<Object, Error> {
+    libbpf_rs::set_print(None);
+    check_pid_namespace()?;
+    kernel_types()?;
+    load(bytes, |_| false, &[])
+}
+
 /// Attaches a program that is required.
 pub(crate) fn attach(program: &ProgramMut<'_>) -> Result<Link, Error> {
     let failed =
@@ -88,6 +98,11 @@ pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     let map = object.maps().find(|map| map.name() == name);
     let map = map.ok_or_else(|| Error::Tables(format!("table {name} is missing")))?;
     Ok(MapHandle::try_from(&map)?)
+}
+
+/// Returns the value of a key; `None` if the map lacks it.
+pub(crate) fn lookup<T: Plain>(map: &MapHandle, key: &[u8]) -> libbpf_rs::Result<Option<T>> {
+    Ok(map.lookup(key, MapFlags::ANY)?.and_then(|bytes| plain(&bytes)))
 }
 
 /// Rounds a ring buffer's size up to a power of two, and to at least a page.

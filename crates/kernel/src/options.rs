@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 enum_with! {
+    /// The side of the captured connections that a process is on.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum ProcessRole, name: &'static str {
         /// Serves the captured ports.
@@ -37,9 +38,11 @@ pub enum ProcessSelection {
     /// By [`CounterOptions::ports`], now or later and in all network namespaces: servers listen on one, clients are
     /// connected to one. [`crate::KernelCounters::attribute`] selects those with captured connections.
     Ports,
+    /// Process numbers of the host; each must exist.
     Pids(Vec<u32>),
     /// The control group with this folder (it has a `cgroup.procs`), and its descendants.
     Cgroup(PathBuf),
+    /// All processes with this command name, 15 bytes at most.
     Comm(String),
     /// Only processes given to [`crate::KernelCounters::add_process`]. Without one, this is why the role is absent.
     Named(String),
@@ -60,6 +63,7 @@ impl ProcessSelection {
     }
 }
 
+/// The clock that counts CPU cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CycleChoice {
     /// The CPU's counter if there is one, else the time-stamp counter.
@@ -71,6 +75,7 @@ pub enum CycleChoice {
     TscAsHardware,
 }
 
+/// The processes to follow and the counters to keep.
 #[derive(Clone, Debug)]
 pub struct CounterOptions {
     /// The captured ports. If there are any, only sockets on them are counted; else all TCP sockets of the roles.
@@ -78,6 +83,7 @@ pub struct CounterOptions {
     pub sockets: SocketKinds,
     pub server: ProcessSelection,
     pub client: ProcessSelection,
+    /// Without a PMU, the record gives the reason.
     pub cycles: CycleChoice,
     /// How to measure [`crate::KernelCounters::bpf_ns`].
     pub own_cost: OwnCost,
@@ -91,6 +97,7 @@ pub struct CounterOptions {
     pub network_namespace: u32,
 }
 
+/// The sockets whose calls and bytes are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SocketKinds {
     /// TCP, on the captured ports.
@@ -113,6 +120,7 @@ pub enum OwnCost {
 }
 
 impl CounterOptions {
+    /// Returns options that count all TCP clients and servers of these ports, with the default counters.
     pub fn for_ports(ports: impl Into<Vec<u16>>) -> Self {
         Self {
             ports: ports.into(),

@@ -4,7 +4,7 @@ use crate::bpf::CounterPrograms;
 use crate::clock::ClockStamp;
 use crate::cycles::CycleEvents;
 use crate::error::Error;
-use crate::object::{Plain, bytes_of, plain, plain_types};
+use crate::object::{Plain, bytes_of, lookup, plain, plain_types};
 use crate::skeleton::types;
 use crate::sums::{CounterSum, counter_sums};
 use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle};
@@ -137,8 +137,7 @@ fn compat_calls(programs: &CounterPrograms) -> Result<Vec<(types::compat_key, ty
 
 pub(crate) fn connections(programs: &CounterPrograms) -> Vec<(types::connection_key, types::connection)> {
     let table = &programs.connections;
-    let owner = |key: &[u8]| plain(&table.lookup(key, MapFlags::ANY).ok()??);
-    table.keys().filter_map(|key| Some((plain(&key)?, owner(&key)?))).collect()
+    table.keys().filter_map(|key| Some((plain(&key)?, lookup(table, &key).ok()??))).collect()
 }
 
 /// Returns the live threads that have a slot.
@@ -161,8 +160,7 @@ pub(crate) fn processes(programs: &CounterPrograms) -> Vec<(u32, types::process)
         .keys()
         .filter_map(|key| {
             let pid = u32::from_ne_bytes(key.as_slice().try_into().ok()?);
-            let value = programs.processes.lookup(&key, MapFlags::ANY).ok()??;
-            Some((pid, plain(&value)?))
+            Some((pid, lookup(&programs.processes, &key).ok()??))
         })
         .collect();
     list.sort_by_key(|(pid, process)| (process.since_ns, *pid));
@@ -171,8 +169,8 @@ pub(crate) fn processes(programs: &CounterPrograms) -> Vec<(u32, types::process)
 
 /// Gives a process a slot unless it has one.
 pub(crate) fn enlist(programs: &CounterPrograms, pid: u32, process: &types::process) -> Result<bool, Error> {
-    let known = programs.processes.lookup(&pid.to_ne_bytes(), MapFlags::ANY)?;
-    if known.and_then(|bytes| plain::<types::process>(&bytes)).is_some_and(|known| known.alive != 0) {
+    let known: Option<types::process> = lookup(&programs.processes, &pid.to_ne_bytes())?;
+    if known.is_some_and(|known| known.alive != 0) {
         return Ok(false);
     }
     programs.processes.update(&pid.to_ne_bytes(), bytes_of(process), MapFlags::ANY)?;

@@ -39,6 +39,7 @@ const TIMEOUT_CHECK: Duration = Duration::from_millis(50);
 /// Bytes before the payload in a record.
 const HEADER: usize = size_of::<types::piece>();
 
+/// The sockets to capture, and limits.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
     /// Paths of the servers' sockets, or `@` and an abstract name.
@@ -87,6 +88,7 @@ impl StreamBytes {
     }
 }
 
+/// Why a piece lacks bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AbsentBytes {
     /// Beyond [`StreamOptions::limit`].
@@ -97,14 +99,17 @@ pub enum AbsentBytes {
     Call(i32),
 }
 
+/// Sums over all captured sockets since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounts {
     /// Calls that wrote at least one byte.
     pub calls: u64,
     pub bytes: u64,
+    /// Bytes that reached the ring.
     pub copied: u64,
     /// Records that found no room in the ring.
     pub lost: u64,
+    /// Bytes of these records.
     pub lost_bytes: u64,
 }
 
@@ -238,6 +243,7 @@ impl UnixStreams {
         self.order.forget(id);
     }
 
+    /// Adds up the counters of all CPUs.
     pub fn counts(&self) -> Result<StreamCounts, Error> {
         let copies = map(&self.object, "sums")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
         let mut counts = StreamCounts::default();

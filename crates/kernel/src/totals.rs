@@ -10,12 +10,12 @@
 //! the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while a
 //! capture on this host shows larger frames with fewer headers.
 
-use crate::discover::check_pid_namespace;
 use crate::error::Error;
-use crate::object::{self, Plain, bytes_of, map, plain, plain_types};
+use crate::object::{self, Plain, bytes_of, lookup, map, plain, plain_types};
 use crate::opened::words;
 use crate::ownership::end;
 use crate::skeleton::totals_types as types;
+use crate::sums::{CounterSum, counter_sums};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -42,6 +42,7 @@ pub struct SocketGroup {
     /// The client's port is 0 if its connections to the server's port share a sum.
     pub local: SocketAddr,
     pub remote: SocketAddr,
+    /// Whether the local end accepted the connections.
     pub is_server: bool,
     /// Whether the connections were open before they were followed.
     pub is_adopted: bool,
@@ -51,6 +52,7 @@ pub struct SocketGroup {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentTotals {
     pub segments: u64,
+    /// Without headers; with retransmissions if sent.
     pub payload_bytes: u64,
     /// IP and TCP headers.
     pub header_bytes: u64,
@@ -72,12 +74,14 @@ pub struct SocketTotals {
     pub received: SegmentTotals,
     /// Part of what was sent.
     pub retransmitted_bytes: u64,
+    /// Part of the sent segments.
     pub retransmitted_segments: u64,
     /// Connections that were opened, or met open if the group is adopted, and those that were closed.
     pub opened: u64,
     pub closed: u64,
     /// Sum of smoothed round-trip times, microseconds, and how many it has.
     pub round_trip_us: u64,
+    /// Number of round-trip times in the sum.
     pub round_trips: u64,
 }
 
@@ -85,35 +89,19 @@ impl SocketTotals {
     /// Returns the sum's growth since an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
-        let mut difference = *self;
-        difference.each(before, u64::saturating_sub);
-        difference
+        CounterSum::since(self, before)
     }
 
+    /// Adds the sum of other connections.
     pub fn add(&mut self, other: &Self) {
-        self.each(other, u64::saturating_add);
+        CounterSum::add(self, other);
     }
+}
 
-    fn each(&mut self, other: &Self, with: impl Fn(u64, u64) -> u64) {
-        self.numbers().into_iter().zip(other.clone().numbers()).for_each(|(mine, theirs)| *mine = with(*mine, *theirs));
-    }
-
-    fn numbers(&mut self) -> [&mut u64; 12] {
-        let Self { sent, received, .. } = self;
-        [
-            &mut sent.segments,
-            &mut sent.payload_bytes,
-            &mut sent.header_bytes,
-            &mut received.segments,
-            &mut received.payload_bytes,
-            &mut received.header_bytes,
-            &mut self.retransmitted_bytes,
-            &mut self.retransmitted_segments,
-            &mut self.opened,
-            &mut self.closed,
-            &mut self.round_trip_us,
-            &mut self.round_trips,
-        ]
+counter_sums! {
+    SegmentTotals { segments, payload_bytes, header_bytes }
+    SocketTotals {
+        sent, received, retransmitted_bytes, retransmitted_segments, opened, closed, round_trip_us, round_trips,
     }
 }
 
@@ -143,6 +131,7 @@ impl From<types::end_totals> for SocketTotals {
 /// Totals since the programs were loaded.
 #[derive(Clone, Debug, Default)]
 pub struct FollowedTraffic {
+    /// Both ends of a connection between processes of this host have a group each.
     pub groups: BTreeMap<SocketGroup, SocketTotals>,
     /// The traffic of groups that found no room: of clients' sockets, and of servers'.
     pub remaining: [SocketTotals; 2],
@@ -172,10 +161,7 @@ impl TcpFollower {
     /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
     /// [`Error::Attach`] if this machine cannot do it.
     pub fn start(ports: &[u16], by_connection: bool) -> Result<Self, Error> {
-        libbpf_rs::set_print(None);
-        check_pid_namespace()?;
-        object::kernel_types()?;
-        let object = object::load(OBJECT, |_| false, &[])?;
+        let object = object::load_whole(OBJECT)?;
         let map = |name| map(&object, name);
         let followed = map("followed")?;
         let mut links = BTreeMap::new();
@@ -237,7 +223,7 @@ fn run(link: &Link) -> Result<(), Error> {
 }
 
 fn value<T: Plain + Default>(map: &MapHandle, key: u32) -> Result<T, Error> {
-    Ok(map.lookup(&key.to_ne_bytes(), MapFlags::ANY)?.and_then(|bytes| plain(&bytes)).unwrap_or_default())
+    Ok(lookup(map, &key.to_ne_bytes())?.unwrap_or_default())
 }
 
 fn group(key: &types::totals_key) -> SocketGroup {

@@ -4,7 +4,7 @@ use super::{SamplingWindow, SliceExchange};
 use crate::background::BackgroundThread;
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::error::Error;
-use crate::object::{bytes_of, plain, ring};
+use crate::object::{bytes_of, lookup, plain, ring};
 use crate::skeleton::types;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ fn sleep_until(until_ns: u64, ring: &RingBuffer<'_>, wait: &dyn Fn(Duration) -> 
 }
 
 fn read_window(windows: &MapHandle) -> Option<types::sampling_window> {
-    plain(&windows.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??)
+    lookup(windows, &0_u32.to_ne_bytes()).ok()?
 }
 
 fn write_window(windows: &MapHandle, window: &types::sampling_window) {
