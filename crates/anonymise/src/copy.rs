@@ -231,6 +231,7 @@ fn header(frame: &Frame<'_>) -> [u8; HEADER] {
     header
 }
 
+/// The frames of a finished copy, in order.
 #[derive(Debug)]
 pub struct CopiedFrames {
     file: BufReader<File>,

@@ -20,6 +20,7 @@ const LONGEST_NAME: usize = 128;
 /// matters.
 const MOVES: usize = 4096;
 
+/// The secret that fillers depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct FillerKey([u8; 16]);
 
@@ -30,6 +31,7 @@ impl FillerKey {
     }
 }
 
+/// Replaces words by others, which depend on the key and the word only.
 #[derive(Clone, Copy, Debug)]
 pub struct Filler {
     key: FillerKey,
@@ -108,6 +110,7 @@ pub fn is_text(bytes: &[u8]) -> bool {
 }
 
 impl Filler {
+    /// Returns a filler for one copy; copies with the same key have the same fillers.
     pub const fn new(key: FillerKey) -> Self {
         Self { key }
     }
@@ -170,6 +173,7 @@ impl Filler {
         }
     }
 
+    /// Replaces hexadecimal digits; other bytes stay.
     pub fn hexadecimal(&self, bytes: &mut [u8]) {
         let seed = self.number(b'x', bytes);
         for (at, byte) in bytes.iter_mut().enumerate() {
@@ -177,6 +181,7 @@ impl Filler {
         }
     }
 
+    /// Replaces decimal digits; other bytes stay.
     pub fn digits(&self, bytes: &mut [u8]) {
         let seed = self.number(b'd', bytes);
         for (at, byte) in bytes.iter_mut().enumerate().filter(|(_, byte)| byte.is_ascii_digit()) {

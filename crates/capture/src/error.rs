@@ -7,19 +7,25 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
+    /// No file has this path.
     #[error("{input} does not exist: check the path, or give `-` to read standard input")]
     Missing {
         /// As the user named it, here and in the other variants.
         input: String,
     },
+    /// A folder cannot be read as one capture.
     #[error("{input} is a directory: name the capture files in it, as in `{}/*.pcap`", input.trim_end_matches('/'))]
     Directory { input: String },
+    /// Opening failed with `EACCES`.
     #[error("{input} may not be read by this user: run as its owner or with `sudo`")]
     Denied { input: String },
+    /// Standard input would wait for typed bytes.
     #[error("standard input is a terminal: pipe a capture into it, as in `tcpdump -w - | overhead analyze -`")]
     Terminal,
+    /// Also if decompression yields nothing.
     #[error("{input} is empty (0 bytes): whatever captured it wrote nothing, so capture again")]
     Empty { input: String },
+    /// The first bytes are not those of a supported format or compression.
     #[error(
         "{input} is not a capture (it starts with {start}): give a pcap or pcapng file, plain or compressed by gzip, zstd or lz4"
     )]
@@ -36,16 +42,20 @@ pub enum SourceError {
         format: &'static str,
         remedy: &'static str,
     },
+    /// The file has fewer bytes than its format's header.
     #[error("{input} ends inside its header, after {bytes} bytes: it was cut, so copy it or capture it again")]
     HeaderCut {
         input: String,
         /// After decompression.
         bytes: u64,
     },
+    /// The header contradicts the format or the limits.
     #[error("{input} has a damaged header ({reason}): copy it or capture it again")]
     HeaderDamaged { input: String, reason: String },
+    /// Any other error of the system.
     #[error("{input} cannot be read ({source}): check the disk or the program that feeds it, and run again")]
     Read { input: String, source: io::Error },
+    /// The name is unknown in the captured network namespace.
     #[error("interface {interface} does not exist: choose one of {available}")]
     NoSuchInterface {
         /// As the user named it, here and in the other variants.
@@ -53,6 +63,7 @@ pub enum SourceError {
         /// Comma-separated.
         available: String,
     },
+    /// Opening the packet socket failed for lack of `CAP_NET_RAW`.
     #[error(
         "capturing on {interface} is not permitted to this user: {}",
         remedy(&[NET_RAW])
@@ -67,6 +78,7 @@ pub enum SourceError {
         /// Privileges needed.
         missing: Vec<Privilege>,
     },
+    /// It exists, but cannot deliver frames.
     #[error("interface {interface} is down: bring it up with `ip link set {interface} up`")]
     InterfaceDown { interface: String },
     /// Removed during the capture.
@@ -74,6 +86,7 @@ pub enum SourceError {
         "interface {interface} was removed: capture again once it exists, or with `-i any`, which needs no particular interface"
     )]
     InterfaceRemoved { interface: String },
+    /// libpcap cannot compile it.
     #[error("the filter `{expression}` is not valid ({reason}): see `man pcap-filter`")]
     Filter {
         /// The whole expression, as given to libpcap.

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 /// Characters shown of a container's id, as engines do.
 const SHOWN: usize = 12;
 
+/// A container with at least one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningContainer {
     /// The full id, from the engine's files or control groups.
@@ -31,6 +32,7 @@ pub struct RunningContainer {
     pub name: String,
     /// `docker`, `podman`, `containerd`, `cri-o`, `runc` or `crun`; `None` if only the control group is known.
     pub engine: Option<&'static str>,
+    /// `None` outside of Kubernetes.
     pub pod: Option<Pod>,
     /// It only holds a pod's network namespace.
     pub is_sandbox: bool,
@@ -44,10 +46,12 @@ pub struct RunningContainer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     pub name: String,
+    /// Kubernetes namespace, in which the name is unique.
     pub namespace: String,
 }
 
 impl RunningContainer {
+    /// Returns the first 12 characters of the id.
     pub fn short_id(&self) -> &str {
         engines::short(&self.id)
     }

@@ -38,6 +38,7 @@ pub struct FileSource {
     end: Option<FileEnd>,
 }
 
+/// Whether the file was read to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileEnd {
     /// `None` if the file was read to its end.
@@ -91,6 +92,7 @@ impl fmt::Display for CutTail {
 /// An interface described in a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInterface {
+    /// The option `if_name`; pcap files have none.
     pub name: Option<String>,
     pub link: LinkType,
     /// Longest captured frame in bytes; 0 if unknown.

@@ -27,10 +27,12 @@ impl IdlePriority {
         }
     }
 
+    /// Moves the thread to idle priority.
     pub fn relax(&self) {
         self.set(true, libc::SCHED_IDLE);
     }
 
+    /// Moves the thread back to normal priority.
     pub fn hurry(&self) {
         self.set(false, libc::SCHED_OTHER);
     }

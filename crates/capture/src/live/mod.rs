@@ -61,6 +61,7 @@ pub struct LiveOptions {
     pub snaplen: u32,
     /// Size of the kernel's ring, in bytes.
     pub buffer_bytes: u32,
+    /// Applied by the kernel, before frames reach the ring.
     pub filter: KernelFilter,
     /// `None` for this process's network namespace.
     pub namespace: Option<NetworkNamespace>,
