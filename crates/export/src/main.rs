@@ -155,7 +155,7 @@ impl ExportCli {
         let sources = self.sources()?;
         if self.run.is_some() && sources.len() > 1 {
             return Err(StatusFault::usage(format!(
-                "--run names one run, and these are {}: leave it out",
+                "--run applies to a single run, but {} are given: leave it out",
                 sources.len()
             ))
             .into());
