@@ -41,6 +41,7 @@ pub trait FrameSource {
 /// The outcome of asking a source for a frame.
 #[derive(Clone, Copy, Debug)]
 pub enum NextFrame<'a> {
+    /// Borrowed from the source's buffer.
     Frame(Frame<'a>),
     /// No frame at the moment (live sources only): hand on batches, check the time, and call again.
     Idle,

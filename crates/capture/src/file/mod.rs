@@ -52,6 +52,7 @@ pub struct CutTail {
     pub offset: u64,
     /// Bytes from there to the end; `None` if the rest was not read.
     pub bytes: Option<u64>,
+    /// The first problem found.
     pub reason: CutReason,
 }
 
@@ -94,6 +95,7 @@ impl fmt::Display for CutTail {
 pub struct FileInterface {
     /// The option `if_name`; pcap files have none.
     pub name: Option<String>,
+    /// Link type of its frames.
     pub link: LinkType,
     /// Longest captured frame in bytes; 0 if unknown.
     pub snaplen: u32,

@@ -11,6 +11,7 @@ pub struct LiveInterface {
     pub name: String,
     /// In the system's order; may be empty.
     pub addresses: Vec<IpAddr>,
+    /// In the order of [`InterfaceFlag`].
     pub flags: Vec<InterfaceFlag>,
 }
 

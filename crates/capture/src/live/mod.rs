@@ -152,6 +152,7 @@ impl LiveSource {
         &self.totals
     }
 
+    /// Returns the link type of all frames.
     pub fn link_type(&self) -> LinkType {
         self.link
     }
@@ -281,7 +282,7 @@ impl FrameSource for LiveSource {
         };
         let Some(RingFrame { time_ns, original_len, bytes }) = next else {
             if is_removed {
-                return Err(SourceError::InterfaceRemoved { interface: self.interface.clone() });
+                return Err(SourceError::InterfaceRemoved(self.interface.clone()));
             }
             self.waits = true;
             let drained = self.stopping.is_some_and(|since| since.elapsed() >= DRAIN);
