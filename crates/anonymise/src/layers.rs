@@ -30,7 +30,7 @@ pub struct Layer {
     pub kind: Kind,
     /// Its captured bytes.
     pub bytes: Range<usize>,
-    /// End, on the wire, of the packet that it is the header of.
+    /// End of its packet on the wire.
     pub end: usize,
 }
 

@@ -37,7 +37,7 @@ pub struct SampleRow {
 }
 
 impl RunRow {
-    /// Returns the bytes that are in no row or in several. Not 0 only because of a bug.
+    /// Returns the bytes that are in no row or in several. A value other than 0 is a bug.
     pub fn difference(&self) -> i64 {
         let posted: u64 = self.sides.iter().map(|side| side.amounts.total()).sum();
         self.totals.wire_bytes.wrapping_sub(posted + self.totals.other).cast_signed()
