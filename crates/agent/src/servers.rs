@@ -119,7 +119,7 @@ impl WatchedServers {
     pub fn namespaces(&self) -> BTreeMap<u32, Option<NetworkNamespace>> {
         let here = own_network_namespace();
         let numbered = |pid: u32| {
-            let namespace = NetworkNamespace::of_process(pid).ok()?;
+            let namespace = NetworkNamespace::from_process(pid).ok()?;
             Some((namespace.number() as u32, Some(namespace)))
         };
         let elsewhere = |database: &&Database| database.network_namespace.is_some_and(|number| number != here);

@@ -20,19 +20,21 @@ const LONGEST_NAME: usize = 128;
 /// matters.
 const MOVES: usize = 4096;
 
+/// The secret that fillers depend on.
 #[derive(Clone, Copy, Debug)]
-pub struct Key([u8; 16]);
+pub struct FillerKey([u8; 16]);
 
-impl Key {
-    /// Makes a key from secret bytes. Anyone who knows them can recover names.
+impl FillerKey {
+    /// Makes a key from secret bytes. With them, anyone can recover names.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 }
 
+/// Replaces words by others, which depend on the key and the word only.
 #[derive(Clone, Copy, Debug)]
 pub struct Filler {
-    key: Key,
+    key: FillerKey,
 }
 
 /// Interchangeable bytes: the first one, and their number.
@@ -108,7 +110,8 @@ pub fn is_text(bytes: &[u8]) -> bool {
 }
 
 impl Filler {
-    pub const fn new(key: Key) -> Self {
+    /// Returns a filler for one copy; copies with the same key have the same fillers.
+    pub const fn new(key: FillerKey) -> Self {
         Self { key }
     }
 
@@ -136,7 +139,7 @@ impl Filler {
         for (byte, _) in bytes.iter_mut().zip(filled).filter(|(was, is)| was != is) {
             let (first, count) = class(*byte);
             *byte = match (is_text, count) {
-                // All of them, so that the positions of zeros are not revealed.
+                // The whole list, so that the positions of zeros are not revealed.
                 (false, _) => 0,
                 (true, ..3) => *byte,
                 // The last but two of the class, or the last but one.
@@ -170,6 +173,7 @@ impl Filler {
         }
     }
 
+    /// Replaces hexadecimal digits; other bytes stay.
     pub fn hexadecimal(&self, bytes: &mut [u8]) {
         let seed = self.number(b'x', bytes);
         for (at, byte) in bytes.iter_mut().enumerate() {
@@ -177,6 +181,7 @@ impl Filler {
         }
     }
 
+    /// Replaces decimal digits; other bytes stay.
     pub fn digits(&self, bytes: &mut [u8]) {
         let seed = self.number(b'd', bytes);
         for (at, byte) in bytes.iter_mut().enumerate().filter(|(_, byte)| byte.is_ascii_digit()) {
@@ -219,7 +224,7 @@ impl Filler {
         if word.len() > LONGEST_NAME {
             return self.whole(word);
         }
-        let looks = NumberForm::of(word);
+        let looks = NumberForm::new(word);
         for _ in 0..MOVES {
             // Letters depend on earlier letters only: names that differ in a number keep the same letters.
             let state = self.chained(word, looks.class(), 0, |byte| !byte.is_ascii_digit());
@@ -231,7 +236,7 @@ impl Filler {
         }
     }
 
-    /// Moves the `wanted` bytes, each depending on those before it. Returns a state that depends on all of them.
+    /// Moves the `wanted` bytes, each depending on the bytes before it. Returns a state that depends on the whole run.
     fn chained(&self, word: &mut [u8], of_class: fn(u8) -> CharacterClass, state: u64, wanted: fn(&u8) -> bool) -> u64 {
         let mut hasher = self.hasher(b'n');
         hasher.write_u64(state);
@@ -244,9 +249,9 @@ impl Filler {
         state
     }
 
-    /// Replaces a word with one that depends on all of it.
+    /// Replaces a word with one that depends on the whole word.
     fn whole(&self, word: &mut [u8]) {
-        let looks = NumberForm::of(word);
+        let looks = NumberForm::new(word);
         let (original, seed) = (word.to_vec(), self.number(b'w', word));
         for salt in 0..MOVES as u64 {
             let seed = self.step(seed, salt);
@@ -275,7 +280,7 @@ struct NumberForm {
 }
 
 impl NumberForm {
-    fn of(word: &[u8]) -> Self {
+    fn new(word: &[u8]) -> Self {
         let is_hexadecimal = word.iter().all(u8::is_ascii_hexdigit);
         Self { is_hexadecimal, pattern: word.is_ascii().then(|| pattern::of(word)) }
     }
@@ -301,7 +306,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    const FILLER: Filler = Filler::new(Key::new(*b"a key for tests."));
+    const FILLER: Filler = Filler::new(FillerKey::new(*b"a key for tests."));
 
     fn text(of: &str) -> String {
         let mut bytes = of.as_bytes().to_vec();
@@ -340,7 +345,7 @@ mod tests {
     #[test]
     fn a_key_has_a_say() {
         let mut other = b"somebody's name".to_vec();
-        Filler::new(Key::new(*b"another of these")).data(&mut other);
+        Filler::new(FillerKey::new(*b"another of these")).data(&mut other);
         assert_ne!(text("somebody's name").as_bytes(), other);
     }
 

@@ -152,7 +152,7 @@ impl ExportCli {
         }
         let sources = self.sources()?;
         if self.run.is_some() && sources.len() > 1 {
-            bail_usage!("--run names one run, and these are {}: leave it out", sources.len());
+            bail_usage!("--run applies to a single run, but {} are given: leave it out", sources.len());
         }
         // Report all conflicts before reading.
         let of = |source: &ExportSource| self.dataset(source.host.as_deref(), &source.name);
@@ -160,7 +160,7 @@ impl ExportCli {
         for (number, dataset) in datasets.iter().enumerate() {
             if datasets.iter().take(number).any(|before| before.is_same_run(dataset)) {
                 bail_usage!(
-                    "two of these runs are called {} and are of host {}: export them one by one, with --run or --host",
+                    "two runs are named {} and come from host {}: export them one by one, with --run or --host",
                     dataset.run,
                     dataset.host
                 );
@@ -227,7 +227,7 @@ impl ExportCli {
         let is_part = !self.window.plan().is_all() || self.sample.plan().cycle.is_some();
         if let Some(frames) = source.frames.filter(|frames| !is_part && *frames > totals.frames) {
             warnings.partial(format!(
-                "of the {frames} frames of the run, {} are kept: the rows are of these",
+                "rows cover {} of the run's {frames} frames; the others were not kept",
                 totals.frames
             ));
         }
@@ -360,9 +360,9 @@ fn kept_source(input: InputPlan) -> ExportSource {
     let host = live.and_then(|run| run.environment.as_ref()).map(|environment| environment.host.clone());
     let kernel_drops = match live {
         Some(run) => run.source.kernel_drops.clone(),
-        None => Measured::unavailable("there is no record of a capture"),
+        None => Measured::unavailable("not the record of a live capture"),
     };
-    let unfinished = "the capture was aborted or is still running: the rows are of the packets that were kept";
+    let unfinished = "the capture was aborted or is still running: rows cover the packets that were kept";
     let gaps = if record.is_none() { vec![unfinished.to_owned()] } else { Vec::new() };
     let frames = live.map(|run| run.source.frames);
     ExportSource { name: input.name(), gaps, frames, host, kernel_drops, input }

@@ -20,7 +20,7 @@ impl ExportStop {
         for signal in TERM_SIGNALS {
             flag::register_conditional_default(*signal, Arc::clone(&interrupted))
                 .and_then(|_| flag::register(*signal, Arc::clone(&interrupted)))
-                .context("signals cannot be heard")?;
+                .context("signals cannot be handled")?;
         }
         Ok(Self { failed, interrupted })
     }

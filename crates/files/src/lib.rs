@@ -16,7 +16,7 @@ pub use manual::add_sections;
 #[cfg(not(unix))]
 pub use portable::{PortableFolder as OutputFolder, open_lock, open_named, write_named};
 use std::env;
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 #[cfg(unix)]
 pub use unix::{OutputFolder, open_lock, open_named, write_named};
@@ -26,6 +26,16 @@ pub use unix::{OutputFolder, open_lock, open_named, write_named};
 pub struct ReservedFile {
     file: std::fs::File,
     name: std::ffi::OsString,
+}
+
+impl ReservedFile {
+    /// Replaces the content, and waits until it is on the disk.
+    fn fill(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.rewind()?;
+        self.file.write_all(bytes)?;
+        self.file.set_len(bytes.len() as u64)?;
+        self.file.sync_all()
+    }
 }
 
 /// Owner of written files, on systems that have owners.

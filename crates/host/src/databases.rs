@@ -53,7 +53,7 @@ impl Database {
 
 /// Returns the current containers; none if they cannot be determined.
 pub fn containers_now() -> HostContainers {
-    raised(|| HostContainers::of(&HostPaths::default())).unwrap_or_default()
+    raised(|| HostContainers::read(&HostPaths::default())).unwrap_or_default()
 }
 
 /// Returns the listening databases, grouped by container. Processes that this user may not see are absent.
@@ -107,7 +107,7 @@ fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &HostContainers) -
         }
     }
     for database in &mut all {
-        database.container = containers.of_process(database.pid()).cloned();
+        database.container = containers.by_process(database.pid()).cloned();
     }
     let place = |database: &Database| (database.container.as_ref().map(RunningContainer::argument), database.pid());
     all.sort_by_cached_key(place);

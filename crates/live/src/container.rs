@@ -34,7 +34,7 @@ impl ContainerPlace {
         choice: &mut ConnectionChoice,
         interface: Option<&mut Option<String>>,
     ) -> Result<(Self, BTreeMap<String, u64>)> {
-        let containers = raised(|| HostContainers::of(&HostPaths::default()))?;
+        let containers = raised(|| HostContainers::read(&HostPaths::default()))?;
         let (container, namespace) = locate(&containers, name)?;
         let pid = container.pids.first().copied().unwrap_or_default();
         let own = |database: &Database| database.pids.iter().any(|pid| container.pids.contains(pid));
@@ -85,14 +85,14 @@ fn choose_ports(choice: &mut ConnectionChoice, databases: &[Database]) -> Result
 fn locate(containers: &HostContainers, name: &str) -> Result<(RunningContainer, NetworkNamespace)> {
     let container = containers.find(name)?.clone();
     let pid = container.pids.first().copied().unwrap_or_default();
-    let namespace = raised(|| NetworkNamespace::of_process(pid))?;
+    let namespace = raised(|| NetworkNamespace::from_process(pid))?;
     Ok((container, namespace))
 }
 
 /// Returns the interfaces that can be captured on, of this host or of a container.
 pub fn interfaces(container: Option<&str>) -> Result<Vec<LiveInterface>> {
     let place =
-        container.map(|name| locate(&raised(|| HostContainers::of(&HostPaths::default()))?, name)).transpose()?;
+        container.map(|name| locate(&raised(|| HostContainers::read(&HostPaths::default()))?, name)).transpose()?;
     let namespace = place.as_ref().map(|(_, namespace)| namespace);
     raised(|| list_interfaces(namespace)).context("the interfaces cannot be listed")
 }
@@ -159,8 +159,8 @@ pub fn name_containers(
         let Measured::Value(role) = role else { continue };
         let container = |pid: &u32| {
             let namespace = network_namespaces.get(pid).filter(|number| **number > 0).map(|number| u64::from(*number));
-            let by_process = moments.iter().find_map(|containers| containers.of_process(*pid));
-            by_process.or_else(|| moments.iter().find_map(|containers| containers.of_network_namespace(namespace?)))
+            let by_process = moments.iter().find_map(|containers| containers.by_process(*pid));
+            by_process.or_else(|| moments.iter().find_map(|containers| containers.by_network_namespace(namespace?)))
         };
         let mut names: Vec<record::Container> =
             role.pids.iter().filter_map(container).map(RunningContainer::record).collect();

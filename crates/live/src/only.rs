@@ -35,11 +35,11 @@ pub trait Openers: Send + 'static {
 
 impl Openers for OpenedConnections {
     fn by_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error> {
-        raised(|| self.of_syn(client_port, sequence))
+        raised(|| self.opener_of_syn(client_port, sequence))
     }
 
     fn by_ends(&self, client: SocketAddr, server: SocketAddr) -> Result<Option<bool>, Error> {
-        raised(|| self.of_ends(client, server))
+        raised(|| self.opened_by_command(client, server))
     }
 
     fn counts(&self) -> Result<(u64, u64), Error> {

@@ -4,7 +4,7 @@ mod compare;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use overhead_anonymise::{Anonymiser, CopiedFrames, Key};
+use overhead_anonymise::{Anonymiser, CopiedFrames, FillerKey};
 use overhead_capture::{PcapngWriter, WriterOptions};
 use overhead_files::FileOwner;
 use overhead_model::{Frame, LinkType, Run, bail_usage, say};
@@ -25,12 +25,12 @@ pub struct AnonymiseArgs {
     anonymise: Option<PathBuf>,
     /// The secret that the filler depends on, 32 hex digits: for tests; it is random otherwise
     #[arg(long, value_name = "HEX", hide = true, requires = "anonymise", value_parser = key)]
-    anonymise_key: Option<Key>,
+    anonymise_key: Option<FillerKey>,
 }
 
-fn key(hex: &str) -> Result<Key> {
+fn key(hex: &str) -> Result<FillerKey> {
     let number = u128::from_str_radix(hex, 16).with_context(|| "32 hexadecimal digits are needed")?;
-    Ok(Key::new(number.to_be_bytes()))
+    Ok(FillerKey::new(number.to_be_bytes()))
 }
 
 impl AnonymiseArgs {
@@ -133,11 +133,11 @@ fn scratch(out: &Path) -> Result<File> {
     Ok(file)
 }
 
-fn random_key() -> Result<Key> {
+fn random_key() -> Result<FillerKey> {
     let mut key = [0; 16];
     getrandom::fill(&mut key)
         .map_err(|error| anyhow!("no key can be made: the system has no random bytes: {error}"))?;
-    Ok(Key::new(key))
+    Ok(FillerKey::new(key))
 }
 
 /// Creates the copy, readable by others.

@@ -24,7 +24,7 @@ struct CapturePlace {
 /// Returns the listing; `has_counters` is the result of an earlier check.
 pub fn listing(has_counters: bool) -> String {
     let mut out = "\nDatabases that listen here, in all network namespaces:\n".to_owned();
-    let containers = match HostContainers::of(&HostPaths::default()) {
+    let containers = match HostContainers::read(&HostPaths::default()) {
         Ok(containers) => containers,
         Err(error) => return out + &format!("{INDENT}not known: {error}\n"),
     };
@@ -84,7 +84,7 @@ fn place(database: &Database) -> Result<CapturePlace, SourceError> {
         let words = "none: what goes through a UNIX socket is taken from it".to_owned();
         return Ok(CapturePlace { words, command: None });
     }
-    let namespace = NetworkNamespace::of_process(database.pid())?;
+    let namespace = NetworkNamespace::from_process(database.pid())?;
     let interfaces = list_interfaces(Some(&namespace))?;
     let interface = interface(database, &interfaces, namespace.is_own());
     let (of, command) = match &database.container {
