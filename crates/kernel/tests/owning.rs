@@ -140,7 +140,7 @@ fn the_share_that_the_capture_saw_is_said_and_figures_are_withheld_where_it_is_s
 fn two_protocols_are_counted_apart() {
     let ports = [child::free_port(), child::free_port()];
     let from = [child::free_port(), child::free_port()];
-    let servers = ports.map(|port| echoing(port));
+    let servers = ports.map(echoing);
     let Some(mut counters) = counters(&CounterOptions::for_ports(ports)) else { return };
     counters.begin().unwrap();
     let clients = [asking(from[0], ports[0], 10), asking(from[1], ports[1], 30)];

@@ -207,7 +207,7 @@ mod tests {
         let now = Instant::now();
         order.push(Piece(1, 0, 5, 10).bytes(), now, &mut |piece| found.push(Piece::from_bytes(&piece)));
         order.release(now.checked_sub(std::time::Duration::from_millis(1)), &mut |piece| {
-            found.push(Piece::from_bytes(&piece))
+            found.push(Piece::from_bytes(&piece));
         });
         assert!(found.is_empty(), "there is time");
         order.release(Some(now), &mut |piece| found.push(Piece::from_bytes(&piece)));

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `COM_STMT_EXECUTE` of a statement prepared once, values and rows in binary | `COM_QUERY`, values and rows as text |
 //!
-//! `oltp-insert` is always a `COM_QUERY`, as in `sysbench`. MySQL lacks arrays, so the vector is a `VARBINARY(64)`.
+//! `oltp-insert` is always a `COM_QUERY`, as in `sysbench`. Without arrays, the vector is a `VARBINARY(64)`.
 //! The driver queries two variables on each new connection. It does not log TLS keys.
 
 mod objects;
