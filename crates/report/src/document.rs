@@ -1,10 +1,11 @@
 //! Documents: headings, prose, tables, figures and warnings. Each kind of result builds one; the renderers know nothing about
 //! results.
 
+use crate::clean::{clean, code_span, markdown_cell};
 use crate::error::ReportError;
-use crate::text::grid::{Column, Grid, alarming, bold, wrapped};
-use crate::text::number::DASH;
-use crate::text::{Style, clean, code_span, markdown_cell};
+use crate::grid::Style;
+use crate::grid::{Column, Grid, alarming, bold, wrapped};
+use crate::number::DASH;
 use overhead_model::outside::to_json;
 use serde::Serialize;
 

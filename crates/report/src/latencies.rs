@@ -14,10 +14,10 @@ const BOUNDS: usize = 24;
 pub(crate) const NAMES: [&str; 2] = ["latency", "distribution"];
 
 /// Name, minimum operation count and accessor.
-type Percentile = (&'static str, u64, fn(&Latency) -> u64);
+type PercentileLine = (&'static str, u64, fn(&Latency) -> u64);
 
 /// Percentiles, with the operation count from which each can differ from the maximum.
-const PERCENTILES: [Percentile; 6] = [
+const PERCENTILES: [PercentileLine; 6] = [
     ("50%", 2, |latency| latency.p50),
     ("90%", 10, |latency| latency.p90),
     ("99%", 100, |latency| latency.p99),
@@ -64,9 +64,9 @@ fn by_percentile(runs: &[NamedRun]) -> LineFigure {
     let (rows, left_out) = drawn(runs, |row| row.latency_ns.or_empty().count > 0 && row.latency_ns.or_empty().max > 0);
     // Omit percentiles that no row has.
     let most = rows.iter().map(|(_, row)| row.latency_ns.or_empty().count).max().unwrap_or(0);
-    let places: Vec<Percentile> = PERCENTILES.into_iter().filter(|(_, least, _)| most >= *least).collect();
+    let places: Vec<PercentileLine> = PERCENTILES.into_iter().filter(|(_, least, _)| most >= *least).collect();
     let values = |latency: &Latency| -> Vec<Option<Spread>> {
-        let of = |(_, least, of): &Percentile| (latency.count >= *least).then(|| (of(latency) as f64 / 1e3).into());
+        let of = |(_, least, of): &PercentileLine| (latency.count >= *least).then(|| (of(latency) as f64 / 1e3).into());
         places.iter().map(of).collect()
     };
     LineFigure {

@@ -3,9 +3,9 @@
 use crate::figure::{DotFigure, DotRow, only_in_table};
 use crate::latencies::{MEASURED, label};
 use crate::limits::RANGE_ROWS;
+use crate::number::duration;
 use crate::run::NamedRun;
 use crate::summary::{noteworthy, workload};
-use crate::text::number::duration;
 use overhead_model::record::{Latency, OperationRow};
 
 pub(crate) const NAME: &str = "ranges";
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_runs_each_has_a_row_as_long_as_there_is_room() {
+    fn each_of_many_runs_has_a_row_as_long_as_there_is_room() {
         let mut long = fixture::redis_live();
         let row = workload(&long.run)[0].clone();
         long.run.operations = (0..40).map(|at| OperationRow { name: format!("CALL {at}"), ..row.clone() }).collect();

@@ -1,7 +1,7 @@
 //! Folders of reports: drawing, replacing and writing their files.
 
 use crate::error::ReportError;
-use crate::figure::{Look, Plot};
+use crate::figure::{Plot, PlotStyle};
 use crate::page::{PAGE_FILE, PAGE_START, PageFigure, WebPage};
 use overhead_files::OutputFolder;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ pub(crate) type ReportFile = (String, Vec<u8>);
 pub(crate) fn drawn<'name>(
     system: &str,
     plots: impl IntoIterator<Item = (&'name str, Plot)>,
-    look: Look,
+    style: PlotStyle,
 ) -> Result<(Vec<PageFigure>, Vec<ReportFile>), ReportError> {
     let (mut inline, mut files) = (Vec::new(), Vec::new());
     for (name, plot) in plots {
-        let plot = plot.looking(look);
-        inline.push(PageFigure::of(name, &plot)?);
-        files.extend(plot.of_system(system).files(name)?);
+        let plot = plot.with_style(style);
+        inline.push(PageFigure::new(name, &plot)?);
+        files.extend(plot.with_system(system).files(name)?);
     }
     Ok((inline, files))
 }

@@ -76,9 +76,9 @@ impl Ratio {
     }
 }
 
-type Key = (String, Class, String, String);
+type ClusterKey = (String, Class, String, String);
 
-fn key(row: &OperationRow) -> Key {
+fn key(row: &OperationRow) -> ClusterKey {
     (row.protocol.clone(), row.class, row.name.clone(), row.via.clone())
 }
 
@@ -100,9 +100,9 @@ pub struct Clusters {
     covered_ns: u64,
     frames: Ratio,
     wire_bytes: Ratio,
-    rows: BTreeMap<Key, RowClusters>,
+    rows: BTreeMap<ClusterKey, RowClusters>,
     /// The rows at the end of the last window.
-    before: BTreeMap<Key, OperationRow>,
+    before: BTreeMap<ClusterKey, OperationRow>,
     cut: u64,
 }
 
@@ -114,8 +114,8 @@ impl Clusters {
         self.covered_ns += totals.covered_ns;
         self.frames.add(totals.frames as f64, seconds);
         self.wire_bytes.add(totals.wire_bytes as f64, seconds);
-        let whole: BTreeMap<Key, &OperationRow> = whole.iter().map(|row| (key(row), row)).collect();
-        let after: BTreeMap<Key, OperationRow> = all.into_iter().map(|row| (key(&row), row)).collect();
+        let whole: BTreeMap<ClusterKey, &OperationRow> = whole.iter().map(|row| (key(row), row)).collect();
+        let after: BTreeMap<ClusterKey, OperationRow> = all.into_iter().map(|row| (key(&row), row)).collect();
         for (key, all) in &after {
             let before = self.before.get(key);
             let whole = whole.get(key).copied().or(before);

@@ -2,9 +2,9 @@
 
 use crate::aggregate::Values;
 use crate::figure::{Band, LineFigure, TimeAxis, only_in_table};
+use crate::grid::{Column, Grid};
 use crate::limits::{SERIES_LEAST, SERIES_STEP_NS, SERIES_STEPS};
-use crate::text::grid::{Column, Grid};
-use crate::text::number::{DASH, duration, grouped, microseconds, with_digits};
+use crate::number::{DASH, duration, grouped, microseconds, with_digits};
 use overhead_model::Spread;
 
 /// Maximum lines in a figure: one per colour.
@@ -22,11 +22,11 @@ pub struct RunSeries {
     step_ns: u64,
     first_ns: u64,
     length_ns: u64,
-    steps: Vec<Step>,
+    steps: Vec<SeriesStep>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Step {
+struct SeriesStep {
     operations: u64,
     latencies: Values,
 }
@@ -36,7 +36,7 @@ impl RunSeries {
     pub fn new(run: &str, first_ns: u64, last_ns: u64, step_ns: u64) -> Self {
         let (length_ns, step_ns) = (last_ns.saturating_sub(first_ns), step_ns.max(1));
         let steps = (length_ns / step_ns + 1).min(SERIES_STEPS as u64);
-        let steps = vec![Step::default(); usize::try_from(steps).unwrap_or(SERIES_STEPS)];
+        let steps = vec![SeriesStep::default(); usize::try_from(steps).unwrap_or(SERIES_STEPS)];
         Self { run: run.to_owned(), warmup_ns: 0, step_ns, first_ns, length_ns, steps }
     }
 

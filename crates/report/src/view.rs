@@ -122,7 +122,7 @@ pub(crate) fn ranked_rows(run: &Run) -> Vec<ViewRow> {
 fn rows_by(run: &Run, by: By) -> Vec<ViewRow> {
     match by {
         By::Name => run.operations.iter().map(ViewRow::from).collect(),
-        By::Statement => run.operations.iter().flat_map(of_statements).collect(),
+        By::Statement => run.operations.iter().flat_map(statement_rows).collect(),
         By::Connection | By::Client | By::Server => {
             run.peers.iter().filter(|peers| peers.by == by).flat_map(|peers| &peers.rows).map(ViewRow::from).collect()
         }
@@ -130,7 +130,7 @@ fn rows_by(run: &Run, by: By) -> Vec<ViewRow> {
 }
 
 /// Returns a row for each statement, or the row if it has none.
-fn of_statements(row: &OperationRow) -> Vec<ViewRow> {
+fn statement_rows(row: &OperationRow) -> Vec<ViewRow> {
     match row.statements.as_slice() {
         [] => vec![row.into()],
         statements => statements.iter().map(|statement| ViewRow::of_statement(row, statement)).collect(),

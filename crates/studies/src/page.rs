@@ -1,6 +1,6 @@
 //! Templates rendered over the records of a study.
 
-use crate::drawing::{self, Figure, Files};
+use crate::drawing::{self, DrawnFigure, Files};
 use crate::records::Study;
 use crate::{distribution, number, query, spread};
 use anyhow::{Result, ensure};
@@ -79,7 +79,8 @@ fn environment() -> Result<Environment<'static>, Error> {
     environment.add_filter("whole", |value: Value| number::whole(&value));
     environment.add_filter("us", |value: Value| number::microseconds(&value));
     environment.add_filter("percent", |value: Value| number::percent(&value));
-    environment.add_filter("spread", |values: Value| spread::of(&values).map(|spread| Value::from(Serde(spread))));
+    environment
+        .add_filter("spread", |values: Value| spread::from_value(&values).map(|spread| Value::from(Serde(spread))));
     environment.add_function("apart", |one: Value, other: Value| spread::apart(&one, &other));
     environment.add_filter("within", |entries: Value, bound: f64| distribution::within(&entries, bound));
     environment.add_filter("percentile", |entries: Value, percent: f64| distribution::percentile(&entries, percent));
@@ -107,7 +108,7 @@ fn add_figures(environment: &mut Environment<'static>, runs: &Arc<Vec<Run>>, fil
     environment.add_function("ranges", move |options: Kwargs| keep(&kept, drawing::ranges(&options)));
 }
 
-fn keep(files: &Mutex<Files>, figure: Result<Figure, Error>) -> Result<String, Error> {
+fn keep(files: &Mutex<Files>, figure: Result<DrawnFigure, Error>) -> Result<String, Error> {
     let (markdown, new) = figure?;
     files.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
     Ok(markdown)

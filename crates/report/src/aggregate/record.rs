@@ -2,7 +2,7 @@
 
 use super::Aggregate;
 use crate::bounds::losses;
-use crate::text::number::grouped;
+use crate::number::grouped;
 use overhead_model::exit::PARTIAL;
 use overhead_model::record::{
     Connection, Counters, Environment, Ledger, Observer, OperationRow, Run, SCHEMA_VERSION, Source, TcpTotals, Tool,

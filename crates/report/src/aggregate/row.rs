@@ -35,7 +35,7 @@ struct Sizes {
 }
 
 impl OwnedRowKey {
-    pub fn of(key: RowKey<'_>) -> Self {
+    pub fn new(key: RowKey<'_>) -> Self {
         Self { class: key.class, protocol: key.protocol, name: key.name.into(), via: key.via }
     }
 

@@ -9,7 +9,7 @@ use overhead_model::{Class, Measured, Outcome, Protocol, Side, SideTotals, add_f
 pub struct KindKey {
     pub class: Class,
     pub protocol: Protocol,
-    /// Name and way of sending, statement, or ends; raw wire text that needs [`crate::text::clean`].
+    /// Name and way of sending, statement, or ends; raw wire text that needs [`crate::clean::clean`].
     pub label: String,
 }
 

@@ -18,7 +18,6 @@ pub use crate::document::json;
 pub use csv::csv;
 pub use interval::{CONFIDENCE, Repeated};
 pub(crate) use interval::{mean, quantile};
-pub(crate) use pairing::kind;
 pub(crate) use pairing::pairs;
 pub use render::{markdown, table};
 pub(crate) use shape::is_same_statement;
@@ -74,7 +73,7 @@ pub struct WorkloadMean {
 }
 
 impl WorkloadMean {
-    fn of(group: &RunGroup) -> Self {
+    fn new(group: &RunGroup) -> Self {
         let sums: Vec<_> = by_name(&group.runs).into_iter().filter(|sum| sum.key.class == Class::Workload).collect();
         let sum = |of: fn(&OperationSum) -> u64| sums.iter().map(of).sum::<u64>();
         let wire = sum(OperationSum::total) as f64 / sum(|sum| sum.samples).max(1) as f64;
@@ -176,9 +175,9 @@ impl From<Comparison> for Comparisons {
 }
 
 /// Name and accessor of a percentile.
-pub(crate) type Percentile = (&'static str, fn(&Latency) -> f64);
+pub(crate) type NamedPercentile = (&'static str, fn(&Latency) -> f64);
 
-pub(crate) const PERCENTILES: [Percentile; 4] = [
+pub(crate) const PERCENTILES: [NamedPercentile; 4] = [
     ("p50", |latency| latency.p50 as f64),
     ("p90", |latency| latency.p90 as f64),
     ("p99", |latency| latency.p99 as f64),
@@ -186,7 +185,7 @@ pub(crate) const PERCENTILES: [Percentile; 4] = [
 ];
 
 impl Subject {
-    fn of(sum: &OperationSum) -> Self {
+    fn new(sum: &OperationSum) -> Self {
         let p50 = mean(&sum.latencies(|latency| latency.p50 as f64));
         let ranges = Side::BOTH.map(|side| sum.range(side));
         Self {
@@ -244,7 +243,7 @@ fn compare_alike(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
     let groups = [first, second];
     let bounds = groups.map(group_bounds);
     let (pairs, rest) = pairs(first, second, by);
-    let pairs = pairs.iter().map(|sums| KindPair::of_sums(sums.each_ref(), bounds));
+    let pairs = pairs.iter().map(|sums| KindPair::from_sums(sums.each_ref(), bounds));
     let (mut pairs, mut beside): (Vec<_>, Vec<_>) = pairs.partition(|pair| pair.class() == Class::Workload);
     order::sort(&mut pairs);
     order::sort(&mut beside);
@@ -254,8 +253,8 @@ fn compare_alike(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
         repetitions: groups.map(|group| group.runs.len()),
         pairs,
         beside,
-        alone: rest.map(|sums| sums.iter().filter(is_workload).map(Subject::of).collect()),
-        workload: groups.map(WorkloadMean::of),
+        alone: rest.map(|sums| sums.iter().filter(is_workload).map(Subject::new).collect()),
+        workload: groups.map(WorkloadMean::new),
         work: work::differences(first, second),
         lower_bounds: groups.map(|group| group.runs.iter().find_map(|named| lower_bounds(&named.run))),
         remarks: remarks(groups),
@@ -263,7 +262,7 @@ fn compare_alike(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
 }
 
 fn group_bounds(group: &RunGroup) -> LowerBounds {
-    let bounds = group.runs.iter().map(|named| LowerBounds::of(&named.run));
+    let bounds = group.runs.iter().map(|named| LowerBounds::new(&named.run));
     bounds.fold(LowerBounds::default(), LowerBounds::or)
 }
 
@@ -284,7 +283,7 @@ fn remarks(groups: [&RunGroup; 2]) -> Vec<String> {
 
 impl KindPair {
     /// Compares two kinds of operations.
-    pub(crate) fn of_sums(sums: [&OperationSum; 2], bounds: [LowerBounds; 2]) -> Self {
+    pub(crate) fn from_sums(sums: [&OperationSum; 2], bounds: [LowerBounds; 2]) -> Self {
         let mut accounts = accounts(sums);
         accounts.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
         let fields = fields(sums).map(|mut fields| {
@@ -299,11 +298,11 @@ impl KindPair {
             fields
         });
         let latency = PERCENTILES.iter().map(|percentile| latency(sums, percentile)).collect();
-        let operations = sums.map(Subject::of);
+        let operations = sums.map(Subject::new);
         let mut pair =
             Self { operations, sentence: String::new(), effect_bytes: 0.0, accounts, fields, latency, bounds };
         pair.effect_bytes = pair.difference() * pair.operations.iter().map(|it| it.count).max().unwrap_or(0) as f64;
-        pair.sentence = sentence::of(&pair);
+        pair.sentence = sentence::difference(&pair);
         pair
     }
 
@@ -318,11 +317,11 @@ impl KindPair {
     }
 }
 
-fn latency(sums: [&OperationSum; 2], (figure, of): &Percentile) -> LatencyDifference {
+fn latency(sums: [&OperationSum; 2], (figure, of): &NamedPercentile) -> LatencyDifference {
     let runs = sums.map(|sum| sum.latencies(*of));
     let ns = runs.each_ref().map(|values| mean(values));
     let difference = ns[0].zip(ns[1]).map(|(first, second)| second - first);
-    LatencyDifference { figure, ns, difference, repeated: Repeated::of(runs) }
+    LatencyDifference { figure, ns, difference, repeated: Repeated::new(runs) }
 }
 
 fn accounts(sums: [&OperationSum; 2]) -> Vec<AccountDifference> {

@@ -7,13 +7,14 @@ use super::{
     WorkDifference,
 };
 use crate::bounds::LowerBounds;
+use crate::clean::{capitalised, clean, shortened};
 use crate::document::Document;
+use crate::grid::Grid;
+use crate::grid::Style;
 use crate::limits;
+use crate::number::{DASH, counted, decimal, grouped, microseconds, significant};
 use crate::summary::distinct;
 use crate::sums::is_one_statement;
-use crate::text::grid::Grid;
-use crate::text::number::{DASH, counted, decimal, grouped, microseconds, significant};
-use crate::text::{Style, capitalised, clean, shortened};
 use overhead_model::record::Measured;
 use overhead_model::{Account, Class};
 

@@ -4,11 +4,12 @@ use super::font::Weight;
 use super::palette::{INK, LINES, MUTED, WARNING};
 use super::scene::{Face, words};
 use crate::bounds::lower_bounds;
+use crate::clean::{clean, shortened};
 use crate::limits::{CAPTION_CHARS, CAPTION_WARNINGS};
+use crate::number::{counted, duration};
 use crate::run::NamedRun;
-use crate::summary::{RoleName, data_difference, of_whole_run, window_ns, workload_count};
-use crate::text::number::{counted, duration};
-use crate::text::{beside_the_workload, clean, command, integrity, shortened};
+use crate::summary::{RoleName, data_difference, whole_run_counters, window_ns, workload_count};
+use crate::text::{beside_the_workload, command, integrity};
 use overhead_model::Run;
 use overhead_model::record::SourceKind;
 
@@ -127,7 +128,7 @@ fn facts(run: &Run) -> Vec<String> {
     facts.extend(from_files(run));
     facts.push(integrity(run));
     facts.extend(beside_the_workload(run).map(|beside| format!("{beside} not drawn")));
-    let absent = RoleName::ALL.map(|role| of_whole_run(run, role).err().map(|reason| (role, reason)));
+    let absent = RoleName::ALL.map(|role| whole_run_counters(run, role).err().map(|reason| (role, reason)));
     match absent {
         [Some((_, server)), Some((_, client))] if server == client => {
             facts.push(format!("syscalls and CPU not measured ({server})"));

@@ -1,6 +1,6 @@
 //! A range chart: each row has a mark for the middle value, and a bar and a line for the spread.
 
-use super::Look;
+use super::PlotStyle;
 use super::axis::{Axis, quantity, tick_label};
 use super::caption;
 use super::font::Weight;
@@ -27,7 +27,7 @@ pub struct DotFigure {
     /// Note on what is drawn, printed below the figure.
     pub note: String,
     /// Width and background.
-    pub look: Look,
+    pub style: PlotStyle,
 }
 
 /// A row: its subject and the spread of its values.
@@ -89,7 +89,7 @@ struct TrackField {
 }
 
 impl TrackField {
-    fn of(rows: &[&DotRow], axis: Axis, width: f64) -> Self {
+    fn new(rows: &[&DotRow], axis: Axis, width: f64) -> Self {
         let widest = |face: Face, text: fn(&DotRow) -> &str| {
             rows.iter().map(|row| face.width(text(row))).fold(0.0, f64::max) + GAP
         };
@@ -112,15 +112,15 @@ pub(super) fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene,
     let can_be_shown =
         |row: &&DotRow| values(row).all(|value| value.is_finite() && (!figure.logarithmic || value > 0.0));
     let rows: Vec<&DotRow> = figure.rows.iter().filter(can_be_shown).collect();
-    let axis = Axis::over(rows.iter().copied().flat_map(values), figure.logarithmic, Axis::of_ratios_cropped)
+    let axis = Axis::over(rows.iter().copied().flat_map(values), figure.logarithmic, Axis::logarithmic_cropped)
         .ok_or(ReportError::NoRuns)?;
-    let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
+    let mut scene = Scene { width: figure.style.width(), ..Scene::default() };
     let top = head(&mut scene, title).max(MARGIN);
     let mut top = quantity(&mut scene, &figure.x_title, top);
     if rows.iter().any(|row| row.line.0 < row.line.1) {
         top = legend(&mut scene, &figure.legend, top + 20.0);
     }
-    let field = TrackField::of(&rows, axis, scene.width);
+    let field = TrackField::new(&rows, axis, scene.width);
     let ticks = field.axis.ticks.iter().map(|tick| (field.at(*tick), tick_label(*tick)));
     scene.labels(ticks, top + 26.0, 6.0, TICK);
     let mut baseline = top + 48.0;
@@ -235,7 +235,7 @@ mod tests {
             ],
             method: String::new(),
             note: "made up.".to_owned(),
-            look: Look { width, dark: false },
+            style: PlotStyle { width, dark: false },
         }
     }
 

@@ -3,8 +3,8 @@
 //! Inter, subset to Latin-1, some punctuation and `≥`, without kerning and with tabular figures, so that sums of advances are
 //! exact in every renderer. `assets/inter` has the licence and build steps.
 
+use crate::clean::clean;
 use crate::error::ReportError;
-use crate::text::clean;
 use ab_glyph::{Font as _, FontRef, GlyphId, OutlinedGlyph, PxScale, point};
 use std::sync::LazyLock;
 

@@ -273,7 +273,7 @@ fn name_lines(row: &BarRow, place: &PanelPlace) -> Vec<NameLine> {
 
 fn tick_label(value: f64, step: f64) -> String {
     let digits = if step >= 1.0 || value == 0.0 { 0 } else { (-step.log10().floor()) as usize };
-    crate::text::number::with_digits(value, digits)
+    crate::number::with_digits(value, digits)
 }
 
 fn rule(scene: &mut Scene, top: f64, names: usize) {

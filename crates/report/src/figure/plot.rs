@@ -4,7 +4,7 @@ use super::dots::{self, DotFigure};
 use super::lines::{self, LineFigure};
 use super::scene::Scene;
 use super::stacks::{self, StackFigure};
-use super::{Look, NARROW, paint, svg};
+use super::{NARROW, PlotStyle, paint, svg};
 use crate::error::ReportError;
 
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl Plot {
     /// Returns [`ReportError::NoRuns`] if there is nothing to draw, and any drawing error.
     pub fn draw(&self) -> Result<[Vec<u8>; 2], ReportError> {
         let [title, description] = self.words();
-        let scene = self.look().painted(self.laid_out(Some(title))?);
+        let scene = self.style().painted(self.laid_out(Some(title))?);
         Ok([svg::file(&scene, title, description, true)?, paint::png(&scene)?])
     }
 
@@ -32,7 +32,7 @@ impl Plot {
     ///
     /// Returns the errors of [`Plot::draw`].
     pub fn phone_svg(self) -> Result<Vec<u8>, ReportError> {
-        let figure = self.looking(Look { width: NARROW, dark: false });
+        let figure = self.with_style(PlotStyle { width: NARROW, dark: false });
         let [title, description] = figure.words();
         svg::file(&figure.laid_out(Some(title))?, title, description, false)
     }
@@ -53,24 +53,24 @@ impl Plot {
         Ok(svg::element(&self.laid_out(None)?, id, title, description))
     }
 
-    pub(crate) fn looking(self, look: Look) -> Self {
+    pub(crate) fn with_style(self, style: PlotStyle) -> Self {
         match self {
-            Self::Lines(figure) => Self::Lines(LineFigure { look, ..figure }),
-            Self::Dots(figure) => Self::Dots(DotFigure { look, ..figure }),
-            Self::Stacks(figure) => Self::Stacks(StackFigure { look, ..figure }),
+            Self::Lines(figure) => Self::Lines(LineFigure { style, ..figure }),
+            Self::Dots(figure) => Self::Dots(DotFigure { style, ..figure }),
+            Self::Stacks(figure) => Self::Stacks(StackFigure { style, ..figure }),
         }
     }
 
-    pub(crate) fn look(&self) -> Look {
+    pub(crate) fn style(&self) -> PlotStyle {
         match self {
-            Self::Lines(figure) => figure.look,
-            Self::Dots(figure) => figure.look,
-            Self::Stacks(figure) => figure.look,
+            Self::Lines(figure) => figure.style,
+            Self::Dots(figure) => figure.style,
+            Self::Stacks(figure) => figure.style,
         }
     }
 
     /// Names the system in the title, unless it is not known.
-    pub(crate) fn of_system(mut self, system: &str) -> Self {
+    pub(crate) fn with_system(mut self, system: &str) -> Self {
         let title = match &mut self {
             Self::Lines(figure) => &mut figure.title,
             Self::Dots(figure) => &mut figure.title,

@@ -1,6 +1,6 @@
 //! A stacked bar chart: one operation's bytes by account, request above response, for several systems.
 
-use super::Look;
+use super::PlotStyle;
 use super::caption;
 use super::chart::BarPart;
 use super::font::Weight;
@@ -11,7 +11,7 @@ use super::layout::{
 use super::palette::{self, INK, MUTED, Rgb};
 use super::scene::{Anchor, Face, Scene};
 use crate::error::ReportError;
-use crate::text::number::bytes_label;
+use crate::number::bytes_label;
 use overhead_model::Account;
 
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ pub struct StackFigure {
     /// Note on the method, printed below the figure.
     pub note: String,
     /// Width and background.
-    pub look: Look,
+    pub style: PlotStyle,
 }
 
 /// A system: an operation's bytes by account, in stack order.
@@ -66,7 +66,7 @@ pub(super) fn laid_out(figure: &StackFigure, title: Option<&str>) -> Result<Scen
     if longest(figure) <= 0.0 {
         return Err(ReportError::NoRuns);
     }
-    let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
+    let mut scene = Scene { width: figure.style.width(), ..Scene::default() };
     let top = head(&mut scene, title).max(MARGIN);
     scene.text(&UNIT.fitted(&figure.unit, scene.width - 2.0 * MARGIN), (MARGIN, top - 2.0), Anchor::Start, UNIT);
     let right = scene.width - MARGIN;
@@ -100,7 +100,7 @@ fn entries(figure: &StackFigure) -> Vec<(String, Rgb)> {
 /// Places names and tags left of the bars, sums right of them.
 fn field(figure: &StackFigure) -> StackField {
     let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
-    let width = figure.look.width();
+    let width = figure.style.width();
     let names = widest(&mut figure.rows.iter().map(|row| NAME.width(&row.name)));
     let tags = widest(&mut TAGS.iter().map(|tag| TAG.width(tag)));
     let sums = widest(&mut figure.rows.iter().map(|row| SUM.width(&total(row))));
@@ -156,7 +156,7 @@ mod tests {
             unit: "B on the wire, by account".to_owned(),
             rows: vec![row("Redis 7", 0.0), row("a server with a name that is long", 120.0)],
             note: "made up.".to_owned(),
-            look: Look::default(),
+            style: PlotStyle::default(),
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn nothing_stands_beyond_the_margins() {
         for width in [340, 800] {
-            let figure = StackFigure { look: Look { width, dark: false }, ..figure() };
+            let figure = StackFigure { style: PlotStyle { width, dark: false }, ..figure() };
             let scene = laid_out(&figure, Some("A row")).unwrap();
             for (text, left, right) in texts(&scene) {
                 assert!(left >= MARGIN - 0.1 && right <= scene.width - MARGIN + 0.1, "{text}: {left} to {right}");

@@ -2,7 +2,7 @@
 
 use super::check::{ALL, incomplete};
 use super::finding::{Changes, Judged};
-use super::{Figure, FigureError, Finding, NEGLIGIBLE, Severity, Tolerance};
+use super::{BudgetMetric, Finding, MetricError, NEGLIGIBLE, Severity, Tolerance};
 use crate::compare::{Repeated, cycles, mean, pairs, system_calls};
 use crate::group::RunGroup;
 use crate::run::NamedRun;
@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangeLimit {
-    figure: Figure,
+    figure: BudgetMetric,
     most: Tolerance,
 }
 
@@ -28,7 +28,7 @@ impl FromStr for ChangeLimit {
     fn from_str(text: &str) -> Result<Self, String> {
         let form = || format!("{text} is not a limit: write FIGURE>+N% or FIGURE>+N, such as response.payload>+1%");
         let (figure, more) = text.split_once('>').ok_or_else(form)?;
-        let figure: Figure = figure.trim().parse().map_err(|error: FigureError| error.to_string())?;
+        let figure: BudgetMetric = figure.trim().parse().map_err(|error: MetricError| error.to_string())?;
         let more = more.trim().strip_prefix('+').ok_or_else(form)?.trim();
         let most = match more.strip_suffix('%') {
             Some(percent) => Tolerance::Percent(percent.trim().parse().map_err(|_| form())?),
@@ -38,13 +38,13 @@ impl FromStr for ChangeLimit {
     }
 }
 
-fn absolute(figure: Figure, text: &str) -> Option<f64> {
+fn absolute(figure: BudgetMetric, text: &str) -> Option<f64> {
     let unit = match figure {
-        Figure::Latency(_) => TIMES.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns))),
-        Figure::Wire(_) | Figure::Payload(_) | Figure::Headers(_) | Figure::Account(..) => {
+        BudgetMetric::Latency(_) => TIMES.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns))),
+        BudgetMetric::Wire(_) | BudgetMetric::Payload(_) | BudgetMetric::Headers(_) | BudgetMetric::Account(..) => {
             text.strip_suffix('B').map(|number| (number, 1.0))
         }
-        Figure::Frames(_) | Figure::Syscalls(_) | Figure::Cycles(_) => None,
+        BudgetMetric::Frames(_) | BudgetMetric::Syscalls(_) | BudgetMetric::Cycles(_) => None,
     };
     let (number, factor) = unit.unwrap_or((text, 1.0));
     number.trim().parse::<f64>().ok().map(|number| number * factor)
@@ -71,9 +71,9 @@ pub fn exceeded(limits: &[ChangeLimit], reference: &RunGroup, group: &RunGroup, 
     }
     for limit in limits {
         if limit.figure.is_of_operation() {
-            findings.extend(pairs.iter().filter_map(|pair| limit.of_pair(&run, pair)));
+            findings.extend(pairs.iter().filter_map(|pair| limit.judge_pair(&run, pair)));
         } else {
-            findings.extend(limit.of_runs(&run, reference, group));
+            findings.extend(limit.judge_runs(&run, reference, group));
         }
     }
     findings
@@ -113,30 +113,30 @@ fn label(sum: &OperationSum) -> &str {
 }
 
 impl ChangeLimit {
-    fn of_pair(&self, run: &str, [first, second]: &[OperationSum; 2]) -> Option<Finding> {
+    fn judge_pair(&self, run: &str, [first, second]: &[OperationSum; 2]) -> Option<Finding> {
         let (figure, label) = (self.figure, label(second));
-        if let Figure::Latency(percentile) = figure {
-            let of = percentile.of();
-            return self.of_values(run, label, [first.latencies(of), second.latencies(of)], "no latency was seen");
+        if let BudgetMetric::Latency(percentile) = figure {
+            let of = percentile.accessor();
+            return self.judge_values(run, label, [first.latencies(of), second.latencies(of)], "no latency was seen");
         }
-        let (reference, measured) = (figure.of(first)?, figure.of(second)?);
-        let judged = Judged { measured, reference, allowed: reference + self.most.of(reference) };
+        let (reference, measured) = (figure.value(first)?, figure.value(second)?);
+        let judged = Judged { measured, reference, allowed: reference + self.most.excess(reference) };
         let changes = || {
             let side = figure.side()?;
             let fields = first.fields.as_ref().map(|fields| {
                 let of_side = fields.iter().filter(|field| field.side == side);
                 of_side.map(|field| (field.account, field.field.clone(), first.per_operation(field.bytes))).collect()
             });
-            Some(Changes::of(figure, second, |account: Account| Some(first.bytes(side, account)), fields))
+            Some(Changes::new(figure, second, |account: Account| Some(first.bytes(side, account)), fields))
         };
         judged.is_above(figure).then(|| Finding::breach(run, label, figure, judged, changes().unwrap_or_default()))
     }
 
     /// Judges a figure of all workload operations together.
-    fn of_runs(&self, run: &str, reference: &RunGroup, group: &RunGroup) -> Option<Finding> {
+    fn judge_runs(&self, run: &str, reference: &RunGroup, group: &RunGroup) -> Option<Finding> {
         let values = [reference, group].map(|group| self.values(group));
         match values {
-            [Ok(first), Ok(second)] => self.of_values(run, ALL, [first, second], "not measured"),
+            [Ok(first), Ok(second)] => self.judge_values(run, ALL, [first, second], "not measured"),
             [Err(why), _] | [_, Err(why)] => Some(Finding::unjudged(run, ALL, self.figure, &why)),
         }
     }
@@ -144,12 +144,12 @@ impl ChangeLimit {
     fn values(&self, group: &RunGroup) -> Result<Vec<f64>, String> {
         let mut units = Vec::new();
         let mut value = |run: &Run| match self.figure {
-            Figure::Cycles(process) => {
+            BudgetMetric::Cycles(process) => {
                 let (unit, cycles) = cycles(process, run)?;
                 units.push(unit);
                 Ok(cycles)
             }
-            Figure::Syscalls(process) => {
+            BudgetMetric::Syscalls(process) => {
                 let calls = system_calls(process, run);
                 present(&calls).copied().map_err(str::to_owned)
             }
@@ -163,15 +163,15 @@ impl ChangeLimit {
     }
 
     /// Judges a figure that varies between runs.
-    fn of_values(&self, run: &str, label: &str, values: [Vec<f64>; 2], absent: &str) -> Option<Finding> {
+    fn judge_values(&self, run: &str, label: &str, values: [Vec<f64>; 2], absent: &str) -> Option<Finding> {
         let figure = self.figure;
         let (Some(reference), Some(measured)) = (mean(&values[0]), mean(&values[1])) else {
             return Some(Finding::unjudged(run, label, figure, absent));
         };
-        let judged = Judged { measured, reference, allowed: reference + self.most.of(reference) };
+        let judged = Judged { measured, reference, allowed: reference + self.most.excess(reference) };
         let breach = || Some(Finding::breach(run, label, figure, judged, Changes::default()));
-        let Some(repeated) = Repeated::of(values) else {
-            if matches!(figure, Figure::Syscalls(_)) {
+        let Some(repeated) = Repeated::new(values) else {
+            if matches!(figure, BudgetMetric::Syscalls(_)) {
                 return breach().filter(|_| judged.is_above(figure));
             }
             let why = "one run shows no difference: repeat it, with capture --runs 5";

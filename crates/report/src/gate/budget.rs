@@ -1,6 +1,6 @@
 //! A budget for operations, in a TOML file that people read and edit.
 
-use super::{Figure, FigureError};
+use super::{BudgetMetric, MetricError};
 use overhead_model::{Account, Class, Side};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub struct Budget {
     pub unlisted: Unlisted,
     /// Limits for all operations together, setup included, per workload operation.
     #[serde(default)]
-    pub run: BTreeMap<Figure, Allowed>,
+    pub run: BTreeMap<BudgetMetric, Allowed>,
     /// Composition of all operations' bytes when the budget was written.
     #[serde(default)]
     pub made_of: Option<MadeOf>,
@@ -32,7 +32,7 @@ pub struct Budget {
 pub struct MadeOf {
     /// Bytes by account figure.
     #[serde(default)]
-    pub accounts: BTreeMap<Figure, f64>,
+    pub accounts: BTreeMap<BudgetMetric, f64>,
     /// Payload by operation, such as `request.payload setup PREPARE`.
     #[serde(default)]
     pub operations: BTreeMap<String, f64>,
@@ -53,10 +53,10 @@ pub struct OperationBudget {
     #[serde(default)]
     pub count: Option<u64>,
     /// Limits per operation.
-    pub budget: BTreeMap<Figure, Allowed>,
+    pub budget: BTreeMap<BudgetMetric, Allowed>,
     /// Bytes per operation when the budget was written, by account figure.
     #[serde(default)]
-    pub accounts: BTreeMap<Figure, f64>,
+    pub accounts: BTreeMap<BudgetMetric, f64>,
     /// Bytes per operation by field, such as `response.schema row description.column.name`.
     #[serde(default)]
     pub fields: Option<BTreeMap<String, f64>>,
@@ -94,7 +94,7 @@ impl From<AllowedForm> for Allowed {
 
 impl Allowed {
     pub fn most(self) -> f64 {
-        self.budget + self.tolerance.of(self.budget)
+        self.budget + self.tolerance.excess(self.budget)
     }
 }
 
@@ -132,7 +132,7 @@ impl TryFrom<ToleranceForm> for Tolerance {
 
 impl Tolerance {
     /// Returns the permitted excess over `reference`.
-    pub fn of(self, reference: f64) -> f64 {
+    pub fn excess(self, reference: f64) -> f64 {
         match self {
             Self::Absolute(by) => by,
             Self::Percent(percent) => reference * percent / 100.0,
@@ -179,14 +179,14 @@ pub enum BudgetError {
     /// A limit that no run can be checked against.
     #[error("{figure} of {of}: {reason}")]
     Limit {
-        figure: Figure,
+        figure: BudgetMetric,
         /// The operation, or the run as a whole.
         of: String,
         reason: &'static str,
     },
     /// An unknown figure name.
     #[error(transparent)]
-    Figure(#[from] FigureError),
+    BudgetMetric(#[from] MetricError),
 }
 
 fn workload() -> Class {
@@ -212,7 +212,7 @@ impl Budget {
         if self.run.is_empty() && self.operations.is_empty() {
             return Err(BudgetError::Empty);
         }
-        sound("the run", &self.run, |figure| matches!(figure, Figure::Latency(_) | Figure::Cycles(_)))?;
+        sound("the run", &self.run, |figure| matches!(figure, BudgetMetric::Latency(_) | BudgetMetric::Cycles(_)))?;
         for operation in &self.operations {
             let label = operation.label();
             if operation.budget.is_empty() {
@@ -227,13 +227,13 @@ impl Budget {
 /// Checks that runs can be measured against all these limits.
 fn sound(
     of: &str,
-    limits: &BTreeMap<Figure, Allowed>,
-    is_elsewhere: impl Fn(Figure) -> bool,
+    limits: &BTreeMap<BudgetMetric, Allowed>,
+    is_elsewhere: impl Fn(BudgetMetric) -> bool,
 ) -> Result<(), BudgetError> {
     for (figure, allowed) in limits {
         let reason = if !allowed.budget.is_finite() || allowed.budget < 0.0 {
             "a budget is a number of at least 0"
-        } else if matches!(figure, Figure::Cycles(_)) {
+        } else if matches!(figure, BudgetMetric::Cycles(_)) {
             "cycles depend on the machine: compare two runs on it, with compare --fail-on"
         } else if is_elsewhere(*figure) {
             "bytes and frames are limited in [run] and [operation.budget], latency in [operation.budget], system calls in [run]"
@@ -258,7 +258,7 @@ impl OperationBudget {
         let of_side = |(name, bytes): (&String, &f64)| {
             let (figure, field) = name.split_once(' ')?;
             match figure.parse() {
-                Ok(Figure::Account(of, account)) if of == side => Some((account, field.to_owned(), *bytes)),
+                Ok(BudgetMetric::Account(of, account)) if of == side => Some((account, field.to_owned(), *bytes)),
                 _ => None,
             }
         };

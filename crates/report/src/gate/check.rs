@@ -2,7 +2,7 @@
 
 use super::budget::{Allowed, Budget, MadeOf, OperationBudget, Unlisted};
 use super::finding::{Changes, Judged};
-use super::{Figure, Finding, NEGLIGIBLE, Severity};
+use super::{BudgetMetric, Finding, NEGLIGIBLE, Severity};
 use crate::bounds::lower_bounds;
 use crate::compare::{is_same_statement, system_calls};
 use crate::run::NamedRun;
@@ -16,7 +16,7 @@ pub(super) const ALL: &str = "all operations";
 
 /// Returns the breaches of a budget and the limits that could not be judged; empty if the run is within budget.
 pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
-    let sums = RunSums::of(named);
+    let sums = RunSums::new(named);
     let mut findings: Vec<Finding> = partial(named).into_iter().collect();
     for (figure, allowed) in &budget.run {
         findings.extend(sums.check_run(*figure, *allowed, budget.made_of.as_ref()));
@@ -55,7 +55,7 @@ pub(super) struct RunSums<'a> {
 }
 
 impl<'a> RunSums<'a> {
-    pub(super) fn of(named: &'a NamedRun) -> Self {
+    pub(super) fn new(named: &'a NamedRun) -> Self {
         let runs = std::slice::from_ref(named);
         Self { named, names: by_name(runs), statements: by_statement(runs) }
     }
@@ -71,7 +71,7 @@ impl<'a> RunSums<'a> {
         }))
     }
 
-    pub(super) fn of_budget(&self, budget: &OperationBudget) -> Option<OperationSum> {
+    pub(super) fn budgeted(&self, budget: &OperationBudget) -> Option<OperationSum> {
         let statement = budget.statement.as_deref();
         let fits = |key: &SumKey| is_of(budget, key) && is_same_statement(key.statement.as_deref(), statement);
         self.sum(fits, statement.is_some())
@@ -79,7 +79,7 @@ impl<'a> RunSums<'a> {
 
     fn check_operation(&self, budget: &OperationBudget) -> Vec<Finding> {
         let (run, label) = (&self.named.name, budget.label());
-        let Some(sum) = self.of_budget(budget).filter(|sum| sum.samples > 0) else {
+        let Some(sum) = self.budgeted(budget).filter(|sum| sum.samples > 0) else {
             let known = self.names.iter().any(|sum| is_of(budget, &sum.key));
             let message = match (&budget.statement, known) {
                 (Some(_), true) if self.statements.is_empty() => {
@@ -99,7 +99,7 @@ impl<'a> RunSums<'a> {
 
     fn check_figure(
         &self,
-        figure: Figure,
+        figure: BudgetMetric,
         allowed: Allowed,
         budget: &OperationBudget,
         sum: &OperationSum,
@@ -108,7 +108,7 @@ impl<'a> RunSums<'a> {
         if let Some(unseen) = figure.side().and_then(|side| self.unseen(budget, side)) {
             return Some(Finding::unjudged(run, &label, figure, unseen));
         }
-        let Some(measured) = figure.of(sum) else {
+        let Some(measured) = figure.value(sum) else {
             let why = if sum.runs.iter().any(|part| part.latency.count > 0) || sum.samples == 0 {
                 "not measured"
             } else {
@@ -119,10 +119,10 @@ impl<'a> RunSums<'a> {
         let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
         let changes = || {
             let account = |account: Account| {
-                let key = Figure::Account(figure.side()?, account);
+                let key = BudgetMetric::Account(figure.side()?, account);
                 (!budget.accounts.is_empty()).then(|| budget.accounts.get(&key).copied().unwrap_or(0.0))
             };
-            Changes::of(figure, sum, account, figure.side().and_then(|side| budget.fields_of(side)))
+            Changes::new(figure, sum, account, figure.side().and_then(|side| budget.fields_of(side)))
         };
         judged.is_above(figure).then(|| Finding::breach(run, &label, figure, judged, changes()))
     }
@@ -143,15 +143,15 @@ impl<'a> RunSums<'a> {
     }
 
     /// Returns a figure of all operations together, per workload operation, or why there is none.
-    pub(super) fn of_run(&self, figure: Figure) -> Result<f64, String> {
-        if let Figure::Syscalls(process) = figure {
+    pub(super) fn run_value(&self, figure: BudgetMetric) -> Result<f64, String> {
+        if let BudgetMetric::Syscalls(process) = figure {
             return present(&system_calls(process, &self.named.run)).copied().map_err(str::to_owned);
         }
         let operations = workload_count(&self.named.run);
         if operations == 0 {
             return Err("no workload operations".to_owned());
         }
-        figure.of(&self.whole(operations)).ok_or_else(|| "not a figure of a run".to_owned())
+        figure.value(&self.whole(operations)).ok_or_else(|| "not a figure of a run".to_owned())
     }
 
     /// Sums all operations of every class, for division by the number of workload operations.
@@ -183,15 +183,15 @@ impl<'a> RunSums<'a> {
     }
 
     /// Returns how the composition of all operations together has changed.
-    fn changes(&self, figure: Figure, made_of: Option<&MadeOf>) -> Option<Changes> {
+    fn changes(&self, figure: BudgetMetric, made_of: Option<&MadeOf>) -> Option<Changes> {
         let (side, before) = (figure.side()?, made_of?);
         let (whole, mut parts) = self.made_of(side)?;
         let account = |account| {
-            let key = Figure::Account(side, account);
+            let key = BudgetMetric::Account(side, account);
             (!before.accounts.is_empty()).then(|| before.accounts.get(&key).copied().unwrap_or(0.0))
         };
-        let changes = Changes::of(figure, &whole, account, None);
-        if figure != Figure::Payload(side) {
+        let changes = Changes::new(figure, &whole, account, None);
+        if figure != BudgetMetric::Payload(side) {
             return Some(changes);
         }
         let prefix = format!("{figure} ");
@@ -203,10 +203,10 @@ impl<'a> RunSums<'a> {
         Some(changes.with_operations(parts))
     }
 
-    fn check_run(&self, figure: Figure, allowed: Allowed, made_of: Option<&MadeOf>) -> Option<Finding> {
+    fn check_run(&self, figure: BudgetMetric, allowed: Allowed, made_of: Option<&MadeOf>) -> Option<Finding> {
         let run = &self.named.name;
-        match self.of_run(figure) {
-            Err(why) if matches!(figure, Figure::Syscalls(_)) => {
+        match self.run_value(figure) {
+            Err(why) if matches!(figure, BudgetMetric::Syscalls(_)) => {
                 let why = format!("{why}: capture with counters, or delete this limit from the budget");
                 Some(Finding::unjudged(run, ALL, figure, &why))
             }
@@ -237,7 +237,7 @@ impl<'a> RunSums<'a> {
         unlisted
             .map(|sum| {
                 let label = sum.key.statement.as_ref().unwrap_or(&sum.key.name);
-                let each = crate::text::number::bytes_label(sum.per_operation(sum.total()));
+                let each = crate::number::bytes_label(sum.per_operation(sum.total()));
                 let message = format!("not in the budget: {} of {each} B each", sum.count);
                 Finding::plain(severity, &self.named.name, label, message)
             })

@@ -1,6 +1,6 @@
 //! Findings of a gate.
 
-use super::Figure;
+use super::BudgetMetric;
 use crate::sums::OperationSum;
 use overhead_model::{Account, exit};
 use serde::Serialize;
@@ -30,7 +30,7 @@ pub struct Finding {
     pub operation: String,
     /// The figure; absent if the finding concerns the whole operation or run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub figure: Option<Figure>,
+    pub figure: Option<BudgetMetric>,
     /// Absent without a verdict.
     #[serde(flatten)]
     pub judged: Option<Judged>,
@@ -71,13 +71,13 @@ impl Finding {
     }
 
     /// Reports a figure without a verdict.
-    pub(super) fn unjudged(run: &str, operation: &str, figure: Figure, why: &str) -> Self {
+    pub(super) fn unjudged(run: &str, operation: &str, figure: BudgetMetric, why: &str) -> Self {
         let finding = Self::plain(Severity::Unjudged, run, operation, format!("{figure}: {why}"));
         Self { figure: Some(figure), ..finding }
     }
 
     /// Reports a figure above its limit.
-    pub(super) fn breach(run: &str, operation: &str, figure: Figure, judged: Judged, changes: Changes) -> Self {
+    pub(super) fn breach(run: &str, operation: &str, figure: BudgetMetric, judged: Judged, changes: Changes) -> Self {
         let Judged { measured, allowed, .. } = judged;
         let by = figure.printed(measured) - figure.printed(allowed);
         let percent = by / allowed * 100.0;
@@ -112,7 +112,7 @@ pub struct Judged {
 
 impl Judged {
     /// Returns whether the value exceeds the limit, and is printed as another number.
-    pub(super) fn is_above(self, figure: Figure) -> bool {
+    pub(super) fn is_above(self, figure: BudgetMetric) -> bool {
         self.measured > self.allowed && figure.with_unit(self.measured) != figure.with_unit(self.allowed)
     }
 }
@@ -132,8 +132,8 @@ pub struct Changes {
 impl Changes {
     /// Returns the accounts and fields of a figure that differ from the reference, largest first. `account` and `field` give
     /// the reference's bytes per operation; `None` if it has no fields.
-    pub(super) fn of(
-        figure: Figure,
+    pub(super) fn new(
+        figure: BudgetMetric,
         sum: &OperationSum,
         account: impl Fn(Account) -> Option<f64>,
         field: Option<Vec<(Account, String, f64)>>,
@@ -156,7 +156,7 @@ impl Changes {
 }
 
 fn field_changes(
-    figure: Figure,
+    figure: BudgetMetric,
     sum: &OperationSum,
     reference: Option<Vec<(Account, String, f64)>>,
 ) -> Option<Vec<Change>> {
@@ -183,6 +183,6 @@ impl Change {
     /// Formats a change, such as `schema +33`.
     fn text(&self) -> String {
         let sign = if self.by < 0.0 { '−' } else { '+' };
-        format!("{} {sign}{}", self.name, crate::text::number::bytes_label(self.by.abs()))
+        format!("{} {sign}{}", self.name, crate::number::bytes_label(self.by.abs()))
     }
 }

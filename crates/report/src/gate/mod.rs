@@ -6,16 +6,16 @@
 mod against;
 mod budget;
 mod check;
-mod figure;
 mod finding;
+mod metric;
 mod print;
 mod write;
 
 pub use against::{ChangeLimit, exceeded};
 pub use budget::{Budget, BudgetError, OperationBudget, Tolerance, Unlisted};
 pub use check::{check, incomplete};
-pub use figure::{Figure, FigureError};
 pub use finding::{Change, Changes, Finding, Judged, Severity, status};
+pub use metric::{BudgetMetric, MetricError};
 pub use print::{FindingForm, findings};
 pub use write::budget_of;
 

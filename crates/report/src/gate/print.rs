@@ -1,10 +1,10 @@
 //! Formats findings for people and programs.
 
 use super::{Finding, Severity, status};
+use crate::clean::clean;
 use crate::document::json;
 use crate::error::ReportError;
-use crate::text::clean;
-use crate::text::grid::Grid;
+use crate::grid::Grid;
 use overhead_model::csv::{CsvCell, CsvColumn, csv};
 use serde::Serialize;
 use std::path::Path;

@@ -3,8 +3,8 @@
 use super::tables::label;
 use crate::figure::{DotFigure, DotRow, Line, LineFigure, Plot, left_out, only_in_table};
 use crate::limits::RANGE_ROWS;
+use crate::number::grouped;
 use crate::summary::distinct;
-use crate::text::number::grouped;
 use overhead_model::Spread;
 use overhead_model::load::{Load, LoadResult};
 use std::collections::BTreeSet;

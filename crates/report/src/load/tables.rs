@@ -1,7 +1,7 @@
 //! Tables of a load.
 
-use crate::text::grid::Grid;
-use crate::text::number::{DASH, grouped, microseconds, with_digits};
+use crate::grid::Grid;
+use crate::number::{DASH, grouped, microseconds, with_digits};
 use overhead_model::load::{Load, LoadResult, LoadRun};
 
 /// Returns a label such as `read, 16 clients`, with pipeline and rate if set.

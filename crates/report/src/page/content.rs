@@ -2,9 +2,9 @@
 
 use crate::document::{Fact, Section};
 use crate::error::ReportError;
-use crate::figure::{Look, NARROW, Plot};
+use crate::figure::{NARROW, Plot, PlotStyle};
+use crate::grid::{Column, Grid};
 use crate::series::RunSeries;
-use crate::text::grid::{Column, Grid};
 use serde::Serialize;
 
 #[derive(Debug, Default, Serialize)]
@@ -13,7 +13,7 @@ pub(crate) struct WebPage {
     /// Three sentences: the measurement and its result.
     pub sentences: Vec<String>,
     /// Caveats, shown before the figures.
-    pub doubts: Vec<Doubt>,
+    pub warnings: Vec<PageWarning>,
     pub figures: Vec<PageFigure>,
     pub tables: Vec<PageTable>,
     /// Possible savings as a table; `extras` holds the details.
@@ -69,7 +69,8 @@ impl PageExtras {
             keys.chain(finding.cost.clone()).chain([finding.certainty.to_owned()]).collect()
         };
         let rows: Vec<Vec<String>> = self.findings.iter().map(row).collect();
-        (!rows.is_empty()).then(|| PageTable::of_grid("found", "What could be saved", Grid { columns, rows, keys: 1 }))
+        (!rows.is_empty())
+            .then(|| PageTable::from_grid("found", "What could be saved", Grid { columns, rows, keys: 1 }))
     }
 }
 
@@ -104,7 +105,7 @@ pub struct ExamplePiece {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Doubt {
+pub(crate) struct PageWarning {
     /// Affected runs; empty if there is only one subject.
     pub of: String,
     pub text: String,
@@ -127,15 +128,15 @@ pub(crate) struct PageFigure {
 
 impl PageFigure {
     /// Returns a figure in both widths.
-    pub(crate) fn of(name: &str, plot: &Plot) -> Result<Self, ReportError> {
-        let narrow = plot.clone().looking(Look { width: NARROW, dark: false });
+    pub(crate) fn new(name: &str, plot: &Plot) -> Result<Self, ReportError> {
+        let narrow = plot.clone().with_style(PlotStyle { width: NARROW, dark: false });
         Ok(Self {
             name: name.to_owned(),
             title: plot.words()[0].to_owned(),
             method: plot.method().to_owned(),
             svg: plot.inline(name)?,
             narrow: narrow.inline(&format!("{name}-narrow"))?,
-            width: plot.look().width,
+            width: plot.style().width,
         })
     }
 }
@@ -217,7 +218,7 @@ pub(crate) struct Record {
     pub json: String,
 }
 
-impl Doubt {
+impl PageWarning {
     /// Lists each text once. `named` joins the names that it is about.
     pub(crate) fn listed(
         texts: impl IntoIterator<Item = (String, String)>,
@@ -235,7 +236,7 @@ impl Doubt {
 }
 
 impl PageColumn {
-    pub(crate) fn of(column: &Column) -> Self {
+    pub(crate) fn new(column: &Column) -> Self {
         let header = column.header.replace("-\n", "").replace('\n', " ").trim().to_owned();
         Self { header, left: column.left }
     }
@@ -243,20 +244,20 @@ impl PageColumn {
 
 impl PageTable {
     /// Converts a text table to a page table.
-    pub(crate) fn of_grid(id: &str, title: &str, grid: Grid) -> Self {
+    pub(crate) fn from_grid(id: &str, title: &str, grid: Grid) -> Self {
         let grid = grid.measured();
         Self {
             id: id.to_owned(),
             title: title.to_owned(),
-            columns: grid.columns.iter().map(PageColumn::of).collect(),
+            columns: grid.columns.iter().map(PageColumn::new).collect(),
             rows: grid.rows.into_iter().map(|cells| PageRow { cells, detail: None }).collect(),
             notes: Vec::new(),
             folded: false,
         }
     }
 
-    pub(crate) fn of_section(id: &str, section: Section) -> Self {
-        Self::of_grid(id, &section.title, section.table).with_notes(section.notes)
+    pub(crate) fn from_section(id: &str, section: Section) -> Self {
+        Self::from_grid(id, &section.title, section.table).with_notes(section.notes)
     }
 
     pub(crate) fn with_notes(self, notes: impl IntoIterator<Item = String>) -> Self {

@@ -13,7 +13,7 @@ mod words;
 use crate::error::ReportError;
 use crate::figure::fonts;
 use crate::summary::distinct;
-pub(crate) use content::{Conditions, Doubt, PageFigure, PageTable, WebPage};
+pub(crate) use content::{Conditions, PageWarning, PageFigure, PageTable, WebPage};
 pub use content::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
@@ -22,7 +22,7 @@ use overhead_model::OutsideText;
 pub(crate) use records::embedded;
 pub(crate) use runs::machine_facts;
 
-pub(crate) use runs::of_runs;
+pub(crate) use runs::render_runs;
 
 pub use words::sentences;
 

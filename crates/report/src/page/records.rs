@@ -1,10 +1,10 @@
 //! The records within a page, which give programs the data behind its figures.
 
 use super::content::Record;
+use crate::clean;
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use crate::sums::is_one_statement;
-use crate::text;
 use overhead_model::outside::json_escaped;
 use overhead_model::record::{OperationRow, StatementRow};
 use overhead_model::{OTHER, Run};
@@ -69,7 +69,7 @@ pub(super) fn shortened(named: &NamedRun, shown: Shown) -> NamedRun {
         // Limit all words of a command together, to the length of one name.
         let mut room = shown.chars;
         for word in machine.command_line.iter_mut().chain(commands) {
-            *word = text::shortened(word, room.max(1));
+            *word = clean::shortened(word, room.max(1));
             room = room.saturating_sub(word.chars().count());
         }
     }
@@ -84,7 +84,7 @@ pub(super) fn shortened(named: &NamedRun, shown: Shown) -> NamedRun {
 /// Shortens a text that exceeds the character limit.
 fn cut(name: &mut String, shown: Shown) {
     if name.len() > shown.chars {
-        *name = text::shortened(name, shown.chars);
+        *name = clean::shortened(name, shown.chars);
     }
 }
 

@@ -50,10 +50,10 @@ impl ReportedLatency {
     }
 }
 
-type Reader = fn(&str) -> Vec<Reported>;
+type OutputReader = fn(&str) -> Vec<Reported>;
 
 /// Supported programs. Valkey's and `KeyDB`'s formats are Redis's under other names.
-const READERS: [(&str, Reader); 6] = [
+const READERS: [(&str, OutputReader); 6] = [
     ("redis-benchmark", redis_benchmark::read),
     ("valkey-benchmark", redis_benchmark::read),
     ("keydb-benchmark", redis_benchmark::read),

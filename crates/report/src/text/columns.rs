@@ -1,9 +1,9 @@
 //! The columns of the operations table: names, headers, meanings and cells.
 
-use super::grid::Column;
-use super::number::{DASH, decimal, grouped, microseconds, money, percent};
 use super::rows::TableRows;
 use crate::bounds::LowerBounds;
+use crate::grid::Column;
+use crate::number::{DASH, decimal, grouped, microseconds, money, percent};
 use crate::summary::{Families, per_operation};
 use overhead_model::record::{BillingPeriod, Cost, Latency, ViewRow};
 use overhead_model::{Account, Amounts};
@@ -217,7 +217,7 @@ impl PartialEq for OperationColumn {
 impl Eq for OperationColumn {}
 
 fn families(row: &ViewRow) -> Families {
-    Families::of(&row.amounts())
+    Families::new(&row.amounts())
 }
 
 /// Formats bytes on the wire per operation.

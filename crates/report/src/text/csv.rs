@@ -102,7 +102,7 @@ pub fn csv(runs: &[NamedRun]) -> String {
             view_rows(&mut table, name, run, view);
         } else {
             for row in &run.operations {
-                both_sides(&mut table, [name, "operation"], &row.into(), Some(row), LowerBounds::of(run));
+                both_sides(&mut table, [name, "operation"], &row.into(), Some(row), LowerBounds::new(run));
             }
         }
         let other = table.row().text("run", name).text("row", "other");
@@ -152,7 +152,7 @@ fn view_rows(table: &mut Csv, run: &str, record: &Run, view: &View) {
             row.class == Some(of.class) && (&of.protocol, &of.name, &of.via) == (&row.protocol, &row.name, &row.via)
         };
         let operation = record.operations.iter().find(is_this).filter(|_| view.by == By::Name && row.rows == 1);
-        both_sides(table, [run, kind], row, operation, LowerBounds::of(record));
+        both_sides(table, [run, kind], row, operation, LowerBounds::new(record));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Cumulative latencies (operations within 1 ms, 2 ms, …), the table that many load generators end with.
 
-use super::grid::{Column, Grid};
-use super::number::{DASH, with_digits};
 use crate::document::Section;
+use crate::grid::{Column, Grid};
+use crate::number::{DASH, with_digits};
 use crate::summary::ranked;
 use overhead_model::Run;
 use overhead_model::record::{OperationRow, Within};

@@ -1,9 +1,9 @@
 //! Sentences about a run for all outputs: origin, reliability, cost.
 
-use super::number::{counted, duration, grouped, percent, with_digits};
 use super::sampled;
 use crate::document::{COMMAND, Fact};
 use crate::limits::FIGURE_NEGLIGIBLE;
+use crate::number::{counted, duration, grouped, percent, with_digits};
 use crate::summary::{
     CpuUnit, RoleName, RoleWork, both_sides, counters_only, per_operation, present, syscalls_per_operation, window_ns,
     work, workload,
@@ -46,7 +46,7 @@ pub(crate) fn measuring(run: &Run) -> Vec<Fact> {
 /// Returns a role's system calls and CPU time per operation.
 fn work_in_words(role: &Role, operations: u64) -> String {
     let Some(calls) = syscalls_per_operation(role, operations) else { return "no workload operations".to_owned() };
-    let time = CpuUnit::OnCpuNs.of(role).ok().and_then(|[user, kernel]| per_operation(user + kernel, operations));
+    let time = CpuUnit::OnCpuNs.amounts(role).ok().and_then(|[user, kernel]| per_operation(user + kernel, operations));
     let time = time.map_or_else(String::new, |ns| format!(" and {} on a CPU", duration(ns.round() as u64)));
     format!("{} system calls{time} per operation", with_digits(calls, 2))
 }
@@ -187,7 +187,7 @@ pub(crate) fn cycle_label(run: &Run) -> String {
             Err(absent) => reason = reason.or(Some(absent)),
             Ok(counters) => match &counters.cycles {
                 Measured::Value(cycles) => return cycles_in_words(cycles.source, cycles.reason.as_deref()),
-                Measured::Unavailable { unavailable } if CpuUnit::OnCpuNs.of(counters).is_ok() => {
+                Measured::Unavailable { unavailable } if CpuUnit::OnCpuNs.amounts(counters).is_ok() => {
                     return format!("on-CPU time instead of cycles ({unavailable})");
                 }
                 Measured::Unavailable { unavailable } => reason = reason.or(Some(unavailable)),

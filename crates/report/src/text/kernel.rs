@@ -1,8 +1,8 @@
 //! Sampled kernel work by operation.
 
-use super::grid::Grid;
-use super::number::{DASH, grouped, with_digits};
 use crate::document::Section;
+use crate::grid::Grid;
+use crate::number::{DASH, grouped, with_digits};
 use crate::summary::{RoleName, ranked};
 use overhead_model::record::{By, Measured, OperationKernel, OperationTime, OperationWork, SampledRole, SampledSums};
 use overhead_model::{Class, Run};

@@ -1,8 +1,8 @@
 //! Modelled link traffic next to the measured figures.
 
-use super::grid::Grid;
-use super::number::{counted, decimal, grouped};
 use crate::document::Section;
+use crate::grid::Grid;
+use crate::number::{counted, decimal, grouped};
 use crate::summary::{Families, both_sides, per_operation};
 use overhead_model::record::{OperationRow, ProjectedRow, Projection};
 use overhead_model::{Account, Amounts, Class, Run};
@@ -44,7 +44,8 @@ fn grid(run: &Run, projection: &Projection) -> Grid {
         let counts = [row.samples(), modelled.count];
         let mean = |at: usize, total: u64| per_operation(total, counts[at]).map_or_else(String::new, decimal);
         let pair = |of: &dyn Fn(usize) -> u64| [0, 1].map(|at| mean(at, of(at)));
-        let figures = [pair(&|at| frames[at]), pair(&|at| Families::of(&sums[at]).frame), pair(&|at| sums[at].total())];
+        let figures =
+            [pair(&|at| frames[at]), pair(&|at| Families::new(&sums[at]).frame), pair(&|at| sums[at].total())];
         [row.name.clone(), row.via.clone()].into_iter().chain(figures.concat()).collect()
     };
     Grid::new(&["operation", "via"], &headers, rows.iter().map(cells).collect())

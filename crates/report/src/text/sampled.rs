@@ -1,8 +1,8 @@
 //! Estimates for the whole time from windows, with the error of each figure.
 
-use super::grid::Grid;
-use super::number::{DASH, counted, duration, with_digits};
 use crate::document::Section;
+use crate::grid::Grid;
+use crate::number::{DASH, counted, duration, with_digits};
 use crate::summary::ranked;
 use overhead_model::record::{Estimate, Measured, RowEstimates, Sample};
 use overhead_model::{Class, Run};

@@ -1,6 +1,7 @@
 //! Snapshots of every text, for runs with and without counters.
 
 use super::*;
+use crate::Style;
 use crate::fixture;
 use crate::run::NamedRun;
 use overhead_model::record::{Counters, ProtocolCounters, Role, StatementRow};

@@ -1,7 +1,20 @@
 //! Plain tables with aligned columns, split into blocks on narrow terminals.
 
-use super::{Style, clean};
+use crate::clean::clean;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+
+/// Terminal formatting. The caller decides on colour (`NO_COLOR`, `--color`, not a terminal).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    pub color: bool,
+    /// Characters in a line. Tables show the columns that fit, or split into blocks if the names leave no room. `None` for no
+    /// limit.
+    pub width: Option<usize>,
+    /// Characters in a line of prose; `None` to keep lines searchable for programs.
+    pub prose: Option<usize>,
+    /// Explains the columns of operations.
+    pub legend: bool,
+}
 
 const GUTTER: usize = 2;
 
