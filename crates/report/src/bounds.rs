@@ -1,10 +1,10 @@
-//! Separates exact figures of a run from lower bounds.
+//! Separates exact byte counts of a run from lower bounds.
 
 use crate::number::{DASH, counted};
 use overhead_model::Run;
 use overhead_model::record::{Source, TcpTotals};
 
-/// Lower bounds among byte figures: frames were lost or truncated, or one direction was not captured.
+/// Byte counts that are lower bounds: frames were lost or truncated, or one direction was not captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LowerBounds {
     /// Bytes on the wire: the capture lacks frames.
@@ -13,7 +13,7 @@ pub(crate) struct LowerBounds {
     pub payload: bool,
 }
 
-/// Marks a figure as a lower bound.
+/// Marks a lower bound.
 pub(crate) const AT_LEAST: char = '≥';
 
 impl LowerBounds {
@@ -29,12 +29,12 @@ impl LowerBounds {
         Self { wire: self.wire || other.wire, payload: self.payload || other.payload }
     }
 
-    /// Marks a wire byte figure if it is a lower bound.
+    /// Marks a number of wire bytes if it is a lower bound.
     pub(crate) fn wire(self, figure: String) -> String {
         marked(self.wire, figure)
     }
 
-    /// Marks a payload account figure if it is a lower bound.
+    /// Marks a number of payload bytes if it is a lower bound.
     pub(crate) fn payload(self, figure: String) -> String {
         marked(self.payload, figure)
     }
@@ -62,7 +62,7 @@ pub(crate) fn losses(source: &Source, tcp: &TcpTotals) -> Vec<String> {
     lost.map(|(count, noun, how)| format!("{} {how}", counted(count, noun))).collect()
 }
 
-/// Returns a sentence that explains why byte figures are lower bounds, or `None` if they are exact.
+/// Returns a sentence that explains why byte counts are lower bounds, or `None` if they are exact.
 pub(crate) fn lower_bounds(run: &Run) -> Option<String> {
     let bounds = LowerBounds::new(run);
     let reasons = losses(&run.source, &run.tcp);

@@ -7,10 +7,10 @@ use crate::text::distribution::{self, bounds, count_within};
 use overhead_model::Spread;
 use overhead_model::record::{Latency, OperationRow, Within};
 
-/// Maximum time limits labelled below a figure.
+/// Maximum time limits labelled below a chart.
 const BOUNDS: usize = 24;
 
-/// Names of all possible latency figures of a report.
+/// Names of all possible latency charts of a report.
 pub(crate) const NAMES: [&str; 2] = ["latency", "distribution"];
 
 /// Name, minimum operation count and accessor.
@@ -30,7 +30,7 @@ const PERCENTILES: [PercentileLine; 6] = [
 pub(crate) const MEASURED: &str = "Latency runs from the frame with the first byte of the request to the frame with the last byte of the \
 response, at the capture point, not the client's.";
 
-/// Returns the latency figures, without empty ones.
+/// Returns the latency charts, without empty ones.
 pub(crate) fn figures(runs: &[NamedRun]) -> Vec<(&'static str, LineFigure)> {
     let all = [by_percentile(runs), distributions(runs)];
     NAMES.into_iter().zip(all).filter(|(_, figure)| !figure.lines.is_empty()).collect()

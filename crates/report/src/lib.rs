@@ -1,4 +1,4 @@
-//! Aggregates operations and presents them as tables, records and figures.
+//! Aggregates operations and presents them as tables, records and charts.
 //!
 //! [`Aggregate`] sums closed operations; [`build_run`] makes the run record and verifies that the ledger balances. [`text`]
 //! prints a record; [`figure`] and [`write_report`] present any number of them side by side, [`compare`] compares them,

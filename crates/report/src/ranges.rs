@@ -10,7 +10,7 @@ use overhead_model::record::{Latency, OperationRow};
 
 pub(crate) const NAME: &str = "ranges";
 
-/// Returns the figure, or `None` if there are fewer than two ranges.
+/// Returns the chart, or `None` if there are fewer than two ranges.
 pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
     let has = |row: &&OperationRow| row.latency_ns.or_empty().count > 0 && row.latency_ns.or_empty().min > 0;
     // A benchmark's initial queries are not its subject.

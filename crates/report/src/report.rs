@@ -1,4 +1,4 @@
-//! A report folder: the comparison figure and its table.
+//! A report folder: the comparison chart and its table.
 
 use crate::document::{Document, Fact};
 use crate::error::ReportError;
@@ -32,7 +32,7 @@ const HEADING: &str = "# Overhead per operation\n";
 /// First line of a report's tables.
 const MARK: &str = "<!-- made by overhead report -->\n";
 
-/// Files of a report. It has latency figures if there are latencies, ranges if there are several, and time series if the
+/// Files of a report. It has latency charts if there are latencies, ranges if there are several, and time series if the
 /// packets supply them.
 pub const REPORT_FILES: [&str; 14] = [
     "overhead.svg",
@@ -56,7 +56,7 @@ pub fn replaced_by_report(folder: &OutputFolder) -> Option<&'static str> {
     report_folder::replaced(folder, &[HEADING, MARK], &REPORT_FILES)
 }
 
-/// Writes the figures, `report.md` and `index.html` into `folder`, replacing files with these names. Removes figures of an
+/// Writes the charts, `report.md` and `index.html` into `folder`, replacing files with these names. Removes charts of an
 /// earlier report that do not apply to these runs. Returns the files written.
 ///
 /// # Errors
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(names, REPORT_FILES);
         assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() > 1_000));
         assert_eq!(replaced_by_report(&folder), None);
-        // The next report removes figures that it lacks.
+        // The next report removes charts that it lacks.
         assert_eq!(write_report(&fixture::files(), &folder).unwrap().len(), 8);
         assert!(!path.join("deep/distribution.svg").exists());
         fs::write(path.join("deep/report.md"), "# My own notes\n").unwrap();

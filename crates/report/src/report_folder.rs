@@ -27,7 +27,7 @@ pub(crate) fn drawn<'name>(
 }
 
 /// Returns the first of a report's `names` that would be replaced and that no earlier report wrote. Our reports have tables
-/// that begin with one of `starts`, and a page that names its origin.
+/// that start with one of `starts`, and a page that names its origin.
 pub(crate) fn replaced(folder: &OutputFolder, starts: &[&str], names: &[&'static str]) -> Option<&'static str> {
     if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
         return Some(PAGE_FILE);
@@ -38,7 +38,7 @@ pub(crate) fn replaced(folder: &OutputFolder, starts: &[&str], names: &[&'static
     names.iter().copied().find(|name| folder.holds(name))
 }
 
-/// Writes tables, page and figures, in this order.
+/// Writes tables, page and charts, in this order.
 pub(crate) fn write_page(
     folder: &OutputFolder,
     names: &[&str],

@@ -7,7 +7,7 @@ use crate::limits::{SERIES_LEAST, SERIES_STEP_NS, SERIES_STEPS};
 use crate::number::{DASH, duration, grouped, microseconds, with_digits};
 use overhead_model::Spread;
 
-/// Maximum lines in a figure: one per colour.
+/// Maximum lines in a chart: one per colour.
 const LINES: usize = 8;
 
 pub(crate) const NAMES: [&str; 2] = ["rate-over-time", "latency-over-time"];
@@ -58,7 +58,7 @@ impl RunSeries {
         }
     }
 
-    /// Returns whether a figure is useful: some operations and enough steps to see a course.
+    /// Returns whether a chart is useful: some operations and enough steps to see a course.
     fn has_shape(&self) -> bool {
         self.steps.len() > SERIES_LEAST && self.steps.iter().any(|step| step.operations > 0)
     }
@@ -85,7 +85,7 @@ impl RunSeries {
     }
 }
 
-/// Returns the figures of these runs, without empty ones.
+/// Returns the charts of these runs, without empty ones.
 pub(crate) fn figures(all: &[RunSeries]) -> Vec<(&'static str, LineFigure)> {
     let shown: Vec<&RunSeries> = all.iter().filter(|series| series.has_shape()).collect();
     if shown.is_empty() {
@@ -144,7 +144,7 @@ fn latencies(shown: &[&RunSeries]) -> LineFigure {
     }
 }
 
-/// Returns a figure without lines: a time axis with the skipped time at its start.
+/// Returns a chart without lines: a time axis with the skipped time at its start.
 fn over_time(shown: &[&RunSeries]) -> LineFigure {
     let step_ns = shown.iter().map(|series| series.step_ns).max().unwrap_or(1);
     let length_ns = shown.iter().map(|series| series.length_ns).max().unwrap_or(0);

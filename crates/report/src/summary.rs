@@ -1,4 +1,4 @@
-//! Figures that all outputs derive from a record in the same way: account families, means and work per operation.
+//! Values that all outputs derive from a record in the same way: account families, means and work per operation.
 
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
 use crate::number::decimal;
@@ -198,7 +198,7 @@ pub(crate) enum CpuUnit {
 impl CpuUnit {
     pub(crate) const ALL: [Self; 3] = [Self::Hardware, Self::OnCpuNs, Self::Reference];
 
-    /// Returns the user and kernel parts in this unit over the whole window, or why there is no such figure.
+    /// Returns the user and kernel parts in this unit over the whole window, or why they are unknown.
     pub(crate) fn amounts(self, role: &Role) -> Result<[u64; 2], &str> {
         let source = match self {
             Self::OnCpuNs => return present(&role.on_cpu_ns).map(|ns| [ns.user, ns.kernel]),
@@ -235,7 +235,7 @@ pub(crate) fn operation_mix(run: &Run) -> RunMix {
     };
     let rows = workload(run);
     let rows = noteworthy(&rows, usize::MAX);
-    // An INSERT beside an UPDATE is not a SET.
+    // An INSERT next to an UPDATE is not a SET.
     let is_alone =
         |row: &OperationRow| rows.iter().all(|other| kind(&other.name) != kind(&row.name) || other.name == row.name);
     for row in &rows {
@@ -252,8 +252,7 @@ pub(crate) fn operation_mix(run: &Run) -> RunMix {
     mix
 }
 
-/// Returns whether the runs have the same operations in the same proportions, so that means over all of them compare like with
-/// like.
+/// Returns whether the runs have the same operations in the same proportions, so that their means compare like with like.
 pub(crate) fn is_one_mix(mixes: &[RunMix]) -> bool {
     let share = |mix: &RunMix, key: &String| {
         let all: u64 = mix.values().map(|(_, samples)| samples).sum();

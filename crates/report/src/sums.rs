@@ -90,7 +90,7 @@ impl OperationSum {
         self.sides.iter().map(|side| side.accounts.total()).sum()
     }
 
-    /// Returns this latency figure for each run that has latencies.
+    /// Returns this latency value for each run that has latencies.
     pub(crate) fn latencies(&self, figure: fn(&Latency) -> f64) -> Vec<f64> {
         self.runs.iter().filter(|run| run.latency.count > 0).map(|run| figure(&run.latency)).collect()
     }

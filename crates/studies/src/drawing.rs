@@ -1,4 +1,4 @@
-//! Figures, drawn at the place a template asks for them.
+//! Charts, drawn at the place where a template calls for one.
 
 use crate::query::error;
 use crate::spread;
@@ -12,7 +12,7 @@ use overhead_report::{DotFigure, DotRow, Line, LineFigure, Plot, StackFigure, St
 /// File names and their contents.
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
 
-/// A figure: the Markdown that shows it, and its files.
+/// A chart: the Markdown that shows it, and its files.
 pub(crate) type DrawnFigure = (String, Files);
 
 /// Stacks: bytes by account of the largest workload row of several cells, asked and answered. `name`, `title`, `shows`, `note`,

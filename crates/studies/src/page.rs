@@ -31,7 +31,7 @@ pub(crate) struct Pages {
 ///
 /// # Errors
 ///
-/// If the records lack a value that a template asks for, or a page has more than [`WORDS`] words outside [`TABLES`].
+/// If the records lack a value that a template uses, or a page has more than [`WORDS`] words outside [`TABLES`].
 pub(crate) fn render(templates: &[(String, String)], study: Study) -> Result<Pages> {
     let files: Arc<Mutex<Files>> = Arc::default();
     let cells = Value::from(Serde(cells(&study)));
@@ -87,7 +87,7 @@ fn environment() -> Result<Environment<'static>, Error> {
     Ok(environment)
 }
 
-/// `only(…)` is the one with these labels, `cells_with(…)` are all of them; `has(…)` tells whether there is any.
+/// `only(…)` is the one with these labels, `cells_with(…)` are all such cells; `has(…)` is whether there is any.
 fn add_queries(environment: &mut Environment<'static>, cells: &Value) {
     let all = cells.clone();
     environment.add_function("only", move |labels: Kwargs| query::only(&all, &labels));
@@ -98,7 +98,7 @@ fn add_queries(environment: &mut Environment<'static>, cells: &Value) {
         .add_function("has", move |labels: Kwargs| query::matching(&all, &labels).map(|found| !found.is_empty()));
 }
 
-/// `stacks(…)` and `lines(…)` draw, and stand for the figure in the page.
+/// `stacks(…)` and `lines(…)` draw, and stand for the chart in the page.
 fn add_figures(environment: &mut Environment<'static>, runs: &Arc<Vec<Run>>, files: &Arc<Mutex<Files>>) {
     let (runs, kept) = (Arc::clone(runs), Arc::clone(files));
     environment.add_function("stacks", move |options: Kwargs| keep(&kept, drawing::stacks(&runs, &options)));

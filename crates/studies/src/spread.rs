@@ -5,7 +5,7 @@ use minijinja::Error;
 use minijinja::value::Value;
 use overhead_model::Spread;
 
-/// Returns the spread of a cell or of a list of figures.
+/// Returns the spread of a cell or of a list of numbers.
 ///
 /// # Errors
 ///
@@ -21,7 +21,7 @@ pub(crate) fn from_value(value: &Value) -> Result<Spread, Error> {
     Ok(Spread { runs: part("runs")? as u64, median, q1, q3, min: part("min")?, max: part("max")? })
 }
 
-/// Returns whether all runs of one lie on one side of all runs of the other: what is not apart is no difference.
+/// Returns whether all runs of one lie on one side of all runs of the other: overlapping runs do not differ.
 pub(crate) fn apart(one: &Value, other: &Value) -> Result<bool, Error> {
     let (one, other) = (from_value(one)?, from_value(other)?);
     Ok(one.max < other.min || other.max < one.min)

@@ -12,15 +12,19 @@ use overhead_model::{Measured, Side, Transport};
 /// A record's content apart from operations and connections.
 #[derive(Clone, Debug)]
 pub struct RunFacts {
+    /// Program that makes the record.
     pub tool: Tool,
     /// Machine and command of a live run.
     pub environment: Option<Environment>,
+    /// Origin and totals of the frames.
     pub source: Source,
+    /// What the connections ran over.
     pub transport: Transport,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
     /// Bytes of frames without a selected connection.
     pub other_bytes: u64,
+    /// Kernel counters of both roles, or why there are none.
     pub counters: Measured<Counters>,
     /// Cost of measuring.
     pub observer: Observer,

@@ -8,7 +8,7 @@ use overhead_model::record::{Distribution, OperationRow, SideRow, StatementRow};
 use overhead_model::{Class, OTHER, Protocol, RowKey, SideTotals};
 use std::cmp::Reverse;
 
-/// Operations of a kind and their size distributions. Its statements hold the additive figures.
+/// Operations of a kind and their size distributions. Its statements hold the additive totals.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub key: OwnedRowKey,

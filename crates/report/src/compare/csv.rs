@@ -1,4 +1,4 @@
-//! A comparison as one table: a row for each figure, with both subjects' values and their difference.
+//! A comparison as one table: a row for each quantity, with both subjects' values and their difference.
 
 use super::{Comparison, Comparisons, KindPair, Repeated, Subject, WorkDifference};
 use overhead_model::csv::CsvRow;

@@ -6,10 +6,10 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Probability that such an interval contains the true difference.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A figure of repeated runs, with the run as the unit.
+/// A quantity of repeated runs, with the run as the unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Repeated {
-    /// The figure of each run, by subject.
+    /// Value of each run, by subject.
     pub runs: [Vec<f64>; 2],
     /// 95% confidence interval of the difference of the means, the second's minus the first's (Welch's, for unequal variances).
     pub interval: [f64; 2],

@@ -1,7 +1,7 @@
 //! Compares subjects of one or more runs: which accounts and fields cause the difference per operation, and how kernel work
 //! differs.
 //!
-//! All figures are per operation; a difference is the second subject's figure minus the first's. Bytes are exact. Times, calls
+//! All quantities are per operation; a difference is the second subject's value minus the first's. Bytes are exact. Times, calls
 //! and cycles vary between runs, so only repeated runs of each subject can show a difference in them.
 
 mod csv;
@@ -38,15 +38,20 @@ use std::collections::BTreeMap;
 /// subjects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparisons {
+    /// The second subject against the first.
     #[serde(flatten)]
     pub first: Comparison,
+    /// The third and later subjects against the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<Comparison>,
 }
 
+/// Two subjects: their matching operations, the work of both, and what limits the result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
+    /// Names of the subjects.
     pub runs: [String; 2],
+    /// Number of runs of each subject.
     pub repetitions: [usize; 2],
     /// Paired kinds of workload operations, largest contribution to the difference first.
     pub pairs: Vec<KindPair>,
@@ -58,7 +63,7 @@ pub struct Comparison {
     pub workload: [WorkloadMean; 2],
     /// Work of server and client for all workload operations of a run.
     pub work: Vec<WorkDifference>,
-    /// Why a subject's byte figures are lower bounds; absent if they are exact.
+    /// Why a subject's byte counts are lower bounds; absent if they are exact.
     pub lower_bounds: [Option<String>; 2],
     /// Caveats, as complete sentences.
     pub remarks: Vec<String>,
@@ -67,6 +72,7 @@ pub struct Comparison {
 /// Workload operations of all runs of a subject, whatever they are paired with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkloadMean {
+    /// Workload operations in all runs.
     pub count: u64,
     /// Bytes on the wire per operation, both directions.
     pub wire: f64,
@@ -81,8 +87,10 @@ impl WorkloadMean {
     }
 }
 
+/// Matching operations of two subjects, with the causes of their difference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindPair {
+    /// Both sides of the pair, in the order of the subjects.
     pub operations: [Subject; 2],
     /// The difference in one sentence.
     pub sentence: String,
@@ -99,10 +107,14 @@ pub struct KindPair {
     bounds: [LowerBounds; 2],
 }
 
+/// One subject's operations of a kind: means per operation over its runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Subject {
+    /// Protocol name.
     pub protocol: String,
+    /// Class of the operations.
     pub class: Class,
+    /// Name, as in the record.
     pub name: String,
     /// Statement; absent if the comparison covers all operations of this name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,6 +136,7 @@ pub struct Subject {
     pub p50_ns: Option<u64>,
 }
 
+/// One latency percentile of a pair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencyDifference {
     /// Name, such as `p50`.
@@ -140,7 +153,9 @@ pub struct LatencyDifference {
 /// One account in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AccountDifference {
+    /// Direction of the bytes.
     pub side: Side,
+    /// Account of the bytes.
     pub account: Account,
     /// Bytes per operation, by run.
     pub bytes: [f64; 2],
@@ -151,6 +166,7 @@ pub struct AccountDifference {
 /// One field in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldDifference {
+    /// Direction of the field.
     pub side: Side,
     /// Account of the field.
     pub account: Account,
@@ -163,6 +179,7 @@ pub struct FieldDifference {
 }
 
 impl Comparisons {
+    /// Returns all comparisons, the first one included.
     pub fn each(&self) -> impl Iterator<Item = &Comparison> {
         std::iter::once(&self.first).chain(&self.further)
     }

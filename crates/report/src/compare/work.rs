@@ -1,4 +1,4 @@
-//! System calls, CPU time and similar figures per workload operation of each subject.
+//! System calls, CPU time and similar work per workload operation of each subject.
 
 use super::interval::{Repeated, mean};
 use crate::group::RunGroup;
@@ -11,14 +11,15 @@ use std::collections::BTreeSet;
 /// Calls per operation below which, in all runs, a system call appears only in the sum.
 const RARE: f64 = 0.005;
 
-/// Before the name of one system call, in the figure of its number.
+/// Prefix of the name of a single system call.
 pub(super) const PART: &str = "of them ";
 
+/// One kind of a role's work per operation, such as system calls or CPU time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkDifference {
     /// `server` or `client`.
     pub role: &'static str,
-    /// Name of the figure, with its unit.
+    /// Name of the quantity, with its unit.
     pub figure: String,
     /// Mean of the runs per operation, by subject, or the reason for its absence.
     pub per_operation: [Measured<f64>; 2],
@@ -125,7 +126,7 @@ fn row(name: RoleName, figure: String, groups: [&RunGroup; 2], of: impl Fn(&Run)
     WorkDifference { role: name.name(), figure, per_operation, difference, repeated }
 }
 
-/// Returns the figure of each run, or why one has none.
+/// Returns the value of each run, or why one has none.
 fn values(group: &RunGroup, of: &impl Fn(&Run) -> Measured<f64>) -> Result<Vec<f64>, String> {
     let value = |run| match of(run) {
         Measured::Value(value) => Ok(value),

@@ -16,7 +16,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns an axis that covers all values of a figure, or `None` if there are none.
+    /// Returns an axis that covers all values of a chart, or `None` if there are none.
     pub(super) fn from_figure(figure: &LineFigure) -> Option<Self> {
         let values = figure.lines.iter().flat_map(|(_, values)| values).flatten();
         Self::over(values.flat_map(|of| [of.median, of.min, of.max]), figure.logarithmic, Self::logarithmic)
@@ -52,7 +52,7 @@ impl Axis {
         Self { from, to, logarithmic: true, ticks: all.into_iter().filter(|tick| (from..=to).contains(tick)).collect() }
     }
 
-    /// Begins and ends at the values, if two ticks lie between them.
+    /// Starts and ends at the values, if two ticks lie between them.
     pub(super) fn logarithmic_cropped(min: f64, max: f64) -> Self {
         let mut axis = Self::logarithmic(min, max);
         let inside: Vec<f64> = axis.ticks.iter().copied().filter(|tick| (min..=max).contains(tick)).collect();

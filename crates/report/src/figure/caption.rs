@@ -26,7 +26,7 @@ const WARNED: Face = Face::new(SIZE, Weight::Regular, WARNING);
 pub(crate) type Paragraph = Vec<(String, Face)>;
 
 /// Returns the paragraphs of a caption: comparison warnings, reading instructions, facts common to all runs, and each run. A bare
-/// figure has warnings only.
+/// chart has warnings only.
 pub(crate) fn paragraphs(runs: &[NamedRun], is_bare: bool) -> Vec<Paragraph> {
     let facts: Vec<Vec<String>> = runs.iter().map(|named| facts(&named.run)).collect();
     let common = common(&facts);
@@ -52,7 +52,7 @@ pub(crate) fn paragraphs(runs: &[NamedRun], is_bare: bool) -> Vec<Paragraph> {
 pub(crate) const HOW_TO_READ: &str = "Grey is frame headers, red frames without payload and repeats, blue to green (violet for TLS) \
 the protocol, amber your own data. System calls and CPU are those of all processes of a role, over all operations of the run.";
 
-/// Returns the caption of a figure: how to read it, and a note; either may be empty.
+/// Returns the caption of a chart: how to read it, and a note; either may be empty.
 pub(crate) fn notes(method: &str, note: &str) -> Vec<Paragraph> {
     match (method, note) {
         ("", "") => Vec::new(),
@@ -63,7 +63,7 @@ pub(crate) fn notes(method: &str, note: &str) -> Vec<Paragraph> {
     }
 }
 
-/// Returns a sentence about what a figure leaves out, or nothing.
+/// Returns a sentence about what a chart leaves out, or nothing.
 pub(crate) fn only_in_table(left_out: usize, noun: &str) -> String {
     let are = if left_out == 1 { "is" } else { "are" };
     match left_out {
@@ -72,7 +72,7 @@ pub(crate) fn only_in_table(left_out: usize, noun: &str) -> String {
     }
 }
 
-/// Drops the lines that a figure has no colours for. Returns a sentence about them, or nothing.
+/// Drops the lines that a chart has no colours for. Returns a sentence about them, or nothing.
 pub(crate) fn left_out<T>(lines: &mut Vec<T>, noun: &str) -> String {
     let more = lines.len().saturating_sub(LINES.len());
     lines.truncate(LINES.len());

@@ -1,4 +1,4 @@
-//! The content of a figure: rows (one operation of a run each) with bars in three panels.
+//! The content of a chart: rows (one operation of a run each) with bars in three panels.
 
 use super::palette;
 use super::panels;

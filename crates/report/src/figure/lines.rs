@@ -11,10 +11,12 @@ use super::scene::{Anchor, Scene};
 use crate::error::ReportError;
 use overhead_model::Spread;
 
+/// A chart with lines over steps of the horizontal axis.
 #[derive(Clone, Debug, Default)]
 pub struct LineFigure {
+    /// Heading; files add the systems in front.
     pub title: String,
-    /// Text alternative for readers who cannot see the figure.
+    /// Text alternative for readers who cannot see the chart.
     pub description: String,
     /// Title of the horizontal axis.
     pub x_title: String,
@@ -26,10 +28,11 @@ pub struct LineFigure {
     pub places: Vec<String>,
     /// Positions of the places in any unit; empty to space them equally.
     pub positions: Vec<f64>,
+    /// Lines in the order of their colours.
     pub lines: Vec<Line>,
-    /// How to read the figure. A page says it once for all figures that have it in common.
+    /// How to read the chart. A page prints equal texts once.
     pub method: String,
-    /// Note on what is drawn, printed below the figure.
+    /// Note on what is drawn, printed below the chart.
     pub note: String,
     /// Width and background.
     pub style: PlotStyle,
@@ -43,7 +46,9 @@ pub type Line = (String, Vec<Option<Spread>>);
 /// A time axis, in seconds.
 #[derive(Clone, Debug, Default)]
 pub struct TimeAxis {
+    /// Start, in the unit of the axis.
     pub from: f64,
+    /// End, in the unit of the axis.
     pub to: f64,
     /// Intervals without measurements.
     pub bands: Vec<Band>,
@@ -54,6 +59,7 @@ pub struct TimeAxis {
 pub struct Band {
     pub from: f64,
     pub to: f64,
+    /// Label of the band.
     pub name: String,
 }
 
@@ -158,7 +164,7 @@ fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
     scene
 }
 
-/// Returns the width of the names beside the ends of their lines, or `None` if they need a legend above.
+/// Returns the width of the names at the ends of their lines, or `None` if they need a legend above.
 fn names_beside(entries: &[(String, Rgb)], width: f64) -> Option<f64> {
     let widest = entries.iter().map(|(name, _)| LEGEND.width(name)).fold(0.0, f64::max);
     let taken = widest + SWATCH + SWATCH_GAP + 6.0;
@@ -207,7 +213,7 @@ fn round_times(scene: &mut Scene, time: &TimeAxis, field: &PlotField) {
         scene.line((x, field.bottom()), (x, field.bottom() + 4.0), AXIS);
         let label = if number < 0 { format!("-{}", tick_label(-at)) } else { tick_label(at) };
         let half = TICK.width(&label) / 2.0;
-        // Keep the last label inside the figure.
+        // Keep the last label inside the chart.
         let x = x.min(scene.width - half - 1.0);
         scene.text(&label, (x, field.bottom() + 17.0), Anchor::Middle, TICK);
     }

@@ -1,4 +1,4 @@
-//! The figure: any number of runs, with a row per operation and three columns: bytes by account, system calls by name, and CPU
+//! The chart: any number of runs, with a row per operation and three columns: bytes by account, system calls by name, and CPU
 //! work by mode.
 
 mod axis;
@@ -30,6 +30,7 @@ pub(crate) use plot::titled;
 use scene::Scene;
 pub use stacks::{StackFigure, StackRow};
 
+/// Size and colours of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlotStyle {
     /// Width in logical pixels; a PNG has twice as many.
@@ -47,7 +48,7 @@ impl Default for PlotStyle {
 }
 
 impl PlotStyle {
-    /// Below the minimum, names and bars do not fit; above the maximum, no screen can show the figure.
+    /// Below the minimum, names and bars do not fit; above the maximum, no screen can show the chart.
     pub const WIDTHS: std::ops::RangeInclusive<u32> = 320..=4_000;
 
     pub(crate) fn width(self) -> f64 {
@@ -59,13 +60,14 @@ impl PlotStyle {
     }
 }
 
-/// Background of a page and its figures.
+/// Background of a page and its charts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
     Light,
     Dark,
 }
 
+/// What a report draws, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportOptions {
     /// Heading; `None` for the default.
@@ -74,11 +76,11 @@ pub struct ReportOptions {
     pub operations_per_run: Option<usize>,
     /// Names of the operations to draw; empty to draw the largest.
     pub operations: Vec<String>,
-    /// Leaves out the caption of the main figure, except for warnings.
+    /// Leaves out the caption of the main chart, except for warnings.
     pub is_bare: bool,
-    /// Background; `None` for light figures and a page that follows the reader's system setting.
+    /// Background; `None` for light charts and a page that follows the reader's system setting.
     pub theme: Option<Theme>,
-    /// Width of figures in logical pixels; `None` for the default.
+    /// Width of charts in logical pixels; `None` for the default.
     pub width: Option<u32>,
 }
 
@@ -109,7 +111,7 @@ pub fn draw(runs: &[NamedRun], title: &str, options: &ReportOptions) -> Result<[
     Ok([svg::file(&scene, title, DESCRIPTION, true)?, paint::png(&scene)?])
 }
 
-/// Returns the figure as an element for a page that supplies font, heading, caption text and colours.
+/// Returns the chart as an element for a page that supplies font, heading, caption text and colours.
 /// Fails with [`ReportError::NoRuns`].
 pub(crate) fn draw_inline(
     runs: &[NamedRun],
@@ -120,7 +122,7 @@ pub(crate) fn draw_inline(
     Ok(svg::element(&scene(runs, None, options)?, id, title, DESCRIPTION))
 }
 
-/// Lays out the figure, with a caption if it has a title.
+/// Lays out the chart, with a caption if it has a title.
 fn scene(runs: &[NamedRun], title: Option<&str>, options: &ReportOptions) -> Result<Scene, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);

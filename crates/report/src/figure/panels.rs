@@ -80,7 +80,7 @@ fn measured(runs: &[NamedRun]) -> impl Iterator<Item = (&Role, u64)> {
     })
 }
 
-/// Returns system calls per operation by name, server above client; each call has the same colour and place in all figures.
+/// Returns system calls per operation by name, server above client; each call has the same colour and place in all charts.
 pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     let shown = visible(runs);
     let others = measured(runs).any(|(role, _)| role.syscalls.keys().any(|name| !shown.contains(&&**name)));

@@ -1,4 +1,4 @@
-//! Draws all figures but the main one, as files and for a page.
+//! Draws all charts but the main one, as files and for a page.
 
 use super::dots::{self, DotFigure};
 use super::lines::{self, LineFigure};
@@ -7,6 +7,7 @@ use super::stacks::{self, StackFigure};
 use super::{NARROW, PlotStyle, paint, svg};
 use crate::error::ReportError;
 
+/// A chart of any kind except the main one of a report.
 #[derive(Clone, Debug)]
 pub enum Plot {
     Lines(LineFigure),
@@ -15,7 +16,7 @@ pub enum Plot {
 }
 
 impl Plot {
-    /// Returns the figure as SVG and as PNG.
+    /// Returns the chart as SVG and as PNG.
     ///
     /// # Errors
     ///
@@ -26,7 +27,7 @@ impl Plot {
         Ok([svg::file(&scene, title, description, true)?, paint::png(&scene)?])
     }
 
-    /// Returns the figure for a phone, as an SVG that uses the reader's fonts.
+    /// Returns the chart for a phone, as an SVG that uses the reader's fonts.
     ///
     /// # Errors
     ///
@@ -37,7 +38,7 @@ impl Plot {
         svg::file(&figure.laid_out(Some(title))?, title, description, false)
     }
 
-    /// Returns the files of the figure, with their names.
+    /// Returns the files of the chart, with their names.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl Plot {
         self
     }
 
-    /// Returns how to read it, if a page says so apart from the figure.
+    /// Returns how to read it, if a page prints that apart from the chart.
     pub(crate) fn method(&self) -> &str {
         match self {
             Self::Lines(figure) => &figure.method,

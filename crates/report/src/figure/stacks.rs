@@ -14,16 +14,18 @@ use crate::error::ReportError;
 use crate::number::bytes_label;
 use overhead_model::Account;
 
+/// A chart with two stacked bars per row: bytes by account, request above response.
 #[derive(Clone, Debug, Default)]
 pub struct StackFigure {
+    /// Heading; files add the systems in front.
     pub title: String,
-    /// Text alternative for readers who cannot see the figure.
+    /// Text alternative for readers who cannot see the chart.
     pub description: String,
     /// The quantity counted.
     pub unit: String,
     /// Systems, from top to bottom.
     pub rows: Vec<StackRow>,
-    /// Note on the method, printed below the figure.
+    /// Note on the method, printed below the chart.
     pub note: String,
     /// Width and background.
     pub style: PlotStyle,
@@ -32,8 +34,11 @@ pub struct StackFigure {
 /// A system: an operation's bytes by account, in stack order.
 #[derive(Clone, Debug)]
 pub struct StackRow {
+    /// Name beside or above the bars.
     pub name: String,
+    /// Bytes per operation by account, in stack order.
     pub request: Vec<(Account, f64)>,
+    /// Like `request`, for the other direction.
     pub response: Vec<(Account, f64)>,
 }
 
@@ -55,7 +60,7 @@ fn longest(figure: &StackFigure) -> f64 {
     figure.rows.iter().flat_map(|row| [sum(&row.request), sum(&row.response)]).fold(0.0, f64::max)
 }
 
-/// The bars, and room for names: beside the bars, or above them in a narrow figure.
+/// The bars, and room for names: at their left, or above them in a narrow chart.
 struct StackField {
     names: f64,
     above: f64,

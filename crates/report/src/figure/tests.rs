@@ -1,4 +1,4 @@
-//! Figures as documents, and their content.
+//! Charts as documents, and their content.
 
 use super::*;
 use crate::fixture;
@@ -347,7 +347,7 @@ fn nothing_to_draw_is_an_error() {
     assert!(matches!(draw(&[], TITLE, &ReportOptions::default()), Err(ReportError::NoRuns)));
 }
 
-/// Writes every figure into `overhead-figures` under the temporary folder for manual review.
+/// Writes every chart into `overhead-figures` under the temporary folder for manual review.
 #[test]
 #[ignore = "writes sample figures to look at"]
 fn write_samples() {

@@ -13,6 +13,7 @@ use overhead_model::{Account, Class, Run};
 use std::fmt;
 use std::str::FromStr;
 
+/// A limit on how much a metric may grow against a reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangeLimit {
     figure: BudgetMetric,
@@ -59,7 +60,7 @@ impl fmt::Display for ChangeLimit {
     }
 }
 
-/// Returns where a subject exceeds the limits against the first, and which limits could not be judged; empty if none is
+/// Returns where a subject exceeds the limits against the first, and which limits could not be judged; empty if no limit is
 /// exceeded.
 pub fn exceeded(limits: &[ChangeLimit], reference: &RunGroup, group: &RunGroup, by: By) -> Vec<Finding> {
     let run = format!("{} against {}", group.name, reference.name);
@@ -132,7 +133,7 @@ impl ChangeLimit {
         judged.is_above(figure).then(|| Finding::breach(run, label, figure, judged, changes().unwrap_or_default()))
     }
 
-    /// Judges a figure of all workload operations together.
+    /// Judges a metric of all workload operations together.
     fn judge_runs(&self, run: &str, reference: &RunGroup, group: &RunGroup) -> Option<Finding> {
         let values = [reference, group].map(|group| self.values(group));
         match values {
@@ -162,7 +163,7 @@ impl ChangeLimit {
         Ok(values)
     }
 
-    /// Judges a figure that varies between runs.
+    /// Judges a metric that varies between runs.
     fn judge_values(&self, run: &str, label: &str, values: [Vec<f64>; 2], absent: &str) -> Option<Finding> {
         let figure = self.figure;
         let (Some(reference), Some(measured)) = (mean(&values[0]), mean(&values[1])) else {

@@ -22,6 +22,7 @@ pub struct Budget {
     /// Composition of all operations' bytes when the budget was written.
     #[serde(default)]
     pub made_of: Option<MadeOf>,
+    /// Limits of single operations and statements.
     #[serde(default, rename = "operation")]
     pub operations: Vec<OperationBudget>,
 }
@@ -30,7 +31,7 @@ pub struct Budget {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MadeOf {
-    /// Bytes by account figure.
+    /// Bytes by metric of a single account.
     #[serde(default)]
     pub accounts: BTreeMap<BudgetMetric, f64>,
     /// Payload by operation, such as `request.payload setup PREPARE`.
@@ -42,9 +43,12 @@ pub struct MadeOf {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationBudget {
+    /// Protocol name, as in the record.
     pub protocol: String,
+    /// Class; `workload` if the file has none.
     #[serde(default = "workload")]
     pub class: Class,
+    /// Name, as in the record.
     pub name: String,
     /// Statement; absent for all operations of the name.
     #[serde(default)]
@@ -54,7 +58,7 @@ pub struct OperationBudget {
     pub count: Option<u64>,
     /// Limits per operation.
     pub budget: BTreeMap<BudgetMetric, Allowed>,
-    /// Bytes per operation when the budget was written, by account figure.
+    /// Bytes per operation when the budget was written, by metric of a single account.
     #[serde(default)]
     pub accounts: BTreeMap<BudgetMetric, f64>,
     /// Bytes per operation by field, such as `response.schema row description.column.name`.
@@ -62,11 +66,11 @@ pub struct OperationBudget {
     pub fields: Option<BTreeMap<String, f64>>,
 }
 
-/// The upper limit of a figure.
+/// The upper limit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(from = "AllowedForm")]
 pub struct Allowed {
-    /// The figure, per operation.
+    /// Value per operation.
     pub budget: f64,
     pub tolerance: Tolerance,
 }
@@ -98,11 +102,11 @@ impl Allowed {
     }
 }
 
-/// Permitted excess over a reference figure.
+/// Permitted excess over a reference value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "ToleranceForm")]
 pub enum Tolerance {
-    /// Excess in the unit of the figure.
+    /// Excess in the unit of the metric.
     Absolute(f64),
     /// Excess in percent of the reference.
     Percent(f64),
@@ -159,6 +163,7 @@ pub enum Unlisted {
     Ignore,
 }
 
+/// Why a file is not a valid budget.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
     /// Not TOML, or not a budget.
@@ -174,6 +179,7 @@ pub enum BudgetError {
     /// No limits, so every run would pass.
     #[error("it has no limit, so every run would pass: write one with check --write, or add an [[operation]]")]
     Empty,
+    /// The operation of this name has no limit in its `[operation.budget]`.
     #[error("{0} has no limit in its [operation.budget]")]
     NoLimit(String),
     /// A limit that no run can be checked against.
@@ -184,9 +190,9 @@ pub enum BudgetError {
         of: String,
         reason: &'static str,
     },
-    /// An unknown figure name.
+    /// An unknown metric name.
     #[error(transparent)]
-    BudgetMetric(#[from] MetricError),
+    Metric(#[from] MetricError),
 }
 
 fn workload() -> Class {

@@ -28,7 +28,7 @@ pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for an incomplete run, whose figures may be too small.
+/// Returns a finding for an incomplete run, whose totals may be too small.
 fn partial(named: &NamedRun) -> Option<Finding> {
     let say = |message| Finding::plain(Severity::Unjudged, &named.name, "", message);
     incomplete(&named.run).map(say)
@@ -127,7 +127,7 @@ impl<'a> RunSums<'a> {
         judged.is_above(figure).then(|| Finding::breach(run, &label, figure, judged, changes()))
     }
 
-    /// Returns why a direction's figures are unreliable if it was not captured.
+    /// Returns why a direction has no reliable bytes, if it was not captured.
     fn unseen(&self, budget: &OperationBudget, side: Side) -> Option<&str> {
         let rows = self
             .named
@@ -142,7 +142,7 @@ impl<'a> RunSums<'a> {
         sides.find_map(|side| side.unseen.as_deref())
     }
 
-    /// Returns a figure of all operations together, per workload operation, or why there is none.
+    /// Returns the value for all operations together, per workload operation, or why there is none.
     pub(super) fn run_value(&self, figure: BudgetMetric) -> Result<f64, String> {
         if let BudgetMetric::Syscalls(process) = figure {
             return present(&system_calls(process, &self.named.run)).copied().map_err(str::to_owned);

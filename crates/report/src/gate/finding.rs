@@ -11,6 +11,7 @@ const NAMED: usize = 4;
 /// Bytes per operation below which a change rounds to nothing and gets no mention.
 const VISIBLE: f64 = 0.05;
 
+/// How a finding affects the exit status, worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -22,24 +23,29 @@ pub enum Severity {
     Breach,
 }
 
+/// A result of a check: a breach, a note, or something that could not be judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
+    /// Effect on the exit status.
     pub severity: Severity,
+    /// Name of the run, or of both subjects.
     pub run: String,
     /// The operation, by its statement if it has one; empty for the whole run.
     pub operation: String,
-    /// The figure; absent if the finding concerns the whole operation or run.
+    /// The metric; absent if the finding concerns the whole operation or run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<BudgetMetric>,
     /// Absent without a verdict.
     #[serde(flatten)]
     pub judged: Option<Judged>,
+    /// Causes of a breach; empty otherwise.
     #[serde(flatten)]
     pub changes: Changes,
     /// One line without the run's name or a full stop.
     pub message: String,
 }
 
+/// A part of a difference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
     /// The account, or the field prefixed with its account.
@@ -70,13 +76,13 @@ impl Finding {
         }
     }
 
-    /// Reports a figure without a verdict.
+    /// Reports a metric without a verdict.
     pub(super) fn unjudged(run: &str, operation: &str, figure: BudgetMetric, why: &str) -> Self {
         let finding = Self::plain(Severity::Unjudged, run, operation, format!("{figure}: {why}"));
         Self { figure: Some(figure), ..finding }
     }
 
-    /// Reports a figure above its limit.
+    /// Reports a metric above its limit.
     pub(super) fn breach(run: &str, operation: &str, figure: BudgetMetric, judged: Judged, changes: Changes) -> Self {
         let Judged { measured, allowed, .. } = judged;
         let by = figure.printed(measured) - figure.printed(allowed);
@@ -100,7 +106,7 @@ impl Finding {
     }
 }
 
-/// A figure and its reference.
+/// A measured value and its reference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// The measured value, per operation.
@@ -117,7 +123,7 @@ impl Judged {
     }
 }
 
-/// The changes beneath a figure.
+/// The changes beneath a metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Changes {
     /// Accounts that changed against the reference, in bytes per operation, largest first.
@@ -130,7 +136,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Returns the accounts and fields of a figure that differ from the reference, largest first. `account` and `field` give
+    /// Returns the accounts and fields of a metric that differ from the reference, largest first. `account` and `field` give
     /// the reference's bytes per operation; `None` if it has no fields.
     pub(super) fn new(
         figure: BudgetMetric,

@@ -1,4 +1,4 @@
-//! Figures that budgets can limit, all per operation, and their names.
+//! Metrics that budgets can limit, all per operation, and their names.
 
 use crate::compare::PERCENTILES;
 use crate::number::{bytes_label, decimal, significant};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
+/// A number per operation or run that a budget can limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum BudgetMetric {
@@ -37,7 +38,7 @@ const HEADERS: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LatencyPercentile(usize);
 
-/// An unknown figure name.
+/// An unknown metric name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0}: no such figure; there are request and response with .wire, .payload, .headers, .frames or an account (response.schema), \
@@ -56,12 +57,12 @@ impl BudgetMetric {
         Side::BOTH.into_iter().flat_map(of_side).chain(latencies).chain(of_roles)
     }
 
-    /// Returns whether the figure applies to single operations rather than all workload operations.
+    /// Returns whether the metric applies to single operations rather than all workload operations.
     pub(crate) const fn is_of_operation(self) -> bool {
         !matches!(self, Self::Syscalls(_) | Self::Cycles(_))
     }
 
-    /// Returns the direction of the figure's bytes or frames.
+    /// Returns the direction of the metric's bytes or frames.
     pub(crate) const fn side(self) -> Option<Side> {
         match self {
             Self::Wire(side)
@@ -73,7 +74,7 @@ impl BudgetMetric {
         }
     }
 
-    /// Returns whether the figure includes an account.
+    /// Returns whether the metric includes an account.
     pub(crate) fn holds(self, account: Account) -> bool {
         match self {
             Self::Wire(_) => true,
@@ -84,7 +85,7 @@ impl BudgetMetric {
         }
     }
 
-    /// Returns the figure for these operations, averaged over several runs; `None` if they lack it or it does not apply to
+    /// Returns the metric for these operations, averaged over several runs; `None` if they lack it or it does not apply to
     /// single operations.
     pub(crate) fn value(self, sum: &OperationSum) -> Option<f64> {
         match self {
@@ -98,7 +99,7 @@ impl BudgetMetric {
         }
     }
 
-    /// Formats a value with the figure's unit: `155 B`, `2.01 calls`.
+    /// Formats a value with the metric's unit: `155 B`, `2.01 calls`.
     pub(crate) fn with_unit(self, value: f64) -> String {
         match self {
             Self::Wire(_) | Self::Payload(_) | Self::Headers(_) | Self::Account(..) => {
@@ -111,7 +112,7 @@ impl BudgetMetric {
         }
     }
 
-    /// Rounds bytes as [`BudgetMetric::with_unit`] prints them, so that printed figures have the printed difference.
+    /// Rounds bytes as [`BudgetMetric::with_unit`] prints them, so that printed values have the printed difference.
     pub(crate) fn printed(self, value: f64) -> f64 {
         let places = if value < 1_000.0 { 10.0 } else { 1.0 };
         match self {
@@ -151,7 +152,7 @@ impl FromStr for BudgetMetric {
     type Err = MetricError;
 
     fn from_str(text: &str) -> Result<Self, MetricError> {
-        // The server's figures may have its name, too.
+        // `server.cycles` is the same as `cycles`.
         let name = text.strip_prefix("server.").filter(|name| !name.contains('.')).unwrap_or(text);
         Self::all().find(|figure| figure.to_string() == name).ok_or_else(|| MetricError(text.to_owned()))
     }

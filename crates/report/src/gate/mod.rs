@@ -1,6 +1,6 @@
 //! Cost limits for operations: budgets for runs, and permitted differences in comparisons.
 //!
-//! Anything that cannot be judged, such as a missing operation or an unmeasured figure, is a separate [`Finding`], so that a
+//! Anything that cannot be judged, such as a missing operation or an unmeasured metric, is a separate [`Finding`], so that a
 //! gate never passes for lack of data.
 
 mod against;

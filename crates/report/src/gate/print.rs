@@ -9,6 +9,7 @@ use overhead_model::csv::{CsvCell, CsvColumn, csv};
 use serde::Serialize;
 use std::path::Path;
 
+/// Output format of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingForm {
     /// One line per finding.

@@ -22,7 +22,7 @@ const CALLS: &str = "\"10%\"";
 /// Tolerance for all bytes together: the number of operations that share the cost of connecting varies.
 const WHOLE: &str = "\"1%\"";
 
-/// Returns a budget as TOML that covers these runs: the largest of each figure, with its accounts and fields. Omits negligible
+/// Returns a budget as TOML that covers these runs: the largest of each metric, with its accounts and fields. Omits negligible
 /// operations.
 pub fn budget_of(runs: &[NamedRun], by: By) -> String {
     let sums: Vec<RunSums<'_>> = runs.iter().map(RunSums::new).collect();
@@ -138,7 +138,7 @@ fn operation_limits(runs: &[OperationSum], sums: &[RunSums<'_>]) -> String {
     out
 }
 
-/// Returns whether operations of one statement, or of one name, differ in the figure: it grows with the data.
+/// Returns whether operations of one statement, or of one name, differ in the metric: it grows with the data.
 fn varies(run: &RunSums<'_>, sum: &OperationSum, figure: BudgetMetric) -> bool {
     let is_row = |row: &&OperationRow| {
         let is_whole = sum.key.statement.is_none() || row.statements.len() == 1;

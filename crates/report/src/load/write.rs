@@ -1,4 +1,4 @@
-//! A load folder: its figures, tables and page.
+//! A load folder: its charts, tables and page.
 
 use super::figures::figures;
 use super::tables::{label, repetitions, results};
@@ -7,7 +7,7 @@ use crate::document::{COMMAND, Document, Fact, Section};
 use crate::error::ReportError;
 use crate::figure::ReportOptions;
 use crate::number::{duration, grouped, with_digits};
-use crate::page::{Conditions, PageWarning, PAGE_FILE, PageFigure, PageTable, WebPage, embedded};
+use crate::page::{Conditions, PAGE_FILE, PageFigure, PageTable, PageWarning, WebPage, embedded};
 use crate::report_folder::{self, TABLES_FILE};
 use crate::summary::listed;
 use crate::text::facts;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// First words of every load's tables.
 const HEADING: &str = "# Load: ";
 
-/// Files of a load report: tables, page and possible figures.
+/// Files of a load report: tables, page and possible charts.
 pub const LOAD_FILES: [&str; 6] = [TABLES_FILE, PAGE_FILE, "rate.svg", "rate.png", "latency.svg", "latency.png"];
 
 /// Returns the first file that [`write_load`] would replace and that no earlier load report wrote.
@@ -26,7 +26,7 @@ pub fn replaced_by_load(folder: &OutputFolder) -> Option<&'static str> {
     report_folder::replaced(folder, &[HEADING], &LOAD_FILES)
 }
 
-/// Writes tables, page and figures into `folder`, replacing files with these names. Removes figures of an earlier report that
+/// Writes tables, page and charts into `folder`, replacing files with these names. Removes charts of an earlier report that
 /// do not apply to this load. Returns the files, tables first.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ pub(crate) struct WebPage {
     pub title: String,
     /// Three sentences: the measurement and its result.
     pub sentences: Vec<String>,
-    /// Caveats, shown before the figures.
+    /// Caveats, shown before the results.
     pub warnings: Vec<PageWarning>,
     pub figures: Vec<PageFigure>,
     pub tables: Vec<PageTable>,
@@ -30,27 +30,32 @@ pub(crate) struct WebPage {
 /// Page content that only the packets can supply.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageExtras {
+    /// Possible savings, largest first.
     pub findings: Vec<PageFinding>,
+    /// Operations shown byte by byte.
     pub examples: Vec<PageExample>,
     /// Operations over time, drawn and shown in a table.
     #[serde(skip)]
     pub series: Vec<RunSeries>,
 }
 
+/// A possible saving in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageFinding {
     /// Run name; empty if there is only one run.
     pub run: String,
+    /// Operations that the finding is about.
     pub subject: String,
     /// The rule that found it, in the form `advise --what-if` accepts.
     pub rule: &'static str,
+    /// The finding in one sentence.
     pub title: String,
     /// Bytes per operation, share of bytes on the wire, milliseconds per operation, share of the time spent waiting; `-` if
     /// unknown.
     pub cost: [String; 4],
     /// How reliable this is.
     pub certainty: &'static str,
-    /// What it saves, and the settings that fix it.
+    /// Savings, and the settings that lead to them.
     pub facts: Vec<Fact>,
     /// How it is known.
     pub known_by: Vec<Fact>,
@@ -77,14 +82,18 @@ impl PageExtras {
 /// One operation byte by byte, including user data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageExample {
+    /// Operation, and the run if there are several.
     pub title: String,
+    /// Frames of the operation, in order.
     pub frames: Vec<ExampleFrame>,
 }
 
+/// A frame of an example, with the operation's bytes in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExampleFrame {
     /// Number, time, direction and lengths.
     pub title: String,
+    /// Fields in wire order.
     pub pieces: Vec<ExamplePiece>,
 }
 
@@ -99,6 +108,7 @@ pub struct ExamplePiece {
     pub hex: String,
     /// The same bytes as text; non-ASCII characters appear as dots.
     pub text: String,
+    /// Length in bytes.
     pub length: u64,
     /// Remark on the bytes: how many are omitted, or why none appear.
     pub note: String,
@@ -111,7 +121,7 @@ pub(crate) struct PageWarning {
     pub text: String,
 }
 
-/// A figure embedded in the page.
+/// A chart embedded in the page.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PageFigure {
     /// File name without suffix.
@@ -127,7 +137,7 @@ pub(crate) struct PageFigure {
 }
 
 impl PageFigure {
-    /// Returns a figure in both widths.
+    /// Returns a chart in both widths.
     pub(crate) fn new(name: &str, plot: &Plot) -> Result<Self, ReportError> {
         let narrow = plot.clone().with_style(PlotStyle { width: NARROW, dark: false });
         Ok(Self {
@@ -197,7 +207,7 @@ pub(crate) struct SidePart {
     pub bytes: String,
     /// Share of the bar, in percent.
     pub share: String,
-    /// Space that the name and figure need: `short`, `middle` or `long`.
+    /// Space that the name and number need: `short`, `middle` or `long`.
     pub length: &'static str,
 }
 

@@ -12,7 +12,7 @@ use overhead_model::record::{Latency, OperationRow, SideRow};
 use overhead_model::{Account, Side};
 use std::cmp::Reverse;
 
-/// Characters of name and figure that fit in short and middle parts of a bar.
+/// Characters of name and number that fit in short and middle parts of a bar.
 const ROOM: [usize; 2] = [10, 15];
 
 pub(super) fn row_detail(row: &OperationRow, id: String, table: &TableRows<'_>) -> RowDetail {

@@ -13,7 +13,7 @@ mod words;
 use crate::error::ReportError;
 use crate::figure::fonts;
 use crate::summary::distinct;
-pub(crate) use content::{Conditions, PageWarning, PageFigure, PageTable, WebPage};
+pub(crate) use content::{Conditions, PageFigure, PageTable, PageWarning, WebPage};
 pub use content::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};

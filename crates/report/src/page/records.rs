@@ -1,4 +1,4 @@
-//! The records within a page, which give programs the data behind its figures.
+//! The records within a page, which give programs the data behind its charts.
 
 use super::content::Record;
 use crate::clean;
@@ -50,7 +50,7 @@ impl Shown {
 /// Returns a record as JSON that is safe to embed in a page.
 /// Fails with [`ReportError::Json`] if a number is not finite.
 pub(crate) fn embedded(name: &str, kind: &'static str, record: &impl Serialize) -> Result<Record, ReportError> {
-    // Escape characters that could end the element or begin another.
+    // Escape characters that could end the element or start another.
     let json = json_escaped(&serde_json::to_string(record)?).replace('<', "\\u003c").replace('&', "\\u0026");
     Ok(Record { name: name.to_owned(), kind, json })
 }

@@ -1,6 +1,6 @@
 //! The page for several runs.
 
-use super::content::{Conditions, PageWarning, PageExtras, PageFigure, PageRow, PageTable, Record, RowDetail, WebPage};
+use super::content::{Conditions, PageExtras, PageFigure, PageRow, PageTable, PageWarning, Record, RowDetail, WebPage};
 use super::records::{Shown, embedded, shortened};
 use super::{PAGE_BYTES, detail, words};
 use crate::document::{COMMAND, Fact, Section};
@@ -10,16 +10,15 @@ use crate::number::{DASH, counted, grouped, percent, with_digits};
 use crate::run::NamedRun;
 use crate::series::{self, RunSeries};
 use crate::summary::{counters_only, data_difference, per_operation, ranked, work};
-use crate::text::columns::OperationColumn;
 use crate::text::rows::TableRows;
-use crate::text::{absolute, distribution, facts, kernel, legend, projection, sampled, table};
+use crate::text::{absolute, columns, distribution, facts, kernel, legend, projection, sampled, table};
 use crate::view::{ViewOptions, is_told_apart, view};
-use overhead_model::record::{BillingPeriod, By, Environment, Syscall, ViewRow};
-use overhead_model::{Account, Class, Measured, Run};
+use overhead_model::record::{By, Environment, Syscall, ViewRow};
+use overhead_model::{Class, Measured, Run};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Builds the page of these runs from finished figures, with lists short enough for a reasonable page size.
+/// Builds the page of these runs from finished charts, with lists short enough for a reasonable page size.
 /// Fails with [`ReportError::Json`] if a number is not finite, or [`ReportError::Page`].
 pub(crate) fn render_runs(
     runs: &[NamedRun],
@@ -80,7 +79,7 @@ fn warnings(runs: &[NamedRun]) -> Vec<PageWarning> {
     between.into_iter().chain(common).collect()
 }
 
-/// Returns operations over time, folded because the table is long and the figure shows most of it.
+/// Returns operations over time, folded because the table is long and the chart shows most of it.
 fn over_time(all: &[RunSeries]) -> Option<PageTable> {
     let table = PageTable::from_grid("over-time", "Operations over time", series::grid(all)?);
     Some(PageTable { folded: true, ..table })
@@ -127,7 +126,9 @@ fn run_cell(runs: &[NamedRun], named: &NamedRun) -> Option<String> {
 /// Returns the operations of the workload or the others, or `None` if there are none.
 fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable> {
     let tables: Vec<TableRows<'_>> = all.iter().map(|named| TableRows::new(&named.run)).collect();
-    let columns = columns(&tables, workload);
+    let is_of_table = |row: &&ViewRow| (row.class == Some(Class::Workload)) == workload;
+    let rows: Vec<&ViewRow> = tables.iter().flat_map(|table| table.rows.iter()).filter(is_of_table).collect();
+    let columns = columns::on_page(&tables, &rows);
     let first = tables.first()?;
     let headers = columns.iter().map(|column| column.header(first)).collect();
     let (mut rows, mut left_out) = (Vec::new(), 0);
@@ -176,7 +177,8 @@ fn statements(all: &[NamedRun], most: Shown) -> Option<PageTable> {
     };
     let runs: Vec<Run> = all.iter().map(by_statement).collect();
     let tables: Vec<TableRows<'_>> = runs.iter().map(TableRows::new).collect();
-    let columns = columns(&tables, true);
+    let rows: Vec<&ViewRow> = tables.iter().flat_map(|table| table.rows.iter()).collect();
+    let columns = columns::on_page(&tables, &rows);
     let first = tables.first()?;
     let headers = columns.iter().map(|column| column.header(first)).collect();
     let row = |(named, table)| {
@@ -186,32 +188,6 @@ fn statements(all: &[NamedRun], most: Shown) -> Option<PageTable> {
     let rows = all.iter().zip(&tables).flat_map(row).collect();
     let notes = legend::legend(first, &columns);
     Some(PageTable { notes, ..merged_table(all, "statements", "Statements", headers, rows)? })
-}
-
-/// Returns the columns of the table: bytes before everything else, for screens that show few. Omits rarely needed ones without
-/// figures.
-fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
-    let is_of_table = |row: &&ViewRow| (row.class == Some(Class::Workload)) == workload;
-    let rows = || tables.iter().flat_map(|table| table.rows.iter()).filter(is_of_table);
-    let is_used = |account: &Account| rows().any(|row| row.amounts()[*account] > 0);
-    let accounts = Account::ALL.into_iter().filter(is_used).map(Account::name);
-    let keys = [("operation", true), ("number", tables.iter().any(TableRows::is_compact)), ("class", !workload)];
-    let optional = [
-        ("count", true),
-        ("via", rows().any(|row| !row.via.is_empty())),
-        ("errors", rows().any(|row| row.errors > 0)),
-        ("unanswered", rows().any(|row| row.unanswered > 0)),
-    ];
-    let said = |(name, is_said)| if is_said { Some(name) } else { None };
-    let costs = match tables.iter().find_map(TableRows::period) {
-        Some(BillingPeriod::Month) => &["cost-million", "cost-month"][..],
-        Some(BillingPeriod::Day) => &["cost-million", "cost-day"],
-        None => &[],
-    };
-    let names = keys.into_iter().filter_map(said).chain(["of-wire", "total", "request", "response"]).chain(accounts);
-    let names = names.chain(["share"]).chain(optional.into_iter().filter_map(said));
-    let names = names.chain(["p50", "p90", "p99", "p999", "max"]).chain(costs.iter().copied());
-    OperationColumn::listed(&names.collect::<Vec<_>>())
 }
 
 /// Merges the tables of several runs and adds a run column.

@@ -9,10 +9,13 @@ mod sysbench;
 /// One test of a load generator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
+    /// Name of the program, as in its documentation.
     pub program: &'static str,
+    /// Name of the test in the program's output.
     pub name: String,
     /// Rate per second; absent if not reported.
     pub per_second: Option<f64>,
+    /// Latencies that the program printed.
     pub latency_ns: ReportedLatency,
 }
 
@@ -30,7 +33,7 @@ pub struct ReportedLatency {
 }
 
 impl ReportedLatency {
-    /// Returns the figures in the order of [`overhead_model::sweep::SweepLatency::NAMES`].
+    /// Returns the latencies in the order of [`overhead_model::sweep::SweepLatency::NAMES`].
     pub fn figures(&self) -> [Option<f64>; 8] {
         let Self { mean, p50, p90, p95, p99, p999, p9999, max } = *self;
         [mean, p50, p90, p95, p99, p999, p9999, max]

@@ -82,7 +82,7 @@ fn full(test: &mut Reported, line: &str, next: &str) {
 
 /// Parses `"GET","83333.33","0.320","0.096","0.303","0.455","0.599","1.103"`; latencies are absent before Redis 6.2.
 fn csv(line: &str) -> Option<Reported> {
-    // Names can contain commas, so count figures from the end.
+    // Names can contain commas, so count cells from the end.
     let cells: Vec<&str> = line.trim_matches('"').split("\",\"").collect();
     let (name, figures) = cells.split_first()?;
     let mut test = test(name);

@@ -9,7 +9,7 @@ use crate::error::ReportError;
 use crate::figure::Plot;
 use crate::figure::ReportOptions;
 use crate::number::{bytes_label, duration, grouped, with_digits};
-use crate::page::{Conditions, PageWarning, PAGE_FILE, PageFigure, PageTable, WebPage, embedded, machine_facts};
+use crate::page::{Conditions, PAGE_FILE, PageFigure, PageTable, PageWarning, WebPage, embedded, machine_facts};
 use crate::report_folder::{self, TABLES_FILE};
 use crate::summary::listed;
 use crate::text::facts;

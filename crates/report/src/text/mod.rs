@@ -25,12 +25,15 @@ pub use facts::{interface_line, quoted};
 
 pub use crate::document::json;
 
+/// Which columns of the operations table to show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Columns {
     /// The most important ones that fit into [`crate::Style::width`].
     #[default]
     Fitting,
+    /// All columns that belong to the table.
     All,
+    /// These columns, in this order.
     Listed(Vec<OperationColumn>),
 }
 

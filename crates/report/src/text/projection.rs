@@ -1,4 +1,4 @@
-//! Modelled link traffic next to the measured figures.
+//! Modelled link traffic next to the measured traffic.
 
 use crate::document::Section;
 use crate::grid::Grid;

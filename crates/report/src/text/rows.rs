@@ -40,6 +40,11 @@ impl<'run> TableRows<'run> {
         Self { run, rows, by, price, several_protocols, bounds, has_short_names, common_server }
     }
 
+    /// Returns whether a row fulfils the condition.
+    pub fn any(&self, condition: fn(&ViewRow) -> bool) -> bool {
+        self.rows.iter().any(condition)
+    }
+
     /// Returns whether any byte was not decoded.
     pub fn has_unknown(&self) -> bool {
         let unknown =
@@ -60,7 +65,7 @@ impl<'run> TableRows<'run> {
         self.price.map(|price| price.per)
     }
 
-    /// Returns whether statements have numbers, and each class besides the workload is one row.
+    /// Returns whether statements have numbers, and each class except the workload is one row.
     pub fn is_compact(&self) -> bool {
         self.rows.iter().any(|row| row.number.is_some())
     }

@@ -1,4 +1,4 @@
-//! Estimates for the whole time from windows, with the error of each figure.
+//! Estimates for the whole time from windows, each with its error.
 
 use crate::document::Section;
 use crate::grid::Grid;
@@ -7,11 +7,11 @@ use crate::summary::ranked;
 use overhead_model::record::{Estimate, Measured, RowEstimates, Sample};
 use overhead_model::{Class, Run};
 
-/// CSV names of a row's figures.
+/// CSV names of a row's estimates.
 pub(super) const FIGURES: [&str; 5] =
     ["per_second", "request_wire_bytes", "response_wire_bytes", "latency_ns", "error_share"];
 
-/// Returns the figures of a row in the order of [`FIGURES`].
+/// Returns the estimates of a row in the order of [`FIGURES`].
 pub(super) fn figures(row: &RowEstimates) -> [&Measured<Estimate>; 5] {
     [&row.per_second, &row.request_wire_bytes, &row.response_wire_bytes, &row.latency_ns, &row.error_share]
 }
@@ -23,7 +23,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
     Some(Section { title, table: grid(run)?, notes: lines(run) })
 }
 
-/// Returns how much of the time the windows cover, or `None` if the capture covered all of it.
+/// Returns how much of the time the windows cover, or `None` if the capture covered the whole time.
 pub(super) fn coverage(run: &Run) -> Option<String> {
     let Sample { windows, window_ns, period_ns, covered_share, span_ns, cut_operations, .. } = run.sample.as_ref()?;
     let [window, period, span] = [window_ns, period_ns, span_ns].map(|ns| duration(*ns));

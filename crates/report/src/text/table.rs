@@ -49,7 +49,7 @@ fn document(named: &NamedRun, columns: &Columns, width: Option<usize>, has_legen
     document
 }
 
-/// Returns the sentences that a reader has to know before the figures.
+/// Returns the warnings that precede the tables.
 pub(crate) fn warnings(run: &Run) -> impl Iterator<Item = String> {
     lower_bounds(run).into_iter().chain(run.warnings.iter().cloned())
 }
