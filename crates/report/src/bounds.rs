@@ -55,8 +55,8 @@ pub(crate) fn losses(source: &Source, tcp: &TcpTotals) -> Vec<String> {
         (tcp.gap_bytes, "byte", "in gaps"),
         (source.truncated_frames, "frame", "captured in part"),
         (source.header_snapped_frames, "frame", "captured without all headers"),
-        (tcp.request_only, "connection", "of which only the client's frames were captured"),
-        (tcp.response_only, "connection", "of which only the server's frames were captured"),
+        (tcp.request_only, "connection", "without the server's frames"),
+        (tcp.response_only, "connection", "without the client's frames"),
     ];
     let lost = losses.into_iter().filter(|(count, ..)| *count > 0);
     lost.map(|(count, noun, how)| format!("{} {how}", counted(count, noun))).collect()
@@ -66,7 +66,7 @@ pub(crate) fn losses(source: &Source, tcp: &TcpTotals) -> Vec<String> {
 pub(crate) fn lower_bounds(run: &Run) -> Option<String> {
     let bounds = LowerBounds::new(run);
     let reasons = losses(&run.source, &run.tcp);
-    let what = if bounds.wire { "byte figures" } else { "figures of protocol and data" };
+    let what = if bounds.wire { "byte counts" } else { "bytes of protocol and data" };
     (bounds.wire || bounds.payload).then(|| format!("{AT_LEAST}: {what} are lower bounds: {}", reasons.join(", ")))
 }
 
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((cut.wire("1.0".to_owned()), cut.payload("1.0".to_owned())), ("1.0".to_owned(), "≥1.0".to_owned()));
         run.source.kernel_drops = Measured::Value(3);
         let said = lower_bounds(&run).unwrap();
-        assert_eq!(said, "≥: byte figures are lower bounds: 3 frames dropped by the kernel, 2 frames captured in part");
+        assert_eq!(said, "≥: byte counts are lower bounds: 3 frames dropped by the kernel, 2 frames captured in part");
         assert_eq!(LowerBounds::new(&run).wire(DASH.to_owned()), DASH);
         run.source.kernel_drops = Measured::unavailable("offline");
         assert!(!LowerBounds::new(&run).wire);
@@ -98,10 +98,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_direction_all_figures_are_lower_bounds() {
+    fn without_a_direction_all_bytes_are_lower_bounds() {
         let mut run = fixture::redis_live().run;
         run.tcp.request_only = 1;
         assert!(LowerBounds::new(&run).wire && LowerBounds::new(&run).payload);
-        assert_eq!(losses(&run.source, &run.tcp), ["1 connection of which only the client's frames were captured"]);
+        assert_eq!(losses(&run.source, &run.tcp), ["1 connection without the server's frames"]);
     }
 }

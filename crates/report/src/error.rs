@@ -31,7 +31,7 @@ pub enum ReportError {
         expected: u32,
     },
     /// A report needs at least one run.
-    #[error("there is no run to report on; name at least one run folder")]
+    #[error("no run to report on; name at least one run folder")]
     NoRuns,
     /// A file of the report cannot be written.
     #[error("{}: cannot write: {source}; check that the folder exists, is writable and has space, or choose another with -o", path.display())]
@@ -40,7 +40,7 @@ pub enum ReportError {
     #[error("cannot print the run record as JSON: {0}; this is a bug, please report it")]
     Json(#[from] serde_json::Error),
     /// The chart cannot be drawn or encoded.
-    #[error("cannot draw the figure: {0}; try fewer runs or operations")]
+    #[error("cannot draw the chart: {0}; try fewer runs or operations")]
     Drawing(String),
     /// The template failed.
     #[error("cannot make the page: {0}; this is a bug, please report it")]

@@ -137,7 +137,7 @@ fn titled_markdown(title: &str, runs: &[NamedRun]) -> String {
     document.prose(NOTES);
     for NamedRun { name, run } in runs {
         document.heading(2, name);
-        let beside = beside_the_workload(run).map(|beside| Fact::new("neither in the table nor in the figure", beside));
+        let beside = beside_the_workload(run).map(|beside| Fact::new("in neither the table nor the chart", beside));
         let facts = facts::origin(run).into_iter().chain(facts::measuring(run)).chain(facts::command(run));
         document.facts(facts.chain(beside).collect());
         document.warnings(table::warnings(run));

@@ -58,7 +58,7 @@ impl Ratio {
     /// is at least `least`; `ends` is the relative variance for the ends of the whole that no window shows.
     fn estimate(&self, windows: u64, with: u64, f: f64, [least, ends]: [f64; 2]) -> Measured<Estimate> {
         if self.n <= 0.0 {
-            return Measured::unavailable("nothing of it lies whole within a window");
+            return Measured::unavailable("no window contains a complete one");
         }
         if with < 2 {
             return Measured::unavailable("seen in only one window, which has no spread: capture longer");

@@ -109,7 +109,7 @@ fn rates(shown: &[&RunSeries]) -> LineFigure {
     let lines = shown.iter().take(LINES);
     LineFigure {
         title: "Operations per second over time".to_owned(),
-        description: "Lines: how many operations of the workload began in each part of the run's time.".to_owned(),
+        description: "Lines: how many operations of the workload started in each part of the run's time.".to_owned(),
         y_title: "operations per second".to_owned(),
         lines: lines.map(|series| (name_of(series), series.line(|at| series.rate(at), steps))).collect(),
         ..over_time(shown)
@@ -136,7 +136,7 @@ fn latencies(shown: &[&RunSeries]) -> LineFigure {
     };
     LineFigure {
         title: "Latency over time".to_owned(),
-        description: "Lines: how long the operations took that began in each part of the run's time.".to_owned(),
+        description: "Lines: how long the operations took that started in each part of the run's time.".to_owned(),
         y_title: what.to_owned(),
         logarithmic: true,
         lines,
@@ -166,7 +166,7 @@ fn over_time(shown: &[&RunSeries]) -> LineFigure {
         positions: places.map(|at| at.min(to)).collect(),
         time: Some(TimeAxis { from, to, bands }),
         method: format!(
-            "Each step is {}, and an operation belongs to the one that its request began in.",
+            "Each step is {}, and an operation belongs to the one that its request started in.",
             duration(step_ns)
         ),
         note: note(shown),
@@ -178,7 +178,7 @@ fn note(shown: &[&RunSeries]) -> String {
     let left_out = only_in_table(shown.len().saturating_sub(LINES), "run");
     let warmup = match shown {
         [one] if one.warmup_ns == 0 => {
-            " No warm-up was left out (capture --warmup T does): what the first steps have is in all figures."
+            " No warm-up was left out (capture --warmup T does): all numbers include the first steps."
                 .to_owned()
         }
         [one] => format!(" The {} before it were left out as warm-up.", duration(one.warmup_ns)),

@@ -86,7 +86,7 @@ pub(super) fn laid_out(figure: &LineFigure, title: Option<&str>) -> Result<Scene
     let axis = Axis::from_figure(figure).ok_or(ReportError::NoRuns)?;
     if figure.lines.len() > palette::LINES.len() {
         return Err(ReportError::Drawing(format!(
-            "{} lines in a figure that has room for {}",
+            "{} lines in a chart that has room for {}",
             figure.lines.len(),
             palette::LINES.len()
         )));

@@ -293,7 +293,7 @@ fn a_system_call_has_the_same_colour_in_every_figure() {
 fn bytes_of_a_lossy_run_are_marked_as_lower_bounds() {
     let said_of = said(&[fixture::warned()]);
     assert!(said_of.contains("≥1,898 B/op") && !said_of.contains(" 1,898 B/op"), "{said_of}");
-    assert!(said_of.contains("byte figures are lower bounds: 2,896 bytes in gaps"), "{said_of}");
+    assert!(said_of.contains("byte counts are lower bounds: 2,896 bytes in gaps"), "{said_of}");
     assert!(!said(&[fixture::redis_live()]).contains('≥'));
 }
 

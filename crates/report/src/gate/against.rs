@@ -102,7 +102,7 @@ fn unpaired(
         let of_pairs: u64 = pairs.iter().map(|pair| pair[at].count).sum();
         let all = of_pairs + sums.iter().map(|sum| sum.count).sum::<u64>();
         for sum in sums.iter().filter(|sum| sum.count.saturating_mul(NEGLIGIBLE) >= all) {
-            let message = format!("{} of them in {} alone: not judged", sum.count, groups[at].name);
+            let message = format!("{} operations only in {}: not judged", sum.count, groups[at].name);
             findings.push(Finding::plain(Severity::Unjudged, run, label(sum), message));
         }
     }
@@ -154,7 +154,7 @@ impl ChangeLimit {
                 let calls = system_calls(process, run);
                 present(&calls).copied().map_err(str::to_owned)
             }
-            _ => Err("not a figure of a run".to_owned()),
+            _ => Err("not a metric of a whole run".to_owned()),
         };
         let values = group.runs.iter().map(|named| value(&named.run)).collect::<Result<Vec<f64>, String>>()?;
         if units.windows(2).any(|pair| pair[0] != pair[1]) {
@@ -183,7 +183,7 @@ impl ChangeLimit {
         }
         judged.is_above(figure).then(|| {
             let message = format!(
-                "{figure} {} against {}, but the runs vary: the 95% interval of the difference begins at {}{}",
+                "{figure} {} against {}, but the runs vary: the 95% interval of the difference starts at {}{}",
                 figure.with_unit(measured),
                 figure.with_unit(reference),
                 if repeated.interval[0] < 0.0 { "−" } else { "+" },

@@ -112,7 +112,7 @@ impl<'a> RunSums<'a> {
             let why = if sum.runs.iter().any(|part| part.latency.count > 0) || sum.samples == 0 {
                 "not measured"
             } else {
-                "no latency was seen, or that of several ways of sending"
+                "no latency was seen, or only for several ways of sending together"
             };
             return Some(Finding::unjudged(run, &label, figure, why));
         };
@@ -151,7 +151,7 @@ impl<'a> RunSums<'a> {
         if operations == 0 {
             return Err("no workload operations".to_owned());
         }
-        figure.value(&self.whole(operations)).ok_or_else(|| "not a figure of a run".to_owned())
+        figure.value(&self.whole(operations)).ok_or_else(|| "not a metric of a whole run".to_owned())
     }
 
     /// Sums all operations of every class, for division by the number of workload operations.

@@ -41,7 +41,7 @@ pub struct LatencyPercentile(usize);
 /// An unknown metric name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0}: no such figure; there are request and response with .wire, .payload, .headers, .frames or an account (response.schema), \
+    "{0}: unknown metric; use request or response with .wire, .payload, .headers, .frames or an account (response.schema), \
      latency.p50, latency.p90, latency.p99, latency.p999, syscalls, client.syscalls, cycles and client.cycles"
 )]
 pub struct MetricError(String);

@@ -39,7 +39,7 @@ fn header(runs: &[NamedRun]) -> String {
     let names = crate::clean::clean(&names.join(", "));
     format!(
         "# What operations may cost, for `overhead check`. Made from {names}.\n\
-         # Figures are per operation. A tolerance is a number, or a percentage of the budget.\n\
+         # Numbers are per operation. A tolerance is a number, or a percentage of the budget.\n\
          version = {}\n\
          # Workload operations that are not named here: \"fail\", \"warn\" or \"ignore\".\n\
          unlisted = \"fail\"\n",

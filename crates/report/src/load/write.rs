@@ -86,7 +86,7 @@ fn page(load: &Load, figures: Vec<PageFigure>, options: &ReportOptions) -> Resul
         title: options.title.clone().unwrap_or_else(|| format!("{}: rates and latencies", system(load))),
         sentences: sentences(load),
         warnings: warnings(load),
-        figures,
+        charts: figures,
         tables: vec![PageTable::from_grid("results", "Results", results(load)).with_notes([NOTE.to_owned()]), repeated],
         conditions: vec![Conditions {
             name: subject(load),

@@ -14,7 +14,7 @@ pub(crate) struct WebPage {
     pub sentences: Vec<String>,
     /// Caveats, shown before the results.
     pub warnings: Vec<PageWarning>,
-    pub figures: Vec<PageFigure>,
+    pub charts: Vec<PageFigure>,
     pub tables: Vec<PageTable>,
     /// Possible savings as a table; `extras` holds the details.
     pub found: Option<PageTable>,

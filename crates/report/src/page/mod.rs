@@ -57,7 +57,7 @@ impl WebPage {
         });
         let style = theme::variables() + &STYLE.replace("@REGULAR@", &regular).replace("@BOLD@", &bold);
         let methods =
-            distinct(self.figures.iter().map(|figure| figure.method.clone()).filter(|method| !method.is_empty()));
+            distinct(self.charts.iter().map(|chart| chart.method.clone()).filter(|method| !method.is_empty()));
         let page = Value::from(Serde(self));
         let values = context! { page, methods, style, script => SCRIPT, findings_shown => FINDINGS_SHOWN };
         let mut text = environment.render_named_str(TEMPLATE_NAME, TEMPLATE, values)?;

@@ -42,7 +42,7 @@ pub(crate) fn render_runs(
             title: title.to_owned(),
             sentences: words::sentences(&runs),
             warnings: warnings(&runs),
-            figures: figures.to_vec(),
+            charts: figures.to_vec(),
             tables,
             found: extras.findings_table(),
             conditions: runs.iter().map(conditions).collect(),
@@ -250,7 +250,7 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
     let columns = ["role", "call"].map(Column::left).into_iter().chain(CALL_FIGURES.map(Column::right)).collect();
     let folded = rows.len() > LONG;
     let notes =
-        vec!["Counted exactly, by name; the time in a call is estimated from those that were sampled.".to_owned()];
+        vec!["Counted exactly, by name; the time per call is estimated from sampled calls.".to_owned()];
     Some(PageTable { notes, folded, ..merged_table(runs, "calls", "System calls", columns, rows)? })
 }
 
@@ -273,7 +273,7 @@ fn sum(calls: &[(&String, &Syscall)]) -> Syscall {
     Syscall {
         count: calls().map(|call| call.count).sum(),
         errors: calls().map(|call| call.errors).sum(),
-        ns: ns.map_or_else(|| Measured::unavailable("the time of some of them is not known"), Measured::Value),
+        ns: ns.map_or_else(|| Measured::unavailable("some of these calls have no time"), Measured::Value),
     }
 }
 

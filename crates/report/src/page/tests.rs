@@ -337,7 +337,7 @@ fn ten_runs_of_many_long_names_make_less_than_a_megabyte() {
         .collect();
     let page = page_of(&runs);
     assert!(page.len() < PAGE_BYTES, "{}", page.len());
-    assert!(records_of(&page).is_empty() && page.contains("The records of these runs have no room on a page"));
+    assert!(records_of(&page).is_empty() && page.contains("The records of these runs are too large for a page"));
     let (headers, rows) = table_of(&page, "operations");
     let shown = |run: &str| rows.iter().filter(|row| cell(&headers, row, "run") == run).count();
     let shown: Vec<usize> = runs.iter().map(|named| shown(&named.name)).collect();
@@ -351,7 +351,7 @@ fn ten_runs_of_many_long_names_make_less_than_a_megabyte() {
 fn doubts_are_said_on_top_and_what_runs_share_once() {
     let page = page_of(&[fixture::warned()]);
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
-    assert!(at("byte figures are lower bounds") < at("class=\"lead\""));
+    assert!(at("byte counts are lower bounds") < at("class=\"lead\""));
     assert!(!page_of(&[fixture::redis_live()]).contains("Before you believe it"));
     let mut runs = fixture::databases(true);
     for named in &mut runs {

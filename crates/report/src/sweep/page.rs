@@ -130,7 +130,7 @@ fn web_page(sweeps: &[NamedSweep], figures: Vec<PageFigure>, options: &ReportOpt
         title: options.title.clone().unwrap_or_else(title),
         sentences: sentences(sweeps),
         warnings: sweeps.iter().flat_map(warnings).collect(),
-        figures,
+        charts: figures,
         tables: sections(&named(sweeps)).into_iter().enumerate().map(table).collect(),
         conditions: sweeps.iter().map(conditions).collect(),
         records: sweeps.iter().map(record).collect::<Result<_, _>>()?,

@@ -75,7 +75,7 @@ pub(crate) fn lines(run: &Run) -> Vec<String> {
             let work = match work {
                 Measured::Value(work) => work,
                 Measured::Unavailable { unavailable } => {
-                    lines.push(format!("{} {}: no figures: {unavailable}", row.name, role.name()));
+                    lines.push(format!("{} {}: not measured: {unavailable}", row.name, role.name()));
                     continue;
                 }
             };

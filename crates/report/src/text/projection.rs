@@ -70,7 +70,7 @@ fn lines(run: &Run, projection: &Projection) -> Vec<String> {
     }
     if projection.ack_frames > 0 {
         lines.push(format!(
-            "a receiver that acknowledges every second segment would also send {} of {} B, which are in none of these figures",
+            "a receiver that acknowledges every second segment would also send {} of {} B, which this table leaves out",
             counted(projection.ack_frames, "acknowledgment"),
             grouped(projection.ack_bytes)
         ));

@@ -63,7 +63,7 @@ fn lines(run: &Run) -> Vec<String> {
                 format!("{} {what}, {} a second", with_error(total, 1.0), with_error(rate, 1.0))
             }
             (Measured::Unavailable { unavailable }, _) | (_, Measured::Unavailable { unavailable }) => {
-                format!("{what}: no figure: {unavailable}")
+                format!("{what}: no estimate: {unavailable}")
             }
         });
     }
@@ -73,7 +73,7 @@ fn lines(run: &Run) -> Vec<String> {
     reasons.sort_unstable();
     reasons.dedup();
     lines.extend(reasons.into_iter().map(|reason| format!("{DASH}: {reason}")));
-    lines.push("all other figures are of what the windows held; percentiles and extremes have no error".to_owned());
+    lines.push("all other numbers cover only the windows; percentiles and extremes have no error".to_owned());
     lines
 }
 
