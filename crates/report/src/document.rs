@@ -3,8 +3,7 @@
 
 use crate::clean::{clean, code_span, markdown_cell};
 use crate::error::ReportError;
-use crate::grid::Style;
-use crate::grid::{Column, Grid, alarming, bold, wrapped};
+use crate::grid::{Column, Grid, Style, alarming, bold, wrapped};
 use crate::number::DASH;
 use overhead_model::outside::to_json;
 use serde::Serialize;

@@ -178,8 +178,7 @@ fn note(shown: &[&RunSeries]) -> String {
     let left_out = only_in_table(shown.len().saturating_sub(LINES), "run");
     let warmup = match shown {
         [one] if one.warmup_ns == 0 => {
-            " No warm-up was left out (capture --warmup T does): all numbers include the first steps."
-                .to_owned()
+            " No warm-up was left out (capture --warmup T does): all numbers include the first steps.".to_owned()
         }
         [one] => format!(" The {} before it were left out as warm-up.", duration(one.warmup_ns)),
         _ => {

@@ -3,8 +3,7 @@
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
 use crate::number::decimal;
 use crate::run::NamedRun;
-use crate::sums::is_one_statement;
-use crate::sums::kind;
+use crate::sums::{is_one_statement, kind};
 use overhead_model::record::{CycleSource, OperationRow, Role, SourceKind};
 use overhead_model::{Account, Amounts, Class, Measured, Run, enum_with};
 use std::cmp::Reverse;

@@ -9,8 +9,7 @@ use super::{
 use crate::bounds::LowerBounds;
 use crate::clean::{capitalised, clean, shortened};
 use crate::document::Document;
-use crate::grid::Grid;
-use crate::grid::Style;
+use crate::grid::{Grid, Style};
 use crate::limits;
 use crate::number::{DASH, counted, decimal, grouped, microseconds, significant};
 use crate::summary::distinct;

@@ -249,8 +249,7 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
     }
     let columns = ["role", "call"].map(Column::left).into_iter().chain(CALL_FIGURES.map(Column::right)).collect();
     let folded = rows.len() > LONG;
-    let notes =
-        vec!["Counted exactly, by name; the time per call is estimated from sampled calls.".to_owned()];
+    let notes = vec!["Counted exactly, by name; the time per call is estimated from sampled calls.".to_owned()];
     Some(PageTable { notes, folded, ..merged_table(runs, "calls", "System calls", columns, rows)? })
 }
 

@@ -40,16 +40,20 @@ impl ReportedLatency {
     }
 
     /// Returns the field for a percentile such as `99.9`, or `None` if it is not kept.
-    fn percentile(&mut self, percent: f64) -> Option<&mut Option<f64>> {
-        let places = [
+    /// Returns the percentiles with their percentages.
+    fn percentiles(&mut self) -> [(f64, &mut Option<f64>); 6] {
+        [
             (50.0, &mut self.p50),
             (90.0, &mut self.p90),
             (95.0, &mut self.p95),
             (99.0, &mut self.p99),
             (99.9, &mut self.p999),
             (99.99, &mut self.p9999),
-        ];
-        places.into_iter().find(|(known, _)| (known - percent).abs() < 1e-9).map(|(_, place)| place)
+        ]
+    }
+
+    fn percentile(&mut self, percent: f64) -> Option<&mut Option<f64>> {
+        self.percentiles().into_iter().find(|(known, _)| (known - percent).abs() < 1e-9).map(|(_, place)| place)
     }
 }
 

@@ -60,20 +60,11 @@ fn full(test: &mut Reported, line: &str, next: &str) {
         [percent, "<=", bound, "milliseconds", ..] => {
             let Some(percent) = percent.strip_suffix('%').and_then(number) else { return };
             let Some(bound) = milliseconds(bound) else { return };
-            let latency = &mut test.latency_ns;
-            let places = [
-                (50.0, &mut latency.p50),
-                (90.0, &mut latency.p90),
-                (95.0, &mut latency.p95),
-                (99.0, &mut latency.p99),
-                (99.9, &mut latency.p999),
-                (99.99, &mut latency.p9999),
-                (100.0, &mut latency.max),
-            ];
-            for (part, place) in places {
-                if percent >= part && place.is_none() {
-                    *place = Some(bound);
-                }
+            if percent >= 100.0 {
+                test.latency_ns.max.get_or_insert(bound);
+            }
+            for (_, place) in test.latency_ns.percentiles().into_iter().filter(|(part, _)| percent >= *part) {
+                place.get_or_insert(bound);
             }
         }
         _ => {}

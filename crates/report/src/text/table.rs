@@ -7,8 +7,7 @@ use super::{Columns, absolute, distribution, facts, kernel, projection, sampled}
 use crate::bounds::lower_bounds;
 use crate::clean::{clean, middle_cut};
 use crate::document::{Document, Fact, Section};
-use crate::grid::Grid;
-use crate::grid::Style;
+use crate::grid::{Grid, Style};
 use crate::number::{DASH, grouped, money, percent, significant, with_digits};
 use crate::run::NamedRun;
 use crate::summary::{
