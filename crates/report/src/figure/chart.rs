@@ -14,7 +14,7 @@ use palette::Rgb;
 
 pub(crate) struct Chart {
     pub rows: Vec<BarRow>,
-    /// Bytes, system calls and CPU work, as far as they were measured; only one of them in a stacked layout.
+    /// Bytes, system calls and CPU work, as far as they were measured; only one in a stacked layout.
     pub panels: Vec<Panel>,
 }
 

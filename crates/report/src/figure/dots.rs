@@ -39,7 +39,7 @@ pub struct DotRow {
     pub group: String,
     /// Name of the row within its group.
     pub name: String,
-    /// Charts in words, printed after the name.
+    /// Values in words, printed after the name.
     pub figures: String,
     /// Value of the mark, in the unit of the axis.
     pub mark: f64,

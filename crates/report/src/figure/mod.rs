@@ -67,7 +67,7 @@ pub enum Theme {
     Dark,
 }
 
-/// What a report draws, and how.
+/// Choices for the charts and the page of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportOptions {
     /// Heading; `None` for the default.

@@ -34,7 +34,7 @@ pub struct StackFigure {
 /// A system: an operation's bytes by account, in stack order.
 #[derive(Clone, Debug)]
 pub struct StackRow {
-    /// Name beside or above the bars.
+    /// Name of the system.
     pub name: String,
     /// Bytes per operation by account, in stack order.
     pub request: Vec<(Account, f64)>,

@@ -183,9 +183,9 @@ pub enum BudgetError {
     #[error("{0} has no limit in its [operation.budget]")]
     NoLimit(String),
     /// A limit that no run can be checked against.
-    #[error("{figure} of {of}: {reason}")]
+    #[error("{metric} of {of}: {reason}")]
     Limit {
-        figure: BudgetMetric,
+        metric: BudgetMetric,
         /// The operation, or the run as a whole.
         of: String,
         reason: &'static str,
@@ -218,13 +218,13 @@ impl Budget {
         if self.run.is_empty() && self.operations.is_empty() {
             return Err(BudgetError::Empty);
         }
-        sound("the run", &self.run, |figure| matches!(figure, BudgetMetric::Latency(_) | BudgetMetric::Cycles(_)))?;
+        sound("the run", &self.run, |metric| matches!(metric, BudgetMetric::Latency(_) | BudgetMetric::Cycles(_)))?;
         for operation in &self.operations {
             let label = operation.label();
             if operation.budget.is_empty() {
                 return Err(BudgetError::NoLimit(label));
             }
-            sound(&label, &operation.budget, |figure| !figure.is_of_operation())?;
+            sound(&label, &operation.budget, |metric| !metric.is_of_operation())?;
         }
         Ok(())
     }
@@ -236,17 +236,17 @@ fn sound(
     limits: &BTreeMap<BudgetMetric, Allowed>,
     is_elsewhere: impl Fn(BudgetMetric) -> bool,
 ) -> Result<(), BudgetError> {
-    for (figure, allowed) in limits {
+    for (metric, allowed) in limits {
         let reason = if !allowed.budget.is_finite() || allowed.budget < 0.0 {
             "a budget is a number of at least 0"
-        } else if matches!(figure, BudgetMetric::Cycles(_)) {
+        } else if matches!(metric, BudgetMetric::Cycles(_)) {
             "cycles depend on the machine: compare two runs on it, with compare --fail-on"
-        } else if is_elsewhere(*figure) {
+        } else if is_elsewhere(*metric) {
             "bytes and frames are limited in [run] and [operation.budget], latency in [operation.budget], system calls in [run]"
         } else {
             continue;
         };
-        return Err(BudgetError::Limit { figure: *figure, of: of.to_owned(), reason });
+        return Err(BudgetError::Limit { metric: *metric, of: of.to_owned(), reason });
     }
     Ok(())
 }
@@ -262,8 +262,8 @@ impl OperationBudget {
     /// Returns a direction's recorded fields with their accounts, or `None` if the budget has none.
     pub(super) fn fields_of(&self, side: Side) -> Option<Vec<(Account, String, f64)>> {
         let of_side = |(name, bytes): (&String, &f64)| {
-            let (figure, field) = name.split_once(' ')?;
-            match figure.parse() {
+            let (metric, field) = name.split_once(' ')?;
+            match metric.parse() {
                 Ok(BudgetMetric::Account(of, account)) if of == side => Some((account, field.to_owned(), *bytes)),
                 _ => None,
             }

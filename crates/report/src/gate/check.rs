@@ -18,8 +18,8 @@ pub(super) const ALL: &str = "all operations";
 pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
     let sums = RunSums::new(named);
     let mut findings: Vec<Finding> = partial(named).into_iter().collect();
-    for (figure, allowed) in &budget.run {
-        findings.extend(sums.check_run(*figure, *allowed, budget.made_of.as_ref()));
+    for (metric, allowed) in &budget.run {
+        findings.extend(sums.check_run(*metric, *allowed, budget.made_of.as_ref()));
     }
     for operation in &budget.operations {
         findings.extend(sums.check_operation(operation));
@@ -93,38 +93,38 @@ impl<'a> RunSums<'a> {
         budget
             .budget
             .iter()
-            .filter_map(|(figure, allowed)| self.check_figure(*figure, *allowed, budget, &sum))
+            .filter_map(|(metric, allowed)| self.check_metric(*metric, *allowed, budget, &sum))
             .collect()
     }
 
-    fn check_figure(
+    fn check_metric(
         &self,
-        figure: BudgetMetric,
+        metric: BudgetMetric,
         allowed: Allowed,
         budget: &OperationBudget,
         sum: &OperationSum,
     ) -> Option<Finding> {
         let (run, label) = (&self.named.name, budget.label());
-        if let Some(unseen) = figure.side().and_then(|side| self.unseen(budget, side)) {
-            return Some(Finding::unjudged(run, &label, figure, unseen));
+        if let Some(unseen) = metric.side().and_then(|side| self.unseen(budget, side)) {
+            return Some(Finding::unjudged(run, &label, metric, unseen));
         }
-        let Some(measured) = figure.value(sum) else {
+        let Some(measured) = metric.value(sum) else {
             let why = if sum.runs.iter().any(|part| part.latency.count > 0) || sum.samples == 0 {
                 "not measured"
             } else {
                 "no latency was seen, or only for several ways of sending together"
             };
-            return Some(Finding::unjudged(run, &label, figure, why));
+            return Some(Finding::unjudged(run, &label, metric, why));
         };
         let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
         let changes = || {
             let account = |account: Account| {
-                let key = BudgetMetric::Account(figure.side()?, account);
+                let key = BudgetMetric::Account(metric.side()?, account);
                 (!budget.accounts.is_empty()).then(|| budget.accounts.get(&key).copied().unwrap_or(0.0))
             };
-            Changes::new(figure, sum, account, figure.side().and_then(|side| budget.fields_of(side)))
+            Changes::new(metric, sum, account, metric.side().and_then(|side| budget.fields_of(side)))
         };
-        judged.is_above(figure).then(|| Finding::breach(run, &label, figure, judged, changes()))
+        judged.is_above(metric).then(|| Finding::breach(run, &label, metric, judged, changes()))
     }
 
     /// Returns why a direction has no reliable bytes, if it was not captured.
@@ -143,15 +143,15 @@ impl<'a> RunSums<'a> {
     }
 
     /// Returns the value for all operations together, per workload operation, or why there is none.
-    pub(super) fn run_value(&self, figure: BudgetMetric) -> Result<f64, String> {
-        if let BudgetMetric::Syscalls(process) = figure {
+    pub(super) fn run_value(&self, metric: BudgetMetric) -> Result<f64, String> {
+        if let BudgetMetric::Syscalls(process) = metric {
             return present(&system_calls(process, &self.named.run)).copied().map_err(str::to_owned);
         }
         let operations = workload_count(&self.named.run);
         if operations == 0 {
             return Err("no workload operations".to_owned());
         }
-        figure.value(&self.whole(operations)).ok_or_else(|| "not a metric of a whole run".to_owned())
+        metric.value(&self.whole(operations)).ok_or_else(|| "not a metric of a whole run".to_owned())
     }
 
     /// Sums all operations of every class, for division by the number of workload operations.
@@ -183,18 +183,18 @@ impl<'a> RunSums<'a> {
     }
 
     /// Returns how the composition of all operations together has changed.
-    fn changes(&self, figure: BudgetMetric, made_of: Option<&MadeOf>) -> Option<Changes> {
-        let (side, before) = (figure.side()?, made_of?);
+    fn changes(&self, metric: BudgetMetric, made_of: Option<&MadeOf>) -> Option<Changes> {
+        let (side, before) = (metric.side()?, made_of?);
         let (whole, mut parts) = self.made_of(side)?;
         let account = |account| {
             let key = BudgetMetric::Account(side, account);
             (!before.accounts.is_empty()).then(|| before.accounts.get(&key).copied().unwrap_or(0.0))
         };
-        let changes = Changes::new(figure, &whole, account, None);
-        if figure != BudgetMetric::Payload(side) {
+        let changes = Changes::new(metric, &whole, account, None);
+        if metric != BudgetMetric::Payload(side) {
             return Some(changes);
         }
-        let prefix = format!("{figure} ");
+        let prefix = format!("{metric} ");
         for (name, bytes) in &before.operations {
             if let Some(name) = name.strip_prefix(&prefix) {
                 *parts.entry(name.to_owned()).or_default() -= bytes;
@@ -203,18 +203,18 @@ impl<'a> RunSums<'a> {
         Some(changes.with_operations(parts))
     }
 
-    fn check_run(&self, figure: BudgetMetric, allowed: Allowed, made_of: Option<&MadeOf>) -> Option<Finding> {
+    fn check_run(&self, metric: BudgetMetric, allowed: Allowed, made_of: Option<&MadeOf>) -> Option<Finding> {
         let run = &self.named.name;
-        match self.run_value(figure) {
-            Err(why) if matches!(figure, BudgetMetric::Syscalls(_)) => {
+        match self.run_value(metric) {
+            Err(why) if matches!(metric, BudgetMetric::Syscalls(_)) => {
                 let why = format!("{why}: capture with counters, or delete this limit from the budget");
-                Some(Finding::unjudged(run, ALL, figure, &why))
+                Some(Finding::unjudged(run, ALL, metric, &why))
             }
-            Err(why) => Some(Finding::unjudged(run, ALL, figure, &why)),
+            Err(why) => Some(Finding::unjudged(run, ALL, metric, &why)),
             Ok(measured) => {
                 let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
-                let changes = || self.changes(figure, made_of).unwrap_or_default();
-                judged.is_above(figure).then(|| Finding::breach(run, ALL, figure, judged, changes()))
+                let changes = || self.changes(metric, made_of).unwrap_or_default();
+                judged.is_above(metric).then(|| Finding::breach(run, ALL, metric, judged, changes()))
             }
         }
     }

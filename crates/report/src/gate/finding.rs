@@ -33,8 +33,8 @@ pub struct Finding {
     /// The operation, by its statement if it has one; empty for the whole run.
     pub operation: String,
     /// The metric; absent if the finding concerns the whole operation or run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub figure: Option<BudgetMetric>,
+    #[serde(rename = "figure", skip_serializing_if = "Option::is_none")]
+    pub metric: Option<BudgetMetric>,
     /// Absent without a verdict.
     #[serde(flatten)]
     pub judged: Option<Judged>,
@@ -69,7 +69,7 @@ impl Finding {
             severity,
             run: run.to_owned(),
             operation: operation.to_owned(),
-            figure: None,
+            metric: None,
             judged: None,
             changes: Changes::default(),
             message: if operation.is_empty() { message } else { format!("{operation}: {message}") },
@@ -77,22 +77,22 @@ impl Finding {
     }
 
     /// Reports a metric without a verdict.
-    pub(super) fn unjudged(run: &str, operation: &str, figure: BudgetMetric, why: &str) -> Self {
-        let finding = Self::plain(Severity::Unjudged, run, operation, format!("{figure}: {why}"));
-        Self { figure: Some(figure), ..finding }
+    pub(super) fn unjudged(run: &str, operation: &str, metric: BudgetMetric, why: &str) -> Self {
+        let finding = Self::plain(Severity::Unjudged, run, operation, format!("{metric}: {why}"));
+        Self { metric: Some(metric), ..finding }
     }
 
     /// Reports a metric above its limit.
-    pub(super) fn breach(run: &str, operation: &str, figure: BudgetMetric, judged: Judged, changes: Changes) -> Self {
+    pub(super) fn breach(run: &str, operation: &str, metric: BudgetMetric, judged: Judged, changes: Changes) -> Self {
         let Judged { measured, allowed, .. } = judged;
-        let by = figure.printed(measured) - figure.printed(allowed);
+        let by = metric.printed(measured) - metric.printed(allowed);
         let percent = by / allowed * 100.0;
         let percent = if percent.is_finite() { format!(", {percent:+.1}%") } else { String::new() };
         let mut message = format!(
-            "{figure} {} per operation, allowed {} (+{}{percent})",
-            figure.with_unit(measured),
-            figure.with_unit(allowed),
-            figure.with_unit(by),
+            "{metric} {} per operation, allowed {} (+{}{percent})",
+            metric.with_unit(measured),
+            metric.with_unit(allowed),
+            metric.with_unit(by),
         );
         for (word, changes) in [(": ", &changes.accounts), ("; ", &changes.fields), ("; ", &changes.operations)] {
             let named = changes.iter().take(NAMED).map(Change::text).collect::<Vec<_>>().join(", ");
@@ -102,7 +102,7 @@ impl Finding {
             }
         }
         let finding = Self::plain(Severity::Breach, run, operation, message);
-        Self { figure: Some(figure), judged: Some(judged), changes, ..finding }
+        Self { metric: Some(metric), judged: Some(judged), changes, ..finding }
     }
 }
 
@@ -118,8 +118,8 @@ pub struct Judged {
 
 impl Judged {
     /// Returns whether the value exceeds the limit, and is printed as another number.
-    pub(super) fn is_above(self, figure: BudgetMetric) -> bool {
-        self.measured > self.allowed && figure.with_unit(self.measured) != figure.with_unit(self.allowed)
+    pub(super) fn is_above(self, metric: BudgetMetric) -> bool {
+        self.measured > self.allowed && metric.with_unit(self.measured) != metric.with_unit(self.allowed)
     }
 }
 
@@ -139,18 +139,18 @@ impl Changes {
     /// Returns the accounts and fields of a metric that differ from the reference, largest first. `account` and `field` give
     /// the reference's bytes per operation; `None` if it has no fields.
     pub(super) fn new(
-        figure: BudgetMetric,
+        metric: BudgetMetric,
         sum: &OperationSum,
         account: impl Fn(Account) -> Option<f64>,
         field: Option<Vec<(Account, String, f64)>>,
     ) -> Self {
-        let Some(side) = figure.side() else { return Self::default() };
-        let held = || Account::ALL.into_iter().filter(|account| figure.holds(*account));
+        let Some(side) = metric.side() else { return Self::default() };
+        let held = || Account::ALL.into_iter().filter(|account| metric.holds(*account));
         let by_account = held().filter_map(|of| {
             let by = sum.bytes(side, of) - account(of)?;
             Some(Change { name: of.name().to_owned(), by })
         });
-        let (accounts, fields) = (sorted(by_account.collect()), field_changes(figure, sum, field));
+        let (accounts, fields) = (sorted(by_account.collect()), field_changes(metric, sum, field));
         Self { accounts, fields: fields.unwrap_or_default(), operations: Vec::new() }
     }
 
@@ -162,19 +162,19 @@ impl Changes {
 }
 
 fn field_changes(
-    figure: BudgetMetric,
+    metric: BudgetMetric,
     sum: &OperationSum,
     reference: Option<Vec<(Account, String, f64)>>,
 ) -> Option<Vec<Change>> {
-    let (side, mut reference) = (figure.side()?, reference?);
+    let (side, mut reference) = (metric.side()?, reference?);
     let name = |account: Account, field: &str| format!("{account} {field}");
     let mut changes = Vec::new();
-    for row in sum.fields.as_ref()?.iter().filter(|row| row.side == side && figure.holds(row.account)) {
+    for row in sum.fields.as_ref()?.iter().filter(|row| row.side == side && metric.holds(row.account)) {
         let before = reference.iter().position(|(account, field, _)| (*account, field) == (row.account, &row.field));
         let before = before.map_or(0.0, |at| reference.swap_remove(at).2);
         changes.push(Change { name: name(row.account, &row.field), by: sum.per_operation(row.bytes) - before });
     }
-    let gone = reference.into_iter().filter(|(account, ..)| figure.holds(*account));
+    let gone = reference.into_iter().filter(|(account, ..)| metric.holds(*account));
     changes.extend(gone.map(|(account, field, bytes)| Change { name: name(account, &field), by: -bytes }));
     Some(sorted(changes))
 }

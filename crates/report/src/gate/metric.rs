@@ -154,7 +154,7 @@ impl FromStr for BudgetMetric {
     fn from_str(text: &str) -> Result<Self, MetricError> {
         // `server.cycles` is the same as `cycles`.
         let name = text.strip_prefix("server.").filter(|name| !name.contains('.')).unwrap_or(text);
-        Self::all().find(|figure| figure.to_string() == name).ok_or_else(|| MetricError(text.to_owned()))
+        Self::all().find(|metric| metric.to_string() == name).ok_or_else(|| MetricError(text.to_owned()))
     }
 }
 
@@ -167,8 +167,8 @@ impl TryFrom<String> for BudgetMetric {
 }
 
 impl From<BudgetMetric> for String {
-    fn from(figure: BudgetMetric) -> Self {
-        figure.to_string()
+    fn from(metric: BudgetMetric) -> Self {
+        metric.to_string()
     }
 }
 
@@ -184,8 +184,8 @@ mod tests {
             assert_eq!(name.parse::<BudgetMetric>().unwrap().to_string(), name);
         }
         for account in Account::ALL {
-            let figure = BudgetMetric::Account(Side::Response, account);
-            assert_eq!(figure.to_string().parse(), Ok(figure));
+            let metric = BudgetMetric::Account(Side::Response, account);
+            assert_eq!(metric.to_string().parse(), Ok(metric));
         }
         assert_eq!("server.cycles".parse(), Ok(BudgetMetric::Cycles(RoleName::Server)));
         for name in ["", "wire", "response", "response.", "latency", "latency.p5", "Request.wire", "other.syscalls"] {

@@ -72,7 +72,7 @@ const COLUMNS: [CsvColumn<Finding>; 8] = [
     ("severity", |of| CsvCell::text(of.severity.word())),
     ("run", |of| CsvCell::text(&of.run)),
     ("operation", |of| CsvCell::text(&of.operation)),
-    ("figure", |of| CsvCell::maybe(of.figure)),
+    ("figure", |of| CsvCell::maybe(of.metric)),
     ("measured", |of| CsvCell::maybe(of.judged.map(|judged| judged.measured))),
     ("reference", |of| CsvCell::maybe(of.judged.map(|judged| judged.reference))),
     ("allowed", |of| CsvCell::maybe(of.judged.map(|judged| judged.allowed))),
@@ -94,9 +94,9 @@ fn annotation(finding: &Finding, file: Option<&Path>) -> String {
         Severity::Breach | Severity::Unjudged => "error",
         Severity::Note => "notice",
     };
-    let figure = finding.figure.map(|figure| figure.to_string());
+    let metric = finding.metric.map(|metric| metric.to_string());
     let operation = if finding.operation.is_empty() { &finding.run } else { &finding.operation };
-    let title = [Some(operation.clone()), figure].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let title = [Some(operation.clone()), metric].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let file = file.map_or_else(String::new, |file| format!("file={},", property(&file.display().to_string())));
     format!("::{command} {file}title={}::{}\n", property(&title), data(line(finding).trim_end()))
 }

@@ -54,7 +54,7 @@ fn a_run_that_sets_up_more_says_which_operations_grew() {
     (prepare.class, prepare.name) = (Class::Setup, "PREPARE".to_owned());
     run.run.operations.push(prepare);
     let findings = check(&budget(&[postgres()]), &run);
-    let finding = findings.iter().find(|finding| finding.figure == Some(BudgetMetric::Payload(Side::Request))).unwrap();
+    let finding = findings.iter().find(|finding| finding.metric == Some(BudgetMetric::Payload(Side::Request))).unwrap();
     assert_eq!(finding.operation, "all operations");
     let judged = finding.judged.unwrap();
     let [grown] = finding.changes.operations.as_slice() else { panic!("{finding:?}") };

@@ -52,10 +52,10 @@ fn run_limits(sums: &[RunSums<'_>]) -> String {
     let bytes = Side::BOTH.map(|side| (BudgetMetric::Payload(side), WHOLE));
     let calls = RoleName::ALL.map(|process| (BudgetMetric::Syscalls(process), CALLS));
     let mut out = String::from("\n# All operations together, setting up included, per workload operation.\n[run]\n");
-    for (figure, tolerance) in bytes.into_iter().chain(calls) {
-        let values: Option<Vec<f64>> = sums.iter().map(|sums| sums.run_value(figure).ok()).collect();
+    for (metric, tolerance) in bytes.into_iter().chain(calls) {
+        let values: Option<Vec<f64>> = sums.iter().map(|sums| sums.run_value(metric).ok()).collect();
         if let Some(most) = values.and_then(|values| largest(&values)) {
-            limit(&mut out, figure, most, tolerance);
+            limit(&mut out, metric, most, tolerance);
         }
     }
     out.push_str(&all_made_of(sums));
@@ -83,7 +83,7 @@ fn all_made_of(sums: &[RunSums<'_>]) -> String {
             let _ = writeln!(out, "{} = {}", key(&name), number(bytes));
         }
     };
-    table("accounts", &mut accounts.into_iter().map(|(figure, bytes)| (figure.to_string(), bytes)));
+    table("accounts", &mut accounts.into_iter().map(|(metric, bytes)| (metric.to_string(), bytes)));
     table("operations", &mut operations.into_iter());
     out
 }
@@ -124,14 +124,14 @@ fn operation_limits(runs: &[OperationSum], sums: &[RunSums<'_>]) -> String {
             (BudgetMetric::Frames(side), FRAMES),
         ]
     };
-    for (figure, tolerance) in Side::BOTH.into_iter().flat_map(of_side) {
-        let values: Vec<f64> = runs.iter().filter_map(|sum| figure.value(sum)).collect();
+    for (metric, tolerance) in Side::BOTH.into_iter().flat_map(of_side) {
+        let values: Vec<f64> = runs.iter().filter_map(|sum| metric.value(sum)).collect();
         if let Some(most) = largest(&values) {
             let least = values.iter().copied().fold(most, f64::min);
-            let grows = tolerance == "0" && (most - least >= 0.05 || sums.iter().any(|run| varies(run, first, figure)));
+            let grows = tolerance == "0" && (most - least >= 0.05 || sums.iter().any(|run| varies(run, first, metric)));
             let spread = ((most - least) / most * 100.0).ceil().max(1.0);
             let tolerance = if grows { format!("\"{spread}%\"") } else { tolerance.to_owned() };
-            limit(&mut out, figure, most, &tolerance);
+            limit(&mut out, metric, most, &tolerance);
         }
     }
     out.push_str(&made_of(runs));
@@ -139,13 +139,13 @@ fn operation_limits(runs: &[OperationSum], sums: &[RunSums<'_>]) -> String {
 }
 
 /// Returns whether operations of one statement, or of one name, differ in the metric: it grows with the data.
-fn varies(run: &RunSums<'_>, sum: &OperationSum, figure: BudgetMetric) -> bool {
+fn varies(run: &RunSums<'_>, sum: &OperationSum, metric: BudgetMetric) -> bool {
     let is_row = |row: &&OperationRow| {
         let is_whole = sum.key.statement.is_none() || row.statements.len() == 1;
         is_whole && row.class == Class::Workload && (&row.protocol, &row.name) == (&sum.key.protocol, &sum.key.name)
     };
     run.named.run.operations.iter().filter(is_row).any(|row| {
-        let bytes = match figure {
+        let bytes = match metric {
             BudgetMetric::Payload(Side::Request) => &row.request.payload_bytes,
             BudgetMetric::Payload(Side::Response) => &row.response.payload_bytes,
             _ => return false,
@@ -181,10 +181,10 @@ fn made_of(runs: &[OperationSum]) -> String {
     out
 }
 
-fn limit(out: &mut String, figure: BudgetMetric, most: f64, tolerance: &str) {
-    let name = text(&figure.to_string());
+fn limit(out: &mut String, metric: BudgetMetric, most: f64, tolerance: &str) {
+    let name = text(&metric.to_string());
     // Rounded up, so that the run it was made from stays within.
-    let step = if figure.side().is_some() && !matches!(figure, BudgetMetric::Frames(_)) { 10.0 } else { 100.0 };
+    let step = if metric.side().is_some() && !matches!(metric, BudgetMetric::Frames(_)) { 10.0 } else { 100.0 };
     let budget = (most * step - 1e-6).ceil() / step;
     let _ = writeln!(out, "{name} = {{ budget = {budget}, tolerance = {tolerance} }}");
 }

@@ -97,7 +97,7 @@ pub struct ExampleFrame {
     pub pieces: Vec<ExamplePiece>,
 }
 
-/// A field of an example, or the part of it in this frame.
+/// A field of an example, or its part in this frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExamplePiece {
     /// Account; empty for bytes of other operations.

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 pub(crate) const TITLE: &str = "Latency: operations that took no longer";
 
 /// Returns the columns of the time limits and the cells of each row. A row holds cumulative counts, ending with the total.
-/// last entry all of them.
 pub(crate) fn percentages(rows: &[&[Within]]) -> (Vec<Column>, Vec<Vec<String>>) {
     let bounds: BTreeSet<u64> = rows.iter().flat_map(|row| row.iter().map(|within| within.ns)).collect();
     let columns = bounds.iter().map(|ns| Column::right(&format!("≤ {}", bound(*ns)))).collect();

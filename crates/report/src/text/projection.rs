@@ -21,14 +21,9 @@ fn title(projection: &Projection) -> String {
 
 /// Returns the workload operations as measured and as modelled.
 fn grid(run: &Run, projection: &Projection) -> Grid {
-    let headers = [
-        "frames/op\nmeasured",
-        "\nmodelled",
-        "headers B/op\nmeasured",
-        "\nmodelled",
-        "total B/op\nmeasured",
-        "\nmodelled",
-    ];
+    let headers =
+        ["frames/op", "headers B/op", "total B/op"].map(|name| [format!("{name}\nmeasured"), "\nmodelled".to_owned()]);
+    let headers: Vec<&str> = headers.iter().flatten().map(String::as_str).collect();
     let mut rows: Vec<(&OperationRow, &ProjectedRow)> = projection
         .operations
         .iter()

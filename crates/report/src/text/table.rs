@@ -221,16 +221,9 @@ fn accounts(table: &TableRows<'_>) -> Option<Section> {
 /// Returns each role's work per operation, or `None` if none was measured.
 pub(crate) fn work_grid(run: &Run) -> Option<Grid> {
     let cycles = if is_reference(run) { "reference\ncycles/op" } else { "cycles\n/op" };
-    let columns = [
-        "syscalls\n/op",
-        cycles,
-        "of it\nuser",
-        "\nkernel",
-        "on-CPU\nns/op",
-        "of it\nuser",
-        "\nkernel",
-        "switches\n/op",
-    ];
+    let split = "|of it\nuser|\nkernel|";
+    let columns = format!("syscalls\n/op|{cycles}{split}on-CPU\nns/op{split}switches\n/op");
+    let columns: Vec<&str> = columns.split('|').collect();
     let roles = summary::work(run);
     let measured = roles.iter().filter_map(|work| Some((&work.label, work.role.ok()?, work.operations)));
     let rows = measured.map(|(label, role, count)| role_cells(label, role, count)).collect();
