@@ -349,7 +349,7 @@ fn nothing_to_draw_is_an_error() {
 
 /// Writes every chart into `overhead-figures` under the temporary folder for manual review.
 #[test]
-#[ignore = "writes sample figures to look at"]
+#[ignore = "writes sample charts for review"]
 fn write_samples() {
     for (name, runs) in sets() {
         let folder = std::env::temp_dir().join("overhead-figures").join(name);

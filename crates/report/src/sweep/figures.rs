@@ -232,7 +232,7 @@ fn by_role(lines: &mut SweepCurves<'_>, figure: impl Fn(&SweepWork) -> &Measured
     lines.add("client", |point| work(&point.total.client));
 }
 
-/// Returns whose work is drawn, to begin a title with.
+/// Returns whose work is drawn, for the start of a title.
 fn role(sweeps: &[NamedSweep]) -> &'static str {
     if sweeps.len() > 1 { "Server's " } else { "" }
 }

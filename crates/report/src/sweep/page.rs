@@ -139,7 +139,7 @@ fn web_page(sweeps: &[NamedSweep], figures: Vec<PageFigure>, options: &ReportOpt
     })
 }
 
-/// Says what was measured, and for one sweep the ranges of figures that compare like with like.
+/// Describes the measurement, and for one sweep the ranges of values that compare like with like.
 fn sentences(sweeps: &[NamedSweep]) -> Vec<String> {
     let runs: usize = sweeps.iter().flat_map(|of| &of.sweep.points).map(|point| point.runs.len()).sum();
     let first = format!("{}: {} in all.", titles(sweeps), crate::number::counted(runs as u64, "run"));
