@@ -150,7 +150,7 @@ impl ReportArgs {
             } else {
                 let run = overhead_reading::load(path, &self.decode.plan())?;
                 status = status.max(run.run.exit);
-                NamedSweep::of_run(run)
+                NamedSweep::from_run(run)
             });
         }
         self.name(self.runs.iter().map(PathBuf::as_path).zip(sweeps.iter_mut().map(|of| &mut of.name)).collect())?;

@@ -15,10 +15,12 @@ const RECORD: &str = "run.json";
 pub struct NamedRun {
     /// Name of the run: its folder's, unless the caller has a better one.
     pub name: String,
+    /// The record.
     pub run: Run,
 }
 
 impl NamedRun {
+    /// Gives a record a name.
     pub fn new(name: impl Into<String>, run: Run) -> Self {
         Self { name: name.into(), run }
     }
@@ -62,7 +64,7 @@ fn with_lower_bounds(mut run: Run) -> Run {
     run
 }
 
-/// Returns the name of the folder or file at `path`; a record's own name says nothing.
+/// Returns the name of the folder or file at `path`; a record's own name is always the same.
 pub(crate) fn name_of(path: &Path, record: &str) -> String {
     let absolute = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let named = match absolute.file_name() {

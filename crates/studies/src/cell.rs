@@ -1,4 +1,4 @@
-//! One combination that was measured, and what a template may ask of it.
+//! One measured combination, and the values that templates can use.
 
 use overhead_model::load::{Load, LoadRun};
 use overhead_model::record::{Counters, FieldRow, OperationRow, Role, SideRow};
@@ -22,7 +22,7 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// Returns the labels, and beside them what was measured: `row` is the largest workload row, `rows` are all of them. Absent
-    /// figures are absent, so that asking for one is an error.
+    /// values are absent, so that using one is an error.
     pub(crate) fn value(&self) -> Value {
         let rows: Vec<Value> = workload(&self.run).into_iter().map(|of| row(of, self.link_header())).collect();
         let operations = self.operations();

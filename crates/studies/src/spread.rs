@@ -5,12 +5,12 @@ use minijinja::Error;
 use minijinja::value::Value;
 use overhead_model::Spread;
 
-/// Returns the spread of a cell or of a list of figures.
+/// Returns the spread of a cell or of a list of numbers.
 ///
 /// # Errors
 ///
 /// Anything else, and an empty list.
-pub(crate) fn of(value: &Value) -> Result<Spread, Error> {
+pub(crate) fn from_value(value: &Value) -> Result<Spread, Error> {
     let figure = |value: Value| f64::try_from(value.clone()).map_err(|_| error(format!("{value:?} is not a number")));
     if value.get_attr("median")?.is_undefined() {
         let figures = value.try_iter()?.map(figure).collect::<Result<Vec<_>, _>>()?;
@@ -21,9 +21,9 @@ pub(crate) fn of(value: &Value) -> Result<Spread, Error> {
     Ok(Spread { runs: part("runs")? as u64, median, q1, q3, min: part("min")?, max: part("max")? })
 }
 
-/// Returns whether all runs of one lie on one side of all runs of the other: what is not apart is no difference.
+/// Returns whether all runs of one lie on one side of all runs of the other: overlapping runs do not differ.
 pub(crate) fn apart(one: &Value, other: &Value) -> Result<bool, Error> {
-    let (one, other) = (of(one)?, of(other)?);
+    let (one, other) = (from_value(one)?, from_value(other)?);
     Ok(one.max < other.min || other.max < one.min)
 }
 
@@ -38,10 +38,13 @@ mod tests {
         let (slow, quick) = (spread(&[10.0, 12.0, 14.0]), spread(&[14.5, 16.0]));
         assert!(apart(&slow, &quick).unwrap() && apart(&quick, &slow).unwrap());
         assert!(!apart(&slow, &spread(&[13.9, 20.0])).unwrap() && !apart(&slow, &slow).unwrap());
-        let median = of(&Value::from(Serde(vec![3.0, 1.0, 2.0]))).unwrap().median;
-        assert_eq!((median.to_string(), of(&slow).unwrap().median.to_string()), ("2".to_owned(), "12".to_owned()));
+        let median = from_value(&Value::from(Serde(vec![3.0, 1.0, 2.0]))).unwrap().median;
+        assert_eq!(
+            (median.to_string(), from_value(&slow).unwrap().median.to_string()),
+            ("2".to_owned(), "12".to_owned())
+        );
         for wrong in [Value::from(1), Value::from(Serde(Vec::<f64>::new())), Value::from("many")] {
-            assert!(of(&wrong).is_err(), "{wrong:?}");
+            assert!(from_value(&wrong).is_err(), "{wrong:?}");
         }
     }
 }

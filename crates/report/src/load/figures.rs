@@ -3,16 +3,16 @@
 use super::tables::label;
 use crate::figure::{DotFigure, DotRow, Line, LineFigure, Plot, left_out, only_in_table};
 use crate::limits::RANGE_ROWS;
+use crate::number::grouped;
 use crate::summary::distinct;
-use crate::text::number::grouped;
 use overhead_model::Spread;
 use overhead_model::load::{Load, LoadResult};
 use std::collections::BTreeSet;
 
-/// Names of all possible figures of a load.
+/// Names of all possible charts of a load.
 const NAMES: [&str; 2] = ["rate", "latency"];
 
-/// Returns the figures of a load that have measurements.
+/// Returns the charts of a load that have measurements.
 pub(super) fn figures(load: &Load) -> Vec<(&'static str, Plot)> {
     let latency = Some(latency(load)).filter(|figure| !figure.lines.is_empty()).map(Plot::Lines);
     NAMES.into_iter().zip([rate(load), latency]).filter_map(|(name, plot)| Some((name, plot?))).collect()

@@ -1,4 +1,4 @@
-//! A load recorded by `overhead bench`: client-side rates and latencies in figures, tables and a page.
+//! A load recorded by `overhead bench`: client-side rates and latencies in charts, tables and a page.
 
 mod figures;
 mod tables;

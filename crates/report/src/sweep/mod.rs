@@ -28,7 +28,7 @@ pub struct NamedSweep {
 
 impl NamedSweep {
     /// Makes a sweep of one combination out of a run, to draw it as a level line beside the lines of sweeps.
-    pub fn of_run(named: NamedRun) -> Self {
+    pub fn from_run(named: NamedRun) -> Self {
         let NamedRun { name, run } = named;
         let machine = run.environment.clone();
         let command =

@@ -1,8 +1,8 @@
 //! Rows of the operations table, with the run data that their cells need.
 
-use super::number::counted;
-use super::{clean, middle_cut};
 use crate::bounds::LowerBounds;
+use crate::clean::{clean, middle_cut};
+use crate::number::counted;
 use crate::view::ranked_rows;
 use overhead_model::record::{BillingPeriod, By, OperationRow, Price, ViewRow};
 use overhead_model::{Account, Protocol, Run};
@@ -27,7 +27,7 @@ pub(crate) struct TableRows<'run> {
 
 impl<'run> TableRows<'run> {
     /// Returns the requested rows, or all.
-    pub fn of(run: &'run Run) -> Self {
+    pub fn new(run: &'run Run) -> Self {
         let (rows, by, price) = match &run.view {
             Some(view) => (Cow::Borrowed(view.rows.as_slice()), view.by, view.price.as_ref()),
             None => (Cow::Owned(ranked_rows(run)), By::Name, None),
@@ -36,8 +36,13 @@ impl<'run> TableRows<'run> {
         let common_server = rows.iter().find_map(|row| row.server.clone()).filter(|server| {
             by == By::Connection && rows.iter().filter_map(|row| row.server.as_ref()).all(|other| other == server)
         });
-        let (bounds, has_short_names) = (LowerBounds::of(run), false);
+        let (bounds, has_short_names) = (LowerBounds::new(run), false);
         Self { run, rows, by, price, several_protocols, bounds, has_short_names, common_server }
+    }
+
+    /// Returns whether a row fulfils the condition.
+    pub fn any(&self, condition: fn(&ViewRow) -> bool) -> bool {
+        self.rows.iter().any(condition)
     }
 
     /// Returns whether any byte was not decoded.
@@ -60,7 +65,7 @@ impl<'run> TableRows<'run> {
         self.price.map(|price| price.per)
     }
 
-    /// Returns whether statements have numbers, and each class besides the workload is one row.
+    /// Returns whether statements have numbers, and each class except the workload is one row.
     pub fn is_compact(&self) -> bool {
         self.rows.iter().any(|row| row.number.is_some())
     }

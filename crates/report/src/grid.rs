@@ -1,7 +1,21 @@
 //! Plain tables with aligned columns, split into blocks on narrow terminals.
 
-use super::{Style, clean};
+use crate::clean::clean;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+
+/// Terminal formatting. The caller decides on colour (`NO_COLOR`, `--color`, not a terminal).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Uses bold headings and red warnings.
+    pub color: bool,
+    /// Characters in a line. Tables show the columns that fit, or split into blocks if the names leave no room. `None` for no
+    /// limit.
+    pub width: Option<usize>,
+    /// Characters in a line of prose; `None` to keep lines searchable for programs.
+    pub prose: Option<usize>,
+    /// Explains the columns of operations.
+    pub legend: bool,
+}
 
 const GUTTER: usize = 2;
 
@@ -38,7 +52,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Makes a table with key columns on the left, and figures aligned to the right.
+    /// Makes a table with key columns on the left, and numbers aligned to the right.
     pub(crate) fn new(keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) -> Self {
         let columns =
             keys.iter().map(|key| Column::left(key)).chain(figures.iter().map(|figure| Column::right(figure)));

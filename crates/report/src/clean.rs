@@ -67,8 +67,7 @@ pub(crate) fn shortened(text: &str, chars: usize) -> String {
     out
 }
 
-/// Cuts text to `chars` characters, with an ellipsis in the middle: names often begin alike and differ at their ends.
-/// end.
+/// Cuts text to `chars` characters, with an ellipsis in the middle: names often start alike and differ at their ends.
 pub fn middle_cut(text: &str, chars: usize) -> String {
     let count = text.chars().count();
     if count <= chars {

@@ -1,17 +1,18 @@
-//! Figures that budgets can limit, all per operation, and their names.
+//! Metrics that budgets can limit, all per operation, and their names.
 
 use crate::compare::PERCENTILES;
+use crate::number::{bytes_label, decimal, significant};
 use crate::summary::RoleName;
 use crate::sums::OperationSum;
-use crate::text::number::{bytes_label, decimal, significant};
 use overhead_model::{Account, Side};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
+/// A number per operation or run that a budget can limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Figure {
+pub enum BudgetMetric {
     /// `request.wire`: bytes on the wire in one direction.
     Wire(Side),
     /// `request.payload`: TCP payload in one direction.
@@ -24,7 +25,7 @@ pub enum Figure {
     /// `response.schema`: bytes of one account in one direction.
     Account(Side, Account),
     /// `latency.p99`: a latency percentile in nanoseconds, by its index among those compared.
-    Latency(Percentile),
+    Latency(LatencyPercentile),
     /// `syscalls`, `client.syscalls`: all system calls per workload operation.
     Syscalls(RoleName),
     /// `cycles`, `client.cycles`: all CPU cycles per workload operation.
@@ -35,33 +36,33 @@ const HEADERS: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
 
 /// A latency percentile that a budget can limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Percentile(usize);
+pub struct LatencyPercentile(usize);
 
-/// An unknown figure name.
+/// An unknown metric name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0}: no such figure; there are request and response with .wire, .payload, .headers, .frames or an account (response.schema), \
+    "{0}: unknown metric; use request or response with .wire, .payload, .headers, .frames or an account (response.schema), \
      latency.p50, latency.p90, latency.p99, latency.p999, syscalls, client.syscalls, cycles and client.cycles"
 )]
-pub struct FigureError(String);
+pub struct MetricError(String);
 
-impl Figure {
+impl BudgetMetric {
     fn all() -> impl Iterator<Item = Self> {
         let of_side = |side| {
             let sums = [Self::Wire(side), Self::Payload(side), Self::Frames(side), Self::Headers(side)];
             sums.into_iter().chain(Account::ALL.map(|account| Self::Account(side, account)))
         };
-        let latencies = (0..PERCENTILES.len()).map(|at| Self::Latency(Percentile(at)));
+        let latencies = (0..PERCENTILES.len()).map(|at| Self::Latency(LatencyPercentile(at)));
         let of_roles = RoleName::ALL.into_iter().flat_map(|role| [Self::Syscalls(role), Self::Cycles(role)]);
         Side::BOTH.into_iter().flat_map(of_side).chain(latencies).chain(of_roles)
     }
 
-    /// Returns whether the figure applies to single operations rather than all workload operations.
+    /// Returns whether the metric applies to single operations rather than all workload operations.
     pub(crate) const fn is_of_operation(self) -> bool {
         !matches!(self, Self::Syscalls(_) | Self::Cycles(_))
     }
 
-    /// Returns the direction of the figure's bytes or frames.
+    /// Returns the direction of the metric's bytes or frames.
     pub(crate) const fn side(self) -> Option<Side> {
         match self {
             Self::Wire(side)
@@ -73,7 +74,7 @@ impl Figure {
         }
     }
 
-    /// Returns whether the figure includes an account.
+    /// Returns whether the metric includes an account.
     pub(crate) fn holds(self, account: Account) -> bool {
         match self {
             Self::Wire(_) => true,
@@ -84,21 +85,21 @@ impl Figure {
         }
     }
 
-    /// Returns the figure for these operations, averaged over several runs; `None` if they lack it or it does not apply to
+    /// Returns the metric for these operations, averaged over several runs; `None` if they lack it or it does not apply to
     /// single operations.
-    pub(crate) fn of(self, sum: &OperationSum) -> Option<f64> {
+    pub(crate) fn value(self, sum: &OperationSum) -> Option<f64> {
         match self {
             Self::Wire(side) => Some(sum.wire(side)),
             Self::Payload(side) => Some(sum.payload(side)),
             Self::Frames(side) => Some(sum.per_operation(sum.sides[side as usize].frames)),
             Self::Headers(side) => Some(HEADERS.iter().map(|account| sum.bytes(side, *account)).sum()),
             Self::Account(side, account) => Some(sum.bytes(side, account)),
-            Self::Latency(percentile) => crate::compare::mean(&sum.latencies(percentile.of())),
+            Self::Latency(percentile) => crate::compare::mean(&sum.latencies(percentile.accessor())),
             Self::Syscalls(_) | Self::Cycles(_) => None,
         }
     }
 
-    /// Formats a value with the figure's unit: `155 B`, `2.01 calls`.
+    /// Formats a value with the metric's unit: `155 B`, `2.01 calls`.
     pub(crate) fn with_unit(self, value: f64) -> String {
         match self {
             Self::Wire(_) | Self::Payload(_) | Self::Headers(_) | Self::Account(..) => {
@@ -111,7 +112,7 @@ impl Figure {
         }
     }
 
-    /// Rounds bytes as [`Figure::with_unit`] prints them, so that printed figures have the printed difference.
+    /// Rounds bytes as [`BudgetMetric::with_unit`] prints them, so that printed values have the printed difference.
     pub(crate) fn printed(self, value: f64) -> f64 {
         let places = if value < 1_000.0 { 10.0 } else { 1.0 };
         match self {
@@ -123,14 +124,14 @@ impl Figure {
     }
 }
 
-impl Percentile {
+impl LatencyPercentile {
     /// Returns the accessor for a record.
-    pub(crate) fn of(self) -> fn(&overhead_model::record::Latency) -> f64 {
+    pub(crate) fn accessor(self) -> fn(&overhead_model::record::Latency) -> f64 {
         PERCENTILES[self.0].1
     }
 }
 
-impl fmt::Display for Figure {
+impl fmt::Display for BudgetMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Wire(side) => write!(f, "{}.wire", side.name()),
@@ -138,7 +139,7 @@ impl fmt::Display for Figure {
             Self::Frames(side) => write!(f, "{}.frames", side.name()),
             Self::Headers(side) => write!(f, "{}.headers", side.name()),
             Self::Account(side, account) => write!(f, "{}.{account}", side.name()),
-            Self::Latency(Percentile(at)) => write!(f, "latency.{}", PERCENTILES[*at].0),
+            Self::Latency(LatencyPercentile(at)) => write!(f, "latency.{}", PERCENTILES[*at].0),
             Self::Syscalls(RoleName::Server) => f.write_str("syscalls"),
             Self::Syscalls(RoleName::Client) => f.write_str("client.syscalls"),
             Self::Cycles(RoleName::Server) => f.write_str("cycles"),
@@ -147,27 +148,27 @@ impl fmt::Display for Figure {
     }
 }
 
-impl FromStr for Figure {
-    type Err = FigureError;
+impl FromStr for BudgetMetric {
+    type Err = MetricError;
 
-    fn from_str(text: &str) -> Result<Self, FigureError> {
-        // The server's figures may have its name, too.
+    fn from_str(text: &str) -> Result<Self, MetricError> {
+        // `server.cycles` is the same as `cycles`.
         let name = text.strip_prefix("server.").filter(|name| !name.contains('.')).unwrap_or(text);
-        Self::all().find(|figure| figure.to_string() == name).ok_or_else(|| FigureError(text.to_owned()))
+        Self::all().find(|metric| metric.to_string() == name).ok_or_else(|| MetricError(text.to_owned()))
     }
 }
 
-impl TryFrom<String> for Figure {
-    type Error = FigureError;
+impl TryFrom<String> for BudgetMetric {
+    type Error = MetricError;
 
-    fn try_from(text: String) -> Result<Self, FigureError> {
+    fn try_from(text: String) -> Result<Self, MetricError> {
         text.parse()
     }
 }
 
-impl From<Figure> for String {
-    fn from(figure: Figure) -> Self {
-        figure.to_string()
+impl From<BudgetMetric> for String {
+    fn from(metric: BudgetMetric) -> Self {
+        metric.to_string()
     }
 }
 
@@ -180,15 +181,15 @@ mod tests {
         for name in
             ["request.wire", "response.payload", "request.frames", "response.headers", "latency.p50", "syscalls"]
         {
-            assert_eq!(name.parse::<Figure>().unwrap().to_string(), name);
+            assert_eq!(name.parse::<BudgetMetric>().unwrap().to_string(), name);
         }
         for account in Account::ALL {
-            let figure = Figure::Account(Side::Response, account);
-            assert_eq!(figure.to_string().parse(), Ok(figure));
+            let metric = BudgetMetric::Account(Side::Response, account);
+            assert_eq!(metric.to_string().parse(), Ok(metric));
         }
-        assert_eq!("server.cycles".parse(), Ok(Figure::Cycles(RoleName::Server)));
+        assert_eq!("server.cycles".parse(), Ok(BudgetMetric::Cycles(RoleName::Server)));
         for name in ["", "wire", "response", "response.", "latency", "latency.p5", "Request.wire", "other.syscalls"] {
-            assert!(name.parse::<Figure>().is_err(), "{name}");
+            assert!(name.parse::<BudgetMetric>().is_err(), "{name}");
         }
     }
 }

@@ -86,7 +86,7 @@ pub fn counted(count: u64, noun: &str) -> String {
     }
 }
 
-/// Placeholder for a missing figure.
+/// Placeholder for a missing number.
 pub(crate) const DASH: &str = "-";
 
 #[cfg(test)]
