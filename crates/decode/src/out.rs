@@ -246,7 +246,7 @@ impl<'r, R: Reader> Out<'r, R> {
     }
 
     /// Runs `post` with an output for `side` that is not counted here and charges no operation yet.
-    pub fn of_side<T>(&mut self, side: Side, post: impl FnOnce(&mut Out<'_, R>) -> T) -> T {
+    pub fn on_side<T>(&mut self, side: Side, post: impl FnOnce(&mut Out<'_, R>) -> T) -> T {
         let result = post(&mut Out::new(self.reader, side, None));
         self.reader.turn(self.side);
         result

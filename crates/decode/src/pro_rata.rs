@@ -44,7 +44,7 @@ pub struct OperationShares {
 
 impl OperationShares {
     /// Divides `amount` in proportion to `weights`, ties to the earliest. All zeros if the weights are.
-    pub fn of(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
+    pub fn divide(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
         self.split.all(amount, weights, &mut self.given);
         &mut self.given
     }
@@ -81,7 +81,7 @@ impl OperationShares {
         if parts.iter().all(|(_, amounts)| *amounts == Amounts::ZERO) {
             out.post(Account::Framing, field, wire);
         }
-        let given = self.of(wire, parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount)));
+        let given = self.divide(wire, parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount)));
         for ((op, _), given) in parts.iter().zip(given.chunks(Account::COUNT)) {
             out.charge(*op);
             for (account, &share) in Account::ALL.into_iter().zip(given) {

@@ -189,7 +189,7 @@ impl SweepLatency {
     }
 
     /// Returns a distribution of these figures, given in this order.
-    pub fn of([mean, p50, p90, p95, p99, p999, p9999, max]: [Measured<Spread>; 8]) -> Self {
+    pub fn new([mean, p50, p90, p95, p99, p999, p9999, max]: [Measured<Spread>; 8]) -> Self {
         Self { mean, p50, p90, p95, p99, p999, p9999, max }
     }
 }

@@ -214,7 +214,7 @@ impl System {
     }
 
     /// Returns the most common system of a protocol.
-    pub fn of(protocol: Protocol) -> Option<Self> {
+    pub fn default_for(protocol: Protocol) -> Option<Self> {
         Self::ALL.iter().copied().find(|system| system.protocol == protocol)
     }
 }

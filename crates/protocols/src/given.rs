@@ -69,7 +69,7 @@ impl GivenStatements {
     pub(crate) fn summary(&self, name: &str, dialect: StatementDialect) -> StatementSummary {
         self.text(name).map_or_else(
             || StatementSummary::prepared_before(name, ""),
-            |text| StatementSummary::of(text.as_bytes(), !text.ends_with(CUT), dialect, true).0,
+            |text| StatementSummary::new(text.as_bytes(), !text.ends_with(CUT), dialect, true).0,
         )
     }
 }

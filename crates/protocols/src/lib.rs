@@ -61,7 +61,7 @@ pub enum Sniff {
 
 impl Sniff {
     /// Returns whose message begins these bytes, as a client's and as a server's.
-    fn of_sides(request: MessageBoundary, response: MessageBoundary) -> Self {
+    fn from_sides(request: MessageBoundary, response: MessageBoundary) -> Self {
         match (request, response) {
             (MessageBoundary::Yes, _) => Self::Request,
             (_, MessageBoundary::Yes) => Self::Response,

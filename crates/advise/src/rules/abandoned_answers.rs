@@ -47,7 +47,7 @@ impl Rule for AbandonedAnswers {
         }
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let FoundOperations { times, amounts: [_, answers], example, .. } = *self.rows.get(&row.number)?;
         let mean = answers.payload() / times.max(1);
         let title =

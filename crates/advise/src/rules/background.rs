@@ -29,7 +29,7 @@ const OTHERS: &[Remedy] = remedies! {
 };
 
 impl Rule for BackgroundTraffic {
-    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let share = percent(row.wire(), seen.wire());
         if row.class != Class::Background || row.count < OPERATIONS || share < SHARE {
             return None;

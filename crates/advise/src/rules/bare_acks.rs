@@ -22,8 +22,8 @@ const REMEDIES: &[Remedy] = remedies! {
 };
 
 impl Rule for BareAcks {
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
-        let control = row.amounts.map(|side| Amounts::of(Account::Control, side[Account::Control]));
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let control = row.amounts.map(|side| Amounts::new(Account::Control, side[Account::Control]));
         let share = percent(control.iter().map(Amounts::total).sum(), row.wire());
         if !row.is_workload() || row.count < OPERATIONS || share < SHARE {
             return None;

@@ -23,7 +23,7 @@ const REMEDIES: &[Remedy] = remedies! {
 };
 
 impl Rule for RepeatedDescribe {
-    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let asked = seen.group(row, |side, path| side == Side::Request && path.starts_with("describe."));
         if !row.is_workload() || row.protocol != Protocol::Pgwire || asked.operations < EXECUTIONS {
             return None;

@@ -97,7 +97,7 @@ impl Rule for RequestPipelining {
         self.ended.remove(&connection.number);
     }
 
-    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let FoundOperations { times, ns, example, .. } = *self.rows.get(&row.number)?;
         let mut frames = [Amounts::ZERO; 2];
         for (frames, amounts) in frames.iter_mut().zip(&row.amounts) {
@@ -119,7 +119,7 @@ impl Rule for RequestPipelining {
             _ => MEMCACHE.to_vec(),
         };
         let mut finding = AdviceFinding {
-            evidence: ByteEvidence::of(&frames, "frames").collect(),
+            evidence: ByteEvidence::from_amounts(&frames, "frames").collect(),
             remedies,
             certainty: Certainty::Modelled,
             computed: format!(

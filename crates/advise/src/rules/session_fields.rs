@@ -73,7 +73,7 @@ impl Rule for SessionFields {
         self.examples.entry(closed.row.number).or_insert((0, closed.example)).0 += 1;
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let elements = self.rows.get(&row.number)?;
         let &(operations, example) = self.examples.get(&row.number)?;
         let mut request = Amounts::ZERO;

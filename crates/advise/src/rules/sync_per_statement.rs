@@ -58,14 +58,14 @@ impl Rule for SyncPerStatement {
         self.last.remove(&connection.number);
     }
 
-    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let FoundOperations { times, ns, example, .. } = *self.rows.get(&row.number)?;
         if times < STATEMENTS || percent(times, row.count) < SHARE {
             return None;
         }
         let title = format!("{times} statements of one kind follow another in a transaction, each with its own Sync");
         let (request, mut response) =
-            (Amounts::of(Account::Framing, 5 * times), Amounts::of(Account::Framing, 5 * times));
+            (Amounts::new(Account::Framing, 5 * times), Amounts::new(Account::Framing, 5 * times));
         response[Account::Status] = times;
         Some(AdviceFinding {
             evidence: seen.group(row, |_, path| path.starts_with("sync.") || path.starts_with("ready for query.")).evidence,

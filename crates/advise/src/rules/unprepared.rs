@@ -87,7 +87,7 @@ impl Rule for UnpreparedStatements {
         }
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let repeated = self.rows.get(&row.number)?;
         let saved: u64 = repeated.saved.iter().map(Amounts::total).sum();
         let (name, whose) = match self.prepared {
@@ -106,7 +106,7 @@ impl Rule for UnpreparedStatements {
             Protocol::Mysql => MYSQL.to_vec(),
             _ => CQL.to_vec(),
         };
-        let evidence = ByteEvidence::of(&repeated.saved, "parse").map(|evidence| match evidence.account {
+        let evidence = ByteEvidence::from_amounts(&repeated.saved, "parse").map(|evidence| match evidence.account {
             Account::Query => ByteEvidence { field: "text of the statement".to_owned(), ..evidence },
             _ => evidence,
         });

@@ -66,7 +66,7 @@ impl Rule for ZeroWindows {
         self.closed.remove(&connection.number);
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let FoundOperations { times, ns, example, .. } = *self.rows.get(&row.number)?;
         if ns < WAITED_NS {
             return None;

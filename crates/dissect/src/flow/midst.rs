@@ -26,7 +26,7 @@ pub(super) struct PairingCounts {
 
 impl MidStreamPairing {
     /// Returns the watch for a connection of `protocol`; `None` if answers are paired by more than their order, or servers may speak first.
-    pub fn of(protocol: Protocol) -> Option<Self> {
+    pub fn for_protocol(protocol: Protocol) -> Option<Self> {
         matches!(protocol, Protocol::Resp | Protocol::Memcache | Protocol::Ssdb).then(Self::default)
     }
 }

@@ -285,7 +285,7 @@ impl ConnectionFlow {
             }
         }
         if self.mid_stream {
-            self.midst = MidStreamPairing::of(protocol);
+            self.midst = MidStreamPairing::for_protocol(protocol);
         }
     }
 }

@@ -241,7 +241,7 @@ impl ConnectionLedger {
             }
             Some(State::Closed(row)) => {
                 self.spoil();
-                tally.late(row, side, &SideTotals { frames: 1, amounts: Amounts::of(account, bytes) });
+                tally.late(row, side, &SideTotals { frames: 1, amounts: Amounts::new(account, bytes) });
             }
             Some(State::Gone) | None => {
                 self.spoil();

@@ -109,7 +109,7 @@ impl<D: Decoder> LayeredDecoder<D> {
     /// Takes in a proxy header as an unanswered operation; `None` if there is none.
     #[cold]
     fn proxy<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Option<Step> {
-        let len = match proxy::ProxyHeader::of(input.bytes) {
+        let len = match proxy::ProxyHeader::detect(input.bytes) {
             proxy::ProxyHeader::Begun if input.opaque == 0 => return Some(Step::More),
             proxy::ProxyHeader::Begun | proxy::ProxyHeader::None => return None,
             proxy::ProxyHeader::Len(len) => len as u64,

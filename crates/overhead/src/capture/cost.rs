@@ -208,7 +208,7 @@ fn spread(pairs: &[CostPair], of: impl Fn(&CostPair) -> Option<f64>) -> Measured
     let Some(values) = values else {
         return Measured::unavailable("the processes of the server are not seen on this host (name them with --pid)");
     };
-    Spread::of(&values).ok_or("no round was completed").into()
+    Spread::from_values(&values).ok_or("no round was completed").into()
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 };
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    match Sniff::of_sides(message_begins(bytes, Side::Request), message_begins(bytes, Side::Response)) {
+    match Sniff::from_sides(message_begins(bytes, Side::Request), message_begins(bytes, Side::Response)) {
         Sniff::No => sniff_segment(bytes),
         sniffed => sniffed,
     }

@@ -215,7 +215,7 @@ impl Cql {
                 continue;
             }
             // Messages share a segment's header and checksum as they share frame headers.
-            let around = overhead.of(segment.header() + TRAILER, owners.iter().map(|&(_, weight)| weight));
+            let around = overhead.divide(segment.header() + TRAILER, owners.iter().map(|&(_, weight)| weight));
             post_shares(owners, around, (Account::Framing, "segment header", segment.header()), out);
             if segment.packed {
                 player.post_pro_rata(segment.length, segment.wire, shares, out);

@@ -156,7 +156,7 @@ impl Http {
         // Without a length, the next message cannot be found.
         self.request.message.stage = HttpStage::Endless;
         if !is_cut {
-            self.request.message.stage = HttpStage::Body(HttpBody::of_request(&lengths)?);
+            self.request.message.stage = HttpStage::Body(HttpBody::in_request(&lengths)?);
             if self.request.message.stage == HttpStage::Body(HttpBody::Over) {
                 self.end_request(out);
             }
@@ -245,7 +245,7 @@ impl Http {
                 Ok(HttpBody::Over)
             }
             (204 | 304, _) | (_, HttpMethod::Head) => Ok(HttpBody::Over),
-            _ => HttpBody::of_response(lengths),
+            _ => HttpBody::in_response(lengths),
         }
     }
 

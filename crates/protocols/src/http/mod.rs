@@ -50,7 +50,7 @@ pub struct Http {
 }
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    Sniff::of_sides(wire::begins_request(bytes), wire::begins_response(bytes))
+    Sniff::from_sides(wire::begins_request(bytes), wire::begins_response(bytes))
 }
 
 impl Decoder for Http {
@@ -85,7 +85,6 @@ impl Decoder for Http {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        // Between operations, only the known software matters.
         let Self { request, response, pairing } = self;
         let is_idle = request.message.is_between() && response.message.is_between() && pairing.is_idle();
         is_idle.then(|| u64::from(request.knows_software) | u64::from(response.knows_software) << 1)

@@ -125,7 +125,7 @@ pub(super) struct RequestTarget<'a> {
 
 impl<'a> RequestTarget<'a> {
     /// Splits a target. A target without a path (`*`, or a host and port) counts as one.
-    pub fn of(target: &'a [u8]) -> Self {
+    pub fn new(target: &'a [u8]) -> Self {
         let (origin, rest) = target.split_at(origin_len(target));
         let path = rest.iter().position(|byte| *byte == b'?').unwrap_or(rest.len());
         let (path, query) = rest.split_at(path);

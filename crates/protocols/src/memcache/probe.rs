@@ -33,7 +33,7 @@ fn text(bytes: &[u8]) -> Sniff {
             _ => Sniff::More,
         };
     };
-    let words = wire::LineWords::of(line);
+    let words = wire::LineWords::new(line);
     match Command::named(words.get(0)) {
         Some(_) if !wire::is_text(line) => Sniff::No,
         Some(command) if is_certain(command, &words) => Sniff::Request,

@@ -50,7 +50,8 @@ fn holds(header: &Header, bytes: &[u8]) -> Option<bool> {
             known && *bytes.get(20)? <= 1 && fits(21)?
         }
         MongoOpcode::Compressed => {
-            let inner = MongoOpcode::of(i32_at(bytes, 16)?).is_some_and(|inner| inner != MongoOpcode::Compressed);
+            let inner =
+                MongoOpcode::from_code(i32_at(bytes, 16)?).is_some_and(|inner| inner != MongoOpcode::Compressed);
             inner && word(20)? as usize <= limits::DECOMPRESSED && *bytes.get(24)? <= 3
         }
         MongoOpcode::Reply => word(16)? < 16 && i32_at(bytes, 28)? >= 0 && i32_at(bytes, 32)? >= 0,

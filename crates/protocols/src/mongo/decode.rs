@@ -200,7 +200,7 @@ struct CompressedMessage {
 impl CompressedMessage {
     fn read(side: Side, message: &[u8]) -> Option<Self> {
         let at = HEADER as usize;
-        let opcode = MongoOpcode::of(i32_at(message, at)?)?;
+        let opcode = MongoOpcode::from_code(i32_at(message, at)?)?;
         let fits = opcode != MongoOpcode::Compressed && opcode.is_sent_by(side);
         fits.then_some(Self {
             opcode,

@@ -374,7 +374,7 @@ impl BodyWalk {
                 Err(BodyStop::Damaged)
             };
         }
-        let value = BsonLayout::of(kind).ok_or(BodyStop::Damaged)?;
+        let value = BsonLayout::from_kind(kind).ok_or(BodyStop::Damaged)?;
         let name = c_string(here, 1, room.checked_sub(1).ok_or(BodyStop::Damaged)?)?;
         let head = 2 + name.len();
         let element = BsonElement {

@@ -332,7 +332,7 @@ impl CompressedDirection {
             out.post_alone("(empty packet)", (Account::Framing, "compressed packet header", packet.total()));
             return;
         }
-        let around = self.around.of(HEADER, self.owners.iter().map(|&(_, weight)| weight));
+        let around = self.around.divide(HEADER, self.owners.iter().map(|&(_, weight)| weight));
         post_shares(&self.owners, around, (Account::Framing, "compressed packet header", HEADER), out);
         if packet.is_packed {
             player.post_pro_rata(packet.content, packet.wire, &mut self.parts, out);
@@ -374,8 +374,8 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
     }
     let fits = header(inside).is_none_or(|(len, _)| len + 4 <= packet.wire);
     let inner = match side {
-        Side::Request => boundary::of_request(inside),
-        Side::Response => boundary::of_response(inside, None),
+        Side::Request => boundary::request_boundary(inside),
+        Side::Response => boundary::response_boundary(inside, None),
     };
     if fits { inner } else { MessageBoundary::No }
 }

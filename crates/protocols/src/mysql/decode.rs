@@ -386,8 +386,8 @@ impl PlainDecoder {
 
     pub fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         match side {
-            Side::Request => boundary::of_request(bytes),
-            Side::Response => boundary::of_response(bytes, self.pairing.kind()),
+            Side::Request => boundary::request_boundary(bytes),
+            Side::Response => boundary::response_boundary(bytes, self.pairing.kind()),
         }
     }
 

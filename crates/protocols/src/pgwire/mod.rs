@@ -62,7 +62,7 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 };
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    Sniff::of_sides(boundary::request_boundary(bytes), boundary::response_boundary(bytes))
+    Sniff::from_sides(boundary::request_boundary(bytes), boundary::response_boundary(bytes))
 }
 
 impl Decoder for Pgwire {

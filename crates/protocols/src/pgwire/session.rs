@@ -444,7 +444,7 @@ impl Session {
             self.simple.1.extend_from_slice(&format.to_be_bytes());
         }
         if self.described.len() < limits::COLUMNS {
-            self.described.push(PgTypeShape::of(oid));
+            self.described.push(PgTypeShape::from_oid(oid));
         }
     }
 
@@ -476,7 +476,7 @@ impl Session {
         let shapes = oids
             .chunks_exact(4)
             .take(limits::PARAMETERS)
-            .map(|oid| u32_at(oid, 0).map_or(PgTypeShape::Unknown, PgTypeShape::of));
+            .map(|oid| u32_at(oid, 0).map_or(PgTypeShape::Unknown, PgTypeShape::from_oid));
         let Some(known) = self.statement(id) else { return };
         if known.parameters.iter().copied().eq(shapes.clone()) {
             return;

@@ -130,10 +130,10 @@ impl Command {
     #[inline]
     fn positional_field(&self, place: u32, free: Option<Free>) -> ArgumentField {
         if !self.is_key(place) {
-            return ArgumentField::of(ArgumentRole::Argument, free);
+            return ArgumentField::new(ArgumentRole::Argument, free);
         }
         let is_looked_at = self.wants_keys && free == Some(Free::Any);
-        ArgumentField::of(ArgumentRole::Key, if is_looked_at { Some(Free::Digits) } else { free })
+        ArgumentField::new(ArgumentRole::Key, if is_looked_at { Some(Free::Digits) } else { free })
     }
 
     /// Returns whether the argument at index `place` is a key.
@@ -173,20 +173,20 @@ impl Command {
             Some([b'0'..=b'9', ..]) if self.kind == CommandKind::Plain => Some(Free::Digits),
             Some(_) => None,
         };
-        let Some(entry) = self.named().entry else { return ArgumentField::of(ArgumentRole::Argument, free) };
+        let Some(entry) = self.named().entry else { return ArgumentField::new(ArgumentRole::Argument, free) };
         let is_value = self.values > 0;
         if is_value && self.values != REST {
             self.values -= 1;
         }
         if place == self.number.0 {
             self.count_keys(word);
-            return ArgumentField::of(ArgumentRole::Argument, None);
+            return ArgumentField::new(ArgumentRole::Argument, None);
         }
         if self.is_key(place) {
             return self.positional_field(place, free);
         }
         if is_value {
-            return ArgumentField::of(ArgumentRole::OptionValue, free);
+            return ArgumentField::new(ArgumentRole::OptionValue, free);
         }
         if place - self.words >= entry.leading && !self.options_over {
             if let Some(values) = word.and_then(|word| entry.token(word)) {
@@ -197,12 +197,12 @@ impl Command {
                 {
                     self.find_keys(place + 1, keys.find);
                 }
-                return ArgumentField::of(ArgumentRole::Option, None);
+                return ArgumentField::new(ArgumentRole::Option, None);
             }
             self.options_over = entry.positional_after;
         }
         if std::mem::take(&mut self.script_due) {
-            return ArgumentField::of(ArgumentRole::Script, free);
+            return ArgumentField::new(ArgumentRole::Script, free);
         }
         self.positional_field(place, free)
     }
@@ -254,7 +254,7 @@ impl Command {
         } else {
             self.learn(place, word);
         }
-        ArgumentField::of(if place == 0 { ArgumentRole::Command } else { ArgumentRole::Subcommand }, None)
+        ArgumentField::new(if place == 0 { ArgumentRole::Command } else { ArgumentRole::Subcommand }, None)
     }
 
     fn learn(&mut self, place: u32, word: &[u8]) {

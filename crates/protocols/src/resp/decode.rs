@@ -155,7 +155,7 @@ impl Resp {
 
     /// Posts complete arguments of the `further` ones, and the available part of the next one.
     fn arguments<R: Reader>(&mut self, mut further: u64, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
-        while let Some(BulkString { header, body, rest }) = BulkString::of(input.bytes) {
+        while let Some(BulkString { header, body, rest }) = BulkString::read(input.bytes) {
             let command = &mut self.request.command;
             let is_looked_at = command.needs_content();
             let word = (is_looked_at && body.len() as u64 <= INSPECTED).then_some(body);

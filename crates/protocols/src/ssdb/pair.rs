@@ -16,7 +16,7 @@ pub(super) enum SsdbRequestKind {
 }
 
 impl SsdbRequestKind {
-    pub fn of(name: &[u8]) -> Self {
+    pub fn from_name(name: &[u8]) -> Self {
         match name {
             b"info" => Self::Info,
             b"dump" => Self::Dump,
@@ -112,7 +112,7 @@ pub(super) enum SsdbStatus {
 }
 
 impl SsdbStatus {
-    pub fn of(text: &[u8]) -> Self {
+    pub fn from_word(text: &[u8]) -> Self {
         match text {
             b"ok" | b"not_found" | b"end" => Self::Done,
             b"error" | b"fail" | b"client_error" | b"noauth" => Self::Failed,

@@ -42,7 +42,7 @@ pub(super) struct StatementToken<'t> {
 const OPERATORS: [&str; 11] = ["<=>", "->>", "->", "||", "!=", "<=", ">=", "<>", "<<", ">>", "&&"];
 
 impl StatementDialect {
-    pub fn of_mysql(is_unescaped: bool) -> Self {
+    pub fn mysql(is_unescaped: bool) -> Self {
         if is_unescaped { Self::MysqlUnescaped } else { Self::Mysql }
     }
 

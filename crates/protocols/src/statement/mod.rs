@@ -24,7 +24,7 @@ mod summary;
 mod tests;
 mod words;
 
-pub(crate) use cache::of;
+pub(crate) use cache::normalise_cached;
 pub(crate) use dialect::{StatementDialect, TokenKind};
 pub(crate) use lexer::StatementLexer;
 pub(crate) use summary::StatementSummary;
@@ -164,7 +164,7 @@ fn read(text: &str, is_whole: bool, dialect: StatementDialect) -> Option<(String
     if !is_read && is_whole {
         return None;
     }
-    let mut pieces = pieces::SqlPieces::of(&tokens, dialect, is_whole)?;
+    let mut pieces = pieces::SqlPieces::new(&tokens, dialect, is_whole)?;
     pieces.end(is_whole);
     Some((print::line(&pieces.all), pieces.has_free_numbers))
 }

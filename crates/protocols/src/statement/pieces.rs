@@ -72,7 +72,7 @@ enum PieceOrigin {
 impl<'t> SqlPieces<'t> {
     /// Returns the pieces of a text, without an incomplete token at a cut end. `None` if literals cannot be identified
     /// reliably.
-    pub fn of(tokens: &[StatementToken<'t>], dialect: StatementDialect, is_whole: bool) -> Option<Self> {
+    pub fn new(tokens: &[StatementToken<'t>], dialect: StatementDialect, is_whole: bool) -> Option<Self> {
         let tokens = if is_whole { tokens } else { without_end(tokens) };
         let mut pieces = Self {
             all: Vec::with_capacity(tokens.len()),

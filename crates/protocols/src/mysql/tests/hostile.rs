@@ -248,8 +248,8 @@ proptest! {
             *byte = with;
         }
         let of = |bytes: &[u8]| match side {
-            Side::Request => boundary::of_request(bytes),
-            Side::Response => boundary::of_response(bytes, awaited),
+            Side::Request => boundary::request_boundary(bytes),
+            Side::Response => boundary::response_boundary(bytes, awaited),
         };
         let (mut told, mut compressed) = (MessageBoundary::More, MessageBoundary::More);
         for end in 0..=bytes.len() {
