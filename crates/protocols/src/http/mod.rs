@@ -86,7 +86,7 @@ impl Decoder for Http {
 
     fn idle_state(&self) -> Option<u64> {
         let Self { request, response, pairing } = self;
-        let is_idle = request.message.is_between() && response.message.is_between() && pairing.is_idle();
+        let is_idle = request.is_between() && response.is_between() && pairing.is_idle();
         is_idle.then(|| u64::from(request.knows_software) | u64::from(response.knows_software) << 1)
     }
 

@@ -98,7 +98,8 @@ impl HttpPairing {
 
     /// Returns whether nothing is outstanding and the connection is still decoded.
     pub fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.switched.is_none()
+        let Self { pending, switched } = self;
+        pending.is_empty() && switched.is_none()
     }
 
     pub fn held(&self) -> usize {

@@ -203,7 +203,8 @@ impl Default for MemcachePairing {
 
 impl MemcachePairing {
     pub fn is_empty(&self) -> bool {
-        self.pending.is_empty()
+        let Self { pending, quiet: _, reach: _, excess: _, has_silent: _ } = self;
+        pending.is_empty()
     }
 
     /// Returns whether a quiet request waits, so that a reply must be identified by more than its position.

@@ -433,8 +433,30 @@ impl PlainDecoder {
     /// Returns the number of the state while nothing is in progress; see [`overhead_decode::Decoder::idle_state`].
     #[inline]
     pub fn idle_state(&self) -> Option<u64> {
-        let is_idle = self.pairing.is_idle() && self.rest_of_command.is_none() && self.rest_of_row.is_none();
-        (is_idle && self.phase == LoginPhase::Begun).then(|| self.session.version())
+        // All fields are named, so that a new one cannot be missed. The ignored ones belong to the login, a packet or a
+        // reply, or only matter after a loss.
+        let Self {
+            session,
+            pairing,
+            phase,
+            rest_of_command,
+            rest_of_row,
+            server: _,
+            is_compressed: _,
+            is_unsure: _,
+            sequence: _,
+            flows: _,
+            stage: _,
+            columns: _,
+            column_count: _,
+            is_defined: _,
+            is_binary: _,
+            prepared: _,
+            given: _,
+            unseen_columns: _,
+        } = self;
+        let is_idle = pairing.is_idle() && rest_of_command.is_none() && rest_of_row.is_none();
+        (is_idle && *phase == LoginPhase::Begun).then(|| session.version())
     }
 
     pub fn held(&self) -> usize {

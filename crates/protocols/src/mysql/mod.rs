@@ -153,7 +153,8 @@ impl Decoder for Mysql {
 
     #[inline]
     fn idle_state(&self) -> Option<u64> {
-        if matches!(self.layer, PacketLayer::Plain) { self.plain.idle_state() } else { None }
+        let Self { plain, layer, expansion: _ } = self;
+        if matches!(layer, PacketLayer::Plain) { plain.idle_state() } else { None }
     }
 
     fn held(&self) -> usize {

@@ -73,7 +73,8 @@ pub(super) struct MysqlPairing {
 
 impl MysqlPairing {
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.stray.is_none() && !self.is_unsure
+        let Self { queue, stray, is_unsure } = self;
+        queue.is_empty() && stray.is_none() && !is_unsure
     }
 
     /// Returns the operation that the next server packet answers.

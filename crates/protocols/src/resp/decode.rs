@@ -42,6 +42,13 @@ const ODD: LeafAccounts =
     LeafAccounts { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
 
 impl RespRequest {
+    /// Returns whether no command is incomplete.
+    #[inline]
+    pub fn is_between(&self) -> bool {
+        let Self { stage, command: _, odd: _, scanned: _ } = self;
+        *stage == RespStage::Idle
+    }
+
     fn odd(&mut self) -> &mut RespValue {
         self.odd.get_or_insert_default()
     }

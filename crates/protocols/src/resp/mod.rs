@@ -121,9 +121,9 @@ impl Decoder for Resp {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        // The other fields belong to the current message.
+        // All fields are named, so that a new one cannot be missed. The ignored ones belong to the current message.
         let Self { request, reply: _, target, pairing, replication } = self;
-        let between = request.stage == RespStage::Idle && target.is_none() && replication.is_none();
+        let between = request.is_between() && target.is_none() && replication.is_none();
         between.then(|| pairing.idle_state()).flatten()
     }
 

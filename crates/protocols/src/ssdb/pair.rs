@@ -45,7 +45,8 @@ pub(super) struct SsdbPairing {
 impl SsdbPairing {
     /// Returns whether nothing waits and the server streams nothing.
     pub fn is_idle(&self) -> bool {
-        self.pending.is_empty() && !self.streams
+        let Self { pending, streams } = self;
+        pending.is_empty() && !streams
     }
 
     /// Adds a complete request. Fails if too many wait.
