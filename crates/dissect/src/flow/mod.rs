@@ -29,7 +29,7 @@ use overhead_model::{
     Account, ConnectionSummary, DecidedBy, Ends, Protocol, RowId, Side, StreamPiece, Tally, Trace, Transport,
 };
 use overhead_protocols::SharedContext;
-use probe::KeepaliveProbe;
+use probe::ZeroWindowProbe;
 use recall::MemoMode;
 use sniffing::{DecodingStage, FlowStage, SniffingStage};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub struct ConnectionFlow {
     first_ns: u64,
     counts: FlowCounts,
     /// By side, a byte sent into a zero window whose fate is open. Few connections have any.
-    probes: [Option<Box<KeepaliveProbe>>; 2],
+    probes: [Option<Box<ZeroWindowProbe>>; 2],
     /// The selected or well-known port, if one end has it.
     server_port: Option<u16>,
     /// By [`Side`], whether any of its frames was seen.
