@@ -10,6 +10,7 @@ macro_rules! protocols {
         ports: $ports:expr,
         schemes: $schemes:expr,
         tls_schemes: $tls_schemes:expr,
+        has_tables: $has_tables:literal,
         systems: { $($system:literal: $port:literal),+ $(,)? },
     })+) => {
         /// A wire protocol that can be decoded, identified in records by [`Protocol::name`].
@@ -29,6 +30,7 @@ macro_rules! protocols {
                         ports: &$ports,
                         schemes: &$schemes,
                         tls_schemes: &$tls_schemes,
+                        has_tables: $has_tables,
                     },)+
                 }
             }
@@ -49,6 +51,7 @@ protocols! {
         ports: [6379],
         schemes: ["redis", "valkey"],
         tls_schemes: ["rediss", "valkeys"],
+        has_tables: false,
         systems: {
             "redis": 6379, "redis-server": 6379, "valkey": 6379, "valkey-server": 6379, "keydb": 6379,
             "dragonfly": 6379, "dragonflydb": 6379, "garnet": 6379, "pika": 9221, "resp": 6379,
@@ -60,6 +63,7 @@ protocols! {
         ports: [9042, 19042],
         schemes: ["cql", "cassandra", "scylla"],
         tls_schemes: [],
+        has_tables: true,
         systems: { "cassandra": 9042, "scylla": 9042, "scylladb": 9042, "cql": 9042 },
     }
     Pgwire {
@@ -68,6 +72,7 @@ protocols! {
         ports: [5432],
         schemes: ["postgres", "postgresql"],
         tls_schemes: [],
+        has_tables: true,
         systems: {
             "postgres": 5432, "postgresql": 5432, "pg": 5432, "cockroach": 26257, "cockroachdb": 26257,
             "yugabyte": 5433, "yugabytedb": 5433, "greenplum": 5432, "pgwire": 5432,
@@ -79,6 +84,7 @@ protocols! {
         ports: [3306],
         schemes: ["mysql", "mariadb"],
         tls_schemes: [],
+        has_tables: true,
         systems: {
             "mysql": 3306, "mysqld": 3306, "mariadb": 3306, "percona": 3306, "tidb": 4000, "oceanbase": 2881,
             "polardb-x": 8527,
@@ -90,6 +96,7 @@ protocols! {
         ports: [27017, 27018, 27019],
         schemes: ["mongodb"],
         tls_schemes: [],
+        has_tables: false,
         systems: { "mongodb": 27017, "mongod": 27017, "ferretdb": 27017, "mongo": 27017 },
     }
     Http {
@@ -98,6 +105,7 @@ protocols! {
         ports: [80, 8080],
         schemes: ["http"],
         tls_schemes: ["https"],
+        has_tables: false,
         systems: {
             "http": 80, "https": 443, "rocksserver": 5577, "elasticsearch": 9200, "couchdb": 5984,
             "clickhouse": 8123,
@@ -109,6 +117,7 @@ protocols! {
         ports: [8888],
         schemes: ["ssdb"],
         tls_schemes: [],
+        has_tables: false,
         systems: { "ssdb": 8888 },
     }
     Memcache {
@@ -117,6 +126,7 @@ protocols! {
         ports: [11211],
         schemes: ["memcache", "memcached"],
         tls_schemes: [],
+        has_tables: false,
         systems: { "memcached": 11211, "pogocache": 9401, "memcache": 11211 },
     }
 }
@@ -128,6 +138,7 @@ struct Facts {
     ports: &'static [u16],
     schemes: &'static [&'static str],
     tls_schemes: &'static [&'static str],
+    has_tables: bool,
 }
 
 impl Protocol {
@@ -156,6 +167,11 @@ impl Protocol {
     /// Returns the URL schemes of its servers.
     pub fn schemes(self) -> impl Iterator<Item = &'static str> {
         self.facts().schemes.iter().chain(self.facts().tls_schemes).copied()
+    }
+
+    /// Returns whether its statements are texts that name tables, as in SQL.
+    pub const fn has_tables(self) -> bool {
+        self.facts().has_tables
     }
 
     /// Returns whether URLs with this scheme request TLS.

@@ -78,6 +78,13 @@ pub struct ProtocolFacts {
     /// Whether messages are lines of text, as in many protocols, so that recognition takes both directions: `sniff`
     /// returns [`Sniff::Perhaps`]. Decoders of other protocols reject foreign bytes themselves.
     pub is_text: bool,
+    /// Whether only its order pairs an answer with a request, and servers send nothing unasked: on a connection joined midway,
+    /// answers may be paired with the wrong requests.
+    pub pairs_by_order: bool,
+    /// Whether its servers also accept RESP on the same port.
+    pub takes_resp: bool,
+    /// Whether its servers may accept it over UDP, which is not decoded.
+    pub has_udp: bool,
     /// The smallest request answered without a login; empty if the server speaks first.
     pub greeting: &'static [u8],
     /// The smallest reply to it, or the server's first message.
@@ -102,16 +109,6 @@ impl SharedContext {
     pub fn refused(&self) -> u64 {
         self.expansion.refused()
     }
-}
-
-/// Returns whether servers of this protocol also accept RESP on the same port.
-pub const fn takes_resp(protocol: Protocol) -> bool {
-    matches!(protocol, Protocol::Ssdb)
-}
-
-/// Returns whether servers of this protocol may accept it over UDP, which is not decoded.
-pub const fn speaks_udp(protocol: Protocol) -> bool {
-    matches!(protocol, Protocol::Memcache)
 }
 
 pub fn sniff(protocol: Protocol, bytes: &[u8]) -> Sniff {
@@ -139,6 +136,7 @@ macro_rules! registry {
             }
         }
 
+        /// Returns the facts about a protocol.
         pub const fn facts(protocol: Protocol) -> ProtocolFacts {
             match protocol {
                 $(Protocol::$variant => $module::FACTS,)+

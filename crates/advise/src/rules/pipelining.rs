@@ -49,6 +49,17 @@ const MEMCACHE: &[Remedy] = remedies! {
     "libmemcached": "MEMCACHED_BEHAVIOR_BUFFER_REQUESTS and MEMCACHED_BEHAVIOR_NOREPLY for writes",
 };
 
+/// Returns how to pipeline requests; empty if clients of the protocol cannot.
+fn remedies(protocol: Protocol) -> &'static [Remedy] {
+    match protocol {
+        Protocol::Resp | Protocol::Ssdb => RESP,
+        Protocol::Pgwire => PGWIRE,
+        Protocol::Cql => CQL,
+        Protocol::Memcache => MEMCACHE,
+        Protocol::Mysql | Protocol::Mongo | Protocol::Http => &[],
+    }
+}
+
 impl RequestPipelining {
     pub fn new(depth: Option<u64>) -> Self {
         let asked = depth.is_some();
@@ -76,12 +87,8 @@ impl RequestPipelining {
 
 impl Rule for RequestPipelining {
     fn operation(&mut self, closed: &SeenOperation<'_>) {
-        let fits = matches!(
-            closed.row.protocol,
-            Protocol::Resp | Protocol::Ssdb | Protocol::Pgwire | Protocol::Cql | Protocol::Memcache
-        );
         let (Some(begun), Some(ended)) = (closed.begun_ns(), closed.ended_ns()) else { return };
-        if !fits {
+        if remedies(closed.row.protocol).is_empty() {
             return;
         }
         let before = self.ended.insert(closed.connection, ended);
@@ -112,15 +119,9 @@ impl Rule for RequestPipelining {
             "{times} of {} requests wait for the answer before, and {share:.0}% of their bytes are headers and acknowledgments",
             row.count
         );
-        let remedies = match row.protocol {
-            Protocol::Resp | Protocol::Ssdb => RESP.to_vec(),
-            Protocol::Pgwire => PGWIRE.to_vec(),
-            Protocol::Cql => CQL.to_vec(),
-            _ => MEMCACHE.to_vec(),
-        };
         let mut finding = AdviceFinding {
             evidence: ByteEvidence::from_amounts(&frames, "frames").collect(),
-            remedies,
+            remedies: remedies(row.protocol).to_vec(),
             certainty: Certainty::Modelled,
             computed: format!(
                 "at a depth of {}, the requests of a batch share frames, and so do their answers: headers are divided by the depth, but \

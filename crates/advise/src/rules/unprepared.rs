@@ -61,9 +61,8 @@ impl Rule for UnpreparedStatements {
             self.prepared.0 += u64::from(names > 0);
             self.prepared.1 += name[Side::Request as usize].total();
         }
-        let is_sql = matches!(closed.row.protocol, Protocol::Pgwire | Protocol::Mysql | Protocol::Cql);
         let text = closed.operation.sides[0].amounts[Account::Query];
-        if !is_sql || !closed.row.is_workload() || closed.row.via == "prepared" || text == 0 {
+        if !closed.row.protocol.has_tables() || !closed.row.is_workload() || closed.row.via == "prepared" || text == 0 {
             return;
         }
         let Some(digest) = closed.statement_digest() else { return };

@@ -75,6 +75,9 @@ impl Cql {
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
+    pairs_by_order: false,
+    takes_resp: false,
+    has_udp: false,
     // OPTIONS in version 4, stream 0, no body; the answer is SUPPORTED or an error.
     greeting: b"\x04\0\0\0\x05\0\0\0\0",
     reply: b"\x84\0\0\0\x06\0\0\0\x02\0\0",

@@ -37,6 +37,9 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     // The first line names the protocol, so one direction is enough.
     is_text: false,
+    pairs_by_order: false,
+    takes_resp: false,
+    has_udp: false,
     greeting: b"HEAD / HTTP/1.0\r\n\r\n",
     reply: b"HTTP/1.0 200 OK\r\n\r\n",
     is_greeted: |reply| reply.starts_with(b"HTTP/1."),

@@ -54,6 +54,9 @@ pub use boundary::sniff;
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
+    pairs_by_order: false,
+    takes_resp: false,
+    has_udp: false,
     greeting: b"",
     reply: b"\x4a\0\0\0\x0a8.0.36\0\x0b\0\0\0\x3aBK\x1e\x30\x16\x02\x05\0\xff\xff\xff\x02\0\xff\xdf\x15\0\0\0\0\0\0\0\0\0\0abcdefghijkl\0caching_sha2_password\0",
     is_greeted: is_greeting,

@@ -46,6 +46,9 @@ pub fn knows(name: &str) -> bool {
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: true,
+    pairs_by_order: true,
+    takes_resp: false,
+    has_udp: false,
     greeting: b"PING\r\n",
     reply: b"+PONG\r\n",
     is_greeted: |reply| [&b"+PONG"[..], b"-NOAUTH", b"-DENIED"].iter().any(|word| reply.starts_with(word)),

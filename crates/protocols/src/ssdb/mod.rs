@@ -28,6 +28,9 @@ use wire::SsdbLine;
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
+    pairs_by_order: true,
+    takes_resp: true,
+    has_udp: false,
     greeting: b"4\nping\n\n",
     reply: b"2\nok\n\n",
     is_greeted: |reply| reply.starts_with(b"2\nok\n") || reply.starts_with(b"6\nnoauth\n"),
