@@ -105,7 +105,7 @@ pub enum Free {
 pub trait Reader {
     fn open(&mut self) -> OpId;
 
-    /// Opens an operation that began before others that are already open.
+    /// Opens an operation that started before others that are already open.
     fn open_earlier(&mut self) -> OpId {
         self.open()
     }
@@ -261,7 +261,7 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.open()
     }
 
-    /// Opens an operation that began before others that are already open, but was recognized only now.
+    /// Opens an operation that started before others that are already open, but was recognized only now.
     pub fn open_earlier(&mut self) -> OpId {
         self.reader.open_earlier()
     }

@@ -52,7 +52,7 @@ impl OperationShares {
     /// Posts `wire` compressed bytes of the operation being charged in proportion to `amounts`, the decompressed accounts,
     /// by largest remainder, in stack order.
     ///
-    /// The compressed form of nothing says as much as a length of 0: it goes to `framing`. Bytes that could not be
+    /// The compressed form of nothing carries no more than a length of 0: it goes to `framing`. Bytes that could not be
     /// decompressed go to `unknown` instead.
     pub fn post<R: Reader>(&mut self, amounts: &Amounts, wire: u64, field: &'static str, out: &mut Out<'_, R>) {
         let mut parts = self.take_parts();

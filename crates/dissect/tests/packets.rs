@@ -676,7 +676,7 @@ fn subflows_of_multipath_tcp_are_named() {
         assert_eq!(book.totals.notes.get(&note), Some(&1), "{:?}", book.totals.notes);
         assert!(book.find("GET").is_none(), "{:?}", book.names());
     }
-    // A connection that begins before the capture may have no other subflow.
+    // A connection that starts before the capture may have no other subflow.
     let book = redis_book(&begun_with(3, &[1, 1, 30, 10, 0x20, 0x01, 1, 2, 3, 4, 0, 0]).frames);
     let note = Note::Foreign(ForeignTraffic { port: 6379, look: ApparentProtocol::Subflow, expected: None });
     assert_eq!((book.row("GET").operations.len(), book.totals.notes.get(&note)), (1, Some(&1)));

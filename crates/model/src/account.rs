@@ -200,7 +200,7 @@ impl JsonSchema for Amounts {
     }
 }
 
-/// Accounts that are not named are zero; names that are not accounts are ignored, as the contract asks of readers.
+/// Accounts that are not named are zero; names that are not accounts are ignored, as the contract requires of readers.
 impl<'de> Deserialize<'de> for Amounts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct AmountsVisitor;

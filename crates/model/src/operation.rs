@@ -33,7 +33,7 @@ impl Side {
 }
 
 crate::enum_with! {
-    /// The purpose of an operation, so that a benchmark's figures are not diluted by handshakes and heartbeats.
+    /// The purpose of an operation, so that handshakes and heartbeats do not dilute a benchmark's results.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     pub enum Class, name: &'static str {

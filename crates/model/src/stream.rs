@@ -69,7 +69,7 @@ crate::enum_with! {
         Unix = "unix",
         /// Calls of a TLS library, in clear: no frames.
         TlsPlaintext = "tls-plaintext",
-        /// Of a run: its connections differ, and each says what carried it.
+        /// Of a run: its connections differ, and each names its carrier.
         Mixed = "mixed",
     }
 }

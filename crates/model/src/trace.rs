@@ -1,7 +1,7 @@
 //! The steps from bytes to operations, for observers.
 //!
 //! A [`Tally`] receives closed operations. If it has a [`Listener`], that receives every step before:
-//! the same postings that the ledger adds up, so the details of an operation cannot differ from its figures.
+//! the same postings that the ledger adds up, so the details of an operation cannot differ from its totals.
 
 use crate::account::Account;
 #[cfg(doc)]
@@ -46,7 +46,7 @@ pub struct TcpFlags {
 /// One step. Operation numbers are unique on their connection; `None` is the connection's own `CONNECT`.
 #[derive(Clone, Copy, Debug)]
 pub enum Trace<'a> {
-    /// A frame begins. The steps up to the next frame or [`Trace::Ending`] are of its connection.
+    /// A frame starts. The steps up to the next frame or [`Trace::Ending`] are of its connection.
     Frame(FrameFacts),
     /// A connection ends. The steps that follow are of this one.
     Ending {

@@ -18,7 +18,7 @@ pub struct GivenStatements {
 const CUT: char = '…';
 
 impl GivenStatements {
-    /// Reads one statement per line: its name or id, a tab, its text. A line that begins with a tab continues the text; one that begins
+    /// Reads one statement per line: its name or id, a tab, its text. A line that starts with a tab continues the text; one that starts
     /// with `#` and has no tab is a comment. Fails with the number of the first other line.
     pub fn parse(lines: &str) -> Result<Self, usize> {
         let mut listed: Vec<(String, String)> = Vec::new();

@@ -54,13 +54,13 @@ pub enum Sniff {
     Request,
     /// Only a server of this protocol sends such bytes.
     Response,
-    /// This side sends such bytes, but so do other protocols (a line that begins with a word, or with `+`). Counts only
+    /// This side sends such bytes, but so do other protocols (a line that starts with a word, or with `+`). Counts only
     /// if the other direction agrees.
     Perhaps(Side),
 }
 
 impl Sniff {
-    /// Returns whose message begins these bytes, as a client's and as a server's.
+    /// Returns whose message starts these bytes, as a client's and as a server's.
     fn from_sides(request: MessageBoundary, response: MessageBoundary) -> Self {
         match (request, response) {
             (MessageBoundary::Yes, _) => Self::Request,
@@ -89,7 +89,7 @@ pub struct ProtocolFacts {
     pub greeting: &'static [u8],
     /// The smallest reply to it, or the server's first message.
     pub reply: &'static [u8],
-    /// Returns whether bytes begin a reply to [`ProtocolFacts::greeting`].
+    /// Returns whether bytes start a reply to [`ProtocolFacts::greeting`].
     pub is_greeted: fn(&[u8]) -> bool,
 }
 
@@ -125,7 +125,7 @@ macro_rules! registry {
         }
 
         impl AnyDecoder {
-            /// Returns a decoder for a connection; `mid_stream` if its beginning was not captured.
+            /// Returns a decoder for a connection; `mid_stream` if its start was not captured.
             pub fn new(protocol: Protocol, mid_stream: bool, shared: &SharedContext) -> Self {
                 match protocol {
                     $(Protocol::$variant => {

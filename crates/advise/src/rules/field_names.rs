@@ -32,7 +32,7 @@ impl Rule for FieldNames {
             return None;
         }
         let title = format!(
-            "{share:.0}% of the payload is names of fields, {} of them with {:.1} letters on average",
+            "{share:.0}% of the payload is field names: {}, with {:.1} letters on average",
             group.times,
             group.bytes() as f64 / group.times as f64
         );

@@ -21,7 +21,7 @@ const DEPTH: u64 = 16;
 const SEGMENT: u64 = 1448;
 const HEADER: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
 
-/// Counts operations that begin right after the previous one ended.
+/// Counts operations that start right after the previous one ended.
 pub struct RequestPipelining {
     depth: u64,
     /// The depth was set explicitly: thresholds do not apply.

@@ -97,7 +97,7 @@ impl Rule for SessionFields {
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "these elements of the command document: type, name, value".to_owned(),
-            unknown: "which of them the application relies on (causal reads, retryable writes, transactions need theirs)",
+            unknown: "which the application needs (causal reads, retryable writes and transactions depend on them)",
             ..AdviceFinding::new(title, row.subject(), operations, example)
                 .without(row.number, &[request, Amounts::ZERO])
         })

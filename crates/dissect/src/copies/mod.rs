@@ -196,7 +196,7 @@ impl Copies {
     /// Returns whether the frame with this number, which has nothing new for its connection, may be a copy at the same place.
     #[cold]
     pub fn may_repeat(&self, segment: &Segment<'_>, interface: u32, number: u64) -> bool {
-        // Acknowledgments that say nothing new are common, and are looked at only when a capture begins.
+        // Acknowledgments that say nothing new are common, and are looked at only when a capture starts.
         let is_bare_ack = segment.payload_len == 0 && !segment.flags.syn && !segment.flags.fin;
         let is_too_common = is_bare_ack && number > limits::COPIES as u64;
         let is_judged = self.taps.len() >= limits::TAPS || self.taps.iter().any(|(tap, _)| *tap == interface);

@@ -1,6 +1,6 @@
 //! Decides whether a tap repeats frames, as a mirror port does that carries both directions of two ports.
 //!
-//! A trial begins with the first frame that repeats one. It holds the frames from there on, until enough of them had the time to be
+//! A trial starts with the first frame that repeats one. It holds the frames from there on, until enough of them had the time to be
 //! repeated.
 
 use super::{Copies, HEADERS, numbers_digest};
@@ -194,7 +194,7 @@ impl Copies {
         frames
     }
 
-    /// Applies a verdict to the tap of this interface; no trial begins before frame `number` plus a pause.
+    /// Applies a verdict to the tap of this interface; no trial starts before frame `number` plus a pause.
     pub fn settle(&mut self, interface: u32, verdict: TapVerdict, number: u64) {
         match verdict {
             TapVerdict::Doubled { offsets, .. } => {

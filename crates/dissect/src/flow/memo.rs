@@ -118,7 +118,7 @@ impl Memo {
         matches!(self.state, MemoState::Learning(_))
     }
 
-    /// Looks for a turn that this frame continues or begins. The caller adds a matching frame to those under way.
+    /// Looks for a turn that this frame continues or starts. The caller adds a matching frame to those under way.
     #[inline(always)]
     pub fn find(
         &mut self,
@@ -218,7 +218,7 @@ impl Memo {
         book.repeat_counts(&turn.repeat, due);
     }
 
-    /// Begins to learn the turn that starts with this frame, and returns true, if a first frame of its length and direction was seen
+    /// Starts to learn the turn that starts with this frame, and returns true, if a first frame of its length and direction was seen
     /// lately. Any other turn may never come again.
     pub fn begin_learning(&mut self, version: u64, side: Side, payload_len: usize) -> bool {
         let looks = looks(side, payload_len);

@@ -40,7 +40,7 @@ impl MemoMode {
 }
 
 impl ConnectionFlow {
-    /// Takes in a segment that continues or begins a turn like an earlier one, and returns whether it did. Any other segment takes the
+    /// Takes in a segment that continues or starts a turn like an earlier one, and returns whether it did. Any other segment takes the
     /// general path: see [`ConnectionFlow::segment`]. `is_from_lesser`: the sender's address is the lesser of the two.
     #[inline]
     pub fn recall<T: Tally>(
@@ -61,7 +61,7 @@ impl ConnectionFlow {
             && self.matches(side, bare, number, tally)
     }
 
-    /// Starts the memory of a connection if a segment begins a turn shared by others in its state. Returns whether it does.
+    /// Starts the memory of a connection if a segment starts a turn shared by others in its state. Returns whether it does.
     #[inline(never)]
     fn begins_shared(&mut self, side: Side, bare: &PlainSegment<'_>) -> bool {
         let (MemoMode::Later(turns), FlowStage::Decoding(decoding)) = (&self.memory, &self.stage) else { return false };
@@ -120,7 +120,7 @@ impl ConnectionFlow {
             && (!bare.payload.is_empty() || other.is_acknowledged_by(bare.ack))
     }
 
-    /// Takes in the segment if it continues or begins a known turn. Returns whether it does.
+    /// Takes in the segment if it continues or starts a known turn. Returns whether it does.
     #[inline]
     fn matches<T: Tally>(&mut self, side: Side, bare: &PlainSegment<'_>, number: u64, tally: &mut T) -> bool {
         let Some(memo) = self.memory.memo_mut() else { return false };
@@ -170,7 +170,7 @@ impl ConnectionFlow {
     }
 
     /// Sends the frames of a turn under way down the general path, because the turn continues differently. Returns whether to learn it,
-    /// which is possible if it continues with payload of this side and length: a cache miss, for example, begins like a hit.
+    /// which is possible if it continues with payload of this side and length: a cache miss, for example, starts like a hit.
     pub(super) fn fall_back<T: Tally>(&mut self, goes_on: Option<(Side, usize)>, tally: &mut T) -> bool {
         let Some(memo) = self.memory.memo_mut() else { return false };
         memo.catch_up(&mut self.book);
@@ -210,7 +210,7 @@ impl ConnectionFlow {
         is_learning
     }
 
-    /// Begins to learn a turn with the next segment on the general path, if it is likely to come again.
+    /// Starts to learn a turn with the next segment on the general path, if it is likely to come again.
     fn begin_to_learn(&mut self, side: Side, bare: &PlainSegment<'_>, number: u64) {
         let Some(memo) = self.memory.memo_mut() else { return };
         // Unknown if something was under way.

@@ -181,7 +181,7 @@ impl LedgerDirection {
         }
     }
 
-    /// Begins a run that counts as `count` operations.
+    /// Starts a run that counts as `count` operations.
     #[inline]
     fn push_run(&mut self, run: OwnerRun, count: u32) {
         if let Some(last) = self.run.replace(run) {
@@ -190,7 +190,7 @@ impl LedgerDirection {
         self.remembered += count;
     }
 
-    /// Assigns the following bytes to `op`. Returns whether that begins a run.
+    /// Assigns the following bytes to `op`. Returns whether that starts a run.
     #[inline]
     pub fn begin_run(&mut self, op: OpId) -> bool {
         let is_new = self.run.is_none_or(|last| last.op != op);

@@ -41,7 +41,7 @@ pub(crate) struct LayeredDecoder<D> {
     secured: Option<Box<SecuredStreams>>,
     /// Calls of a TLS library; absent if none are expected.
     calls: Option<Box<LibraryCalls>>,
-    /// Nothing was decoded yet, so the client may begin with TLS.
+    /// Nothing was decoded yet, so the client may start with TLS.
     is_fresh: bool,
     is_proxied: bool,
 }
@@ -57,7 +57,7 @@ impl<D: Decoder> LayeredDecoder<D> {
         Self { decoder, keys, secured: None, calls: None, is_fresh: !mid_stream, is_proxied: false }
     }
 
-    /// Returns the end of the last record that may begin an operation and still waits for a TLS library's call, as [`Self::hear`] counts.
+    /// Returns the end of the last record that may start an operation and still waits for a TLS library's call, as [`Self::hear`] counts.
     pub(crate) fn awaited(&self) -> Option<(Side, u64)> {
         self.calls.as_ref()?.awaited()
     }

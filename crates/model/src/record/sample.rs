@@ -67,7 +67,7 @@ impl Estimate {
 pub struct RowEstimates {
     /// Windows with operations of the row.
     pub windows: u64,
-    /// Operations in the whole span, from those whose request began within a window.
+    /// Operations in the whole span, from those whose request started within a window.
     #[serde(default = "Measured::<Estimate>::not_recorded")]
     pub count: Measured<Estimate>,
     /// Operations per second over the whole span.

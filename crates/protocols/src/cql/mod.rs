@@ -96,7 +96,7 @@ fn sniff_segment(bytes: &[u8]) -> Sniff {
     let mut formats = [SegmentFormat::Plain, SegmentFormat::Compressed].into_iter();
     let Some(segment) = formats.find_map(|format| CqlSegment::read(bytes, format)) else { return Sniff::No };
     let payload = bytes.get(segment.header() as usize..).unwrap_or_default();
-    // LZ4 begins with a token; its high bits are the number of bytes that follow as they are, or 15 and a further byte.
+    // LZ4 starts with a token; its high bits are the number of bytes that follow as they are, or 15 and a further byte.
     let token = payload.first().filter(|_| segment.packed);
     match payload.get(token.map_or(0, |token| 1 + usize::from(token >> 4 == 15))) {
         Some(0x05) => Sniff::Request,

@@ -133,7 +133,7 @@ impl Cql {
         Ok(Step::Progress)
     }
 
-    /// Returns the length of the message that begins in `first` and continues in others; otherwise 0.
+    /// Returns the length of the message that starts in `first` and continues in others; otherwise 0.
     fn message_length(&mut self, side: Side, first: CqlSegment, input: Input<'_>) -> u64 {
         if first.self_contained {
             return 0;

@@ -264,7 +264,7 @@ impl Http {
         }
     }
 
-    /// Ends an interim response, which says nothing about the outcome.
+    /// Ends an interim response, which does not decide the outcome.
     fn end_interim<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.response.message.reset();
         if self.response.is_orphan {

@@ -43,7 +43,7 @@ impl HttpPairing {
         self.pending.front().copied()
     }
 
-    /// The response to the first request begins.
+    /// The response to the first request starts.
     pub fn answered(&mut self) {
         self.pending.pop_front();
     }
@@ -52,7 +52,7 @@ impl HttpPairing {
         self.pending.iter().any(|pending| pending.op == op)
     }
 
-    /// Returns the protocol that the last request asks to switch to.
+    /// Returns the protocol that the last request offers to switch to.
     pub fn asked_to_switch(&self) -> Option<&'static str> {
         self.pending.back()?.switches_to
     }

@@ -147,7 +147,7 @@ impl Memcache {
         }
     }
 
-    /// Begins the value; without one, ends the message.
+    /// Starts the value; without one, ends the message.
     fn begin<R: Reader>(&mut self, left: u64, account: Account, out: &mut Out<'_, R>) {
         let side = out.side();
         if left > 0 {

@@ -1,4 +1,4 @@
-//! Recognises the beginning of a message and the side that sends it.
+//! Recognises the start of a message and the side that sends it.
 
 use super::wire::{EMPTY_DOCUMENT, HEADER, Header, KNOWN_FLAGS, MongoOpcode, i32_at, u32_at};
 use crate::Sniff;
@@ -26,7 +26,7 @@ fn is_reply(message: &[u8]) -> bool {
         || FIRST_FIELDS.iter().any(|field| body.starts_with(field))
 }
 
-/// Returns whether a message of `side` begins here: the lengths in it must agree.
+/// Returns whether a message of `side` starts here: the lengths in it must agree.
 pub fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
     if (bytes.len() as u64) < HEADER {
         return MessageBoundary::More;

@@ -210,7 +210,7 @@ impl CompressedMessage {
     }
 }
 
-/// Returns whether no further reply can answer a server message that begins with `bytes`, unless the request was an
+/// Returns whether no further reply can answer a server message that starts with `bytes`, unless the request was an
 /// `OP_QUERY` with the exhaust flag.
 fn is_last(opcode: MongoOpcode, bytes: &[u8]) -> bool {
     match opcode {

@@ -79,7 +79,7 @@ pub(super) struct BodyWalk {
 }
 
 impl BodyWalk {
-    /// Begins a body of `len` bytes; `wants_shape` if its statement is wanted.
+    /// Starts a body of `len` bytes; `wants_shape` if its statement is wanted.
     pub fn begin(&mut self, side: Side, opcode: MongoOpcode, len: u64, wants_shape: bool) {
         self.facts.clear();
         self.shape.clear(wants_shape && side == Side::Request);

@@ -74,7 +74,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Parses the header at the start of `bytes`; `None` if no message of `side` can begin this way.
+    /// Parses the header at the start of `bytes`; `None` if no message of `side` can start this way.
     pub fn read(side: Side, bytes: &[u8]) -> Option<Self> {
         let len = u64::try_from(i32_at(bytes, 0)?).ok()?;
         let opcode = MongoOpcode::from_code(i32_at(bytes, 12)?)?;

@@ -1,4 +1,4 @@
-//! Recognises the beginning of a packet in either direction.
+//! Recognises the start of a packet in either direction.
 //!
 //! A packet header proves little; a layout with agreeing lengths, or a text, does.
 
@@ -24,7 +24,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
         return Sniff::Response;
     }
     match request_boundary(bytes) {
-        // Proves nothing about the bytes before it: clients of MySQL's X Protocol also begin this way.
+        // Proves nothing about the bytes before it: clients of MySQL's X Protocol also start this way.
         MessageBoundary::Yes if bytes.starts_with(&[1, 0, 0, 0, command::QUIT]) => Sniff::Perhaps(Side::Request),
         MessageBoundary::Yes => Sniff::Request,
         MessageBoundary::No if response_boundary(bytes, None) == MessageBoundary::No => Sniff::No,
@@ -38,7 +38,7 @@ pub(super) fn is_greeting_of(first: Option<u8>, len: u64) -> bool {
     matches!(first, Some(9 | 10)) && (20..GREETING).contains(&len)
 }
 
-/// Returns whether a server begins with these bytes: its greeting, or an error instead.
+/// Returns whether a server starts with these bytes: its greeting, or an error instead.
 pub fn is_greeting(bytes: &[u8]) -> bool {
     greets(bytes) == MessageBoundary::Yes
 }
@@ -78,7 +78,7 @@ fn greets(bytes: &[u8]) -> MessageBoundary {
     }
 }
 
-/// Returns whether a login begins here: capabilities of version 4.1, and zeros in the reserved places.
+/// Returns whether a login starts here: capabilities of version 4.1, and zeros in the reserved places.
 pub(super) fn is_login(bytes: &[u8]) -> bool {
     let (Some((len, 1 | 2)), Some(payload)) = (header(bytes), bytes.get(HEADER as usize..)) else { return false };
     let has_41 = u16_at(payload, 0).is_some_and(|flags| u64::from(flags) & capability::PROTOCOL_41 != 0);
@@ -86,7 +86,7 @@ pub(super) fn is_login(bytes: &[u8]) -> bool {
     has_41 && len >= super::handshake::LOGIN && zeros.len() == 19 && zeros.iter().all(|&byte| byte == 0)
 }
 
-/// Returns whether `bytes` begin a packet of a client.
+/// Returns whether `bytes` start a packet of a client.
 pub(super) fn request_boundary(bytes: &[u8]) -> MessageBoundary {
     if is_login(bytes) {
         return MessageBoundary::Yes;
@@ -156,7 +156,7 @@ fn text(len: u64, bytes: &[u8]) -> MessageBoundary {
     if seen.len() == enough { MessageBoundary::Yes } else { MessageBoundary::More }
 }
 
-/// Returns whether `bytes` begin a reply of a server; `awaited` is the kind of reply that is due.
+/// Returns whether `bytes` start a reply of a server; `awaited` is the kind of reply that is due.
 pub(super) fn response_boundary(bytes: &[u8], awaited: Option<ExpectedResponse>) -> MessageBoundary {
     let Some((len, sequence)) = header(bytes) else { return MessageBoundary::more_if(true) };
     let payload = bytes.get(HEADER as usize..).unwrap_or_default();

@@ -22,7 +22,7 @@
 //! first other statement of a connection. Background: requests of a replica.
 //!
 //! **Capabilities.** If the login was not captured, the packets decide: the first `EOF` packet after definitions,
-//! present or missing, and the bytes of query attributes, which cannot begin a text.
+//! present or missing, and the bytes of query attributes, which cannot start a text.
 
 mod boundary;
 mod client_packet;

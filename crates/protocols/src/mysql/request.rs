@@ -117,7 +117,7 @@ impl PlainDecoder {
 
     /// Posts `COM_QUERY`: attributes, if any, and a text.
     fn query<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> RequestRead {
-        // A text never begins with these bytes.
+        // A text never starts with these bytes.
         let looks_so = || c.peek().get(1) == Some(&1) && c.peek().first().is_some_and(|count| *count < b'\t');
         if self.session.has(capability::QUERY_ATTRIBUTES).unwrap_or_else(looks_so) {
             c.out().enter("attributes");

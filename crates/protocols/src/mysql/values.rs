@@ -89,7 +89,7 @@ pub(super) struct BulkRows {
 }
 
 impl BulkRows {
-    /// Returns the beginning of rows with these parameters, of which there is at least one.
+    /// Returns the start of rows with these parameters, of which there is at least one.
     pub fn new(layouts: Vec<ValueLayout>) -> Self {
         Self { layouts, at: 0, is_present: false, left: 0 }
     }
@@ -122,7 +122,7 @@ impl BulkRows {
     }
 }
 
-/// Returns whether the rest is the beginning of a length.
+/// Returns whether the rest is the start of a length.
 fn is_cut<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> bool {
     let here = c.peek();
     here.len() < LENGTH && here.len() as u64 == c.remaining() && lenenc_at(here).is_none()

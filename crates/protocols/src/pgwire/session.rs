@@ -448,7 +448,7 @@ impl Session {
         }
     }
 
-    /// Completes the description begun by [`Session::begin_columns`].
+    /// Completes the description started by [`Session::begin_columns`].
     pub fn end_columns(&mut self, statement: Option<PgStatementId>) {
         let Some(id) = statement else {
             let before = self.simple.0.capacity();

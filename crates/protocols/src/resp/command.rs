@@ -58,7 +58,7 @@ const NO_KEYS: (u32, u32, u32) = (u32::MAX, 0, 1);
 const NO_NUMBER: (u32, u32, u32) = (u32::MAX, 0, 1);
 
 impl Command {
-    /// Begins a command of `count` arguments; `wants_statement` if its statement is wanted.
+    /// Starts a command of `count` arguments; `wants_statement` if its statement is wanted.
     pub fn begin(&mut self, op: OpId, count: u64, wants_statement: bool) {
         self.wants_keys = wants_statement;
         self.patterns.clear();
@@ -169,7 +169,7 @@ impl Command {
     fn looked_at(&mut self, place: u32, word: Option<&[u8]>) -> ArgumentField {
         let free = match word {
             None => Some(Free::Any),
-            // Options never begin with a digit, so digits may vary.
+            // Options never start with a digit, so digits may vary.
             Some([b'0'..=b'9', ..]) if self.kind == CommandKind::Plain => Some(Free::Digits),
             Some(_) => None,
         };

@@ -152,7 +152,7 @@ impl Resp {
         self.pairing.request(&mut self.request.command, out)
     }
 
-    /// Begins a command of `count` arguments with a line of `len` bytes.
+    /// Starts a command of `count` arguments with a line of `len` bytes.
     fn begin_array<R: Reader>(&mut self, count: u64, len: u64, out: &mut Out<'_, R>) {
         self.request.command.begin(out.open(), count, out.wants_statements());
         out.charge(self.request.command.op);

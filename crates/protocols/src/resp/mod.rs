@@ -61,7 +61,7 @@ pub struct Resp {
     /// The operation of the current value.
     target: Option<RespReplyTarget>,
     pairing: RespPairing,
-    /// The stream from a primary to its replica. Absent before it begins.
+    /// The stream from a primary to its replica. Absent before it starts.
     replication: Option<Box<ReplicationStream>>,
 }
 
@@ -139,7 +139,7 @@ impl Decoder for Resp {
     }
 }
 
-/// Returns whether a RESP value begins here.
+/// Returns whether a RESP value starts here.
 fn value(bytes: &[u8]) -> Sniff {
     match bytes {
         [] => Sniff::More,
@@ -168,7 +168,7 @@ fn value(bytes: &[u8]) -> Sniff {
     }
 }
 
-/// Returns whether bytes within a stream begin a message.
+/// Returns whether bytes within a stream start a message.
 fn boundary(side: Side, bytes: &[u8]) -> MessageBoundary {
     // Asked at every byte, so only a window is inspected.
     let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
@@ -181,7 +181,7 @@ fn boundary(side: Side, bytes: &[u8]) -> MessageBoundary {
     }
 }
 
-/// Returns whether `bytes` begin an inline command in the command table.
+/// Returns whether `bytes` start an inline command in the command table.
 fn inline_command(bytes: &[u8]) -> MessageBoundary {
     let word = bytes.split(u8::is_ascii_whitespace).next().unwrap_or_default();
     if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)) {

@@ -93,7 +93,7 @@ impl Ssdb {
         Ok(None)
     }
 
-    /// Begins a packet whose first block is `text`.
+    /// Starts a packet whose first block is `text`.
     fn begin<R: Reader>(&mut self, side: Side, text: Option<&[u8]>, out: &mut Out<'_, R>) {
         let text = text.unwrap_or_default();
         let packet = &mut self.packets[side as usize];

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub(super) enum SsdbRequestKind {
     Plain,
     Info,
-    /// Packets up to one that begins with `end`.
+    /// Packets up to one that starts with `end`.
     Dump,
     /// An endless sequence of packets.
     Sync,
@@ -63,7 +63,7 @@ impl SsdbPairing {
         Ok(())
     }
 
-    /// Returns the operation that the beginning packet belongs to.
+    /// Returns the operation that the start packet belongs to.
     pub fn target<R: Reader>(&self, out: &mut Out<'_, R>) -> SsdbReplyTarget {
         if let Some(&(op, kind)) = self.pending.front() {
             out.charge(op);
@@ -76,7 +76,7 @@ impl SsdbPairing {
         SsdbReplyTarget { op: out.orphan("RESPONSE"), kind: SsdbRequestKind::Plain, unpaired: Some(Outcome::NoReply) }
     }
 
-    /// Ends a packet that began with `first`.
+    /// Ends a packet that started with `first`.
     pub fn answer<R: Reader>(&mut self, target: SsdbReplyTarget, first: SsdbStatus, out: &mut Out<'_, R>) {
         let goes_on = target.kind == SsdbRequestKind::Dump && first == SsdbStatus::Other;
         match target.unpaired {

@@ -165,7 +165,7 @@ impl<'t> SqlPieces<'t> {
     }
 
     fn marker(&mut self, text: &'t str) {
-        // `$1` is a marker; no supported server knows `$name`.
+        // `$1` is a marker; no supported server accepts `$name`.
         let is_number = text.get(1..).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
         self.drop_sign();
         self.push(if is_number { SqlPiece::Marker(text) } else { SqlPiece::Literal });

@@ -24,7 +24,7 @@ impl StatementSummary {
         (Self { verb, is_settings: dialect.is_settings(text), text: statement }, has_free_numbers)
     }
 
-    /// Returns the summary of a statement with this name or id, which was prepared before the capture began.
+    /// Returns the summary of a statement with this name or id, which was prepared before the capture started.
     pub fn prepared_before(name: &str, rest: impl Display) -> Self {
         Self { text: StatementText::prepared_before(name, rest), ..Self::default() }
     }
