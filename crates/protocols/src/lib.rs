@@ -73,6 +73,7 @@ impl Sniff {
 
 /// Everything about a protocol except how it is decoded. Each folder defines it in its `mod.rs`.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub struct ProtocolFacts {
     pub sniff: fn(&[u8]) -> Sniff,
     /// Whether messages are lines of text, as in many protocols, so that recognition takes both directions: `sniff`
