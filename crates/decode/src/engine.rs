@@ -107,6 +107,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         Self { decoder, streams: &mut streams.0 }
     }
 
+    /// Decodes the next captured bytes of a direction.
     #[inline]
     pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
         self.with_out(side, reader, |driver, out| driver.take(side, bytes, out));
@@ -147,6 +148,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         }
     }
 
+    /// Handles the next `n` bytes of a direction, which were not captured.
     pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
         self.with_out(side, reader, |driver, out| driver.take_opaque(side, n, out));
     }

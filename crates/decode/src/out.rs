@@ -218,6 +218,7 @@ impl<'r, R: Reader> Out<'r, R> {
         Self { reader, side, current, posted: 0, depth: 0, is_read }
     }
 
+    /// Returns the direction whose bytes are posted.
     #[inline]
     pub fn side(&self) -> Side {
         self.side
@@ -252,6 +253,7 @@ impl<'r, R: Reader> Out<'r, R> {
         result
     }
 
+    /// Returns how many groups are open.
     pub fn depth(&self) -> u32 {
         self.depth
     }
@@ -377,6 +379,7 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.wants_free()
     }
 
+    /// Opens a group: the fields up to its end belong to it.
     pub fn enter(&mut self, group: &'static str) {
         self.depth += 1;
         self.reader.enter(self.side, group);
@@ -430,11 +433,13 @@ impl<'r, R: Reader> Out<'r, R> {
         }
     }
 
+    /// Returns whether statements are kept separate. If not, labels need none.
     #[inline]
     pub fn wants_statements(&self) -> bool {
         self.reader.wants_statements()
     }
 
+    /// Closes an operation: its outcome is final, and nothing more may be posted to it.
     pub fn close(&mut self, op: OpId, outcome: Outcome) {
         if self.current == Some(op) {
             self.current = None;
@@ -442,10 +447,12 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.close(op, outcome);
     }
 
+    /// Reports the name of the software at the sending end of `side`.
     pub fn software(&mut self, side: Side, name: &str) {
         self.reader.software(side, name);
     }
 
+    /// Reports the version of the software at the sending end of `side`.
     pub fn software_version(&mut self, side: Side, version: &str) {
         self.reader.software_version(side, version);
     }
@@ -454,6 +461,7 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.decrypted(self.side, ahead, bytes);
     }
 
+    /// Reports a limit of the result on this connection.
     pub fn note(&mut self, note: Note) {
         self.reader.note(note);
     }
