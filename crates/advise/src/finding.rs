@@ -37,7 +37,7 @@ pub struct ByteEvidence {
 
 impl ByteEvidence {
     /// Returns the amounts that are not zero.
-    pub fn of<'a>(amounts: &'a [Amounts; 2], field: &'a str) -> impl Iterator<Item = Self> + use<'a> {
+    pub fn from_amounts<'a>(amounts: &'a [Amounts; 2], field: &'a str) -> impl Iterator<Item = Self> + use<'a> {
         let all = Side::BOTH.into_iter().flat_map(|side| Account::ALL.map(|account| (side, account)));
         let all = all.map(|(side, account)| (side, account, amounts[side as usize][account]));
         all.filter(|(_, _, bytes)| *bytes > 0).map(|(side, account, bytes)| Self {
@@ -181,7 +181,7 @@ impl AdviceFinding {
     /// Subtracts these bytes from a row, with themselves as evidence.
     #[must_use]
     pub fn saving(mut self, row: usize, amounts: &[Amounts; 2], field: &str) -> Self {
-        self.evidence = ByteEvidence::of(amounts, field).collect();
+        self.evidence = ByteEvidence::from_amounts(amounts, field).collect();
         self.without(row, amounts)
     }
 

@@ -1,5 +1,4 @@
 use crate::finding::AdviceFinding;
-use crate::rules;
 use crate::seen::{ClosedConnection, SeenCharge, SeenField, SeenFrame, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Protocol, Side, enum_with};
 
@@ -30,18 +29,18 @@ pub trait Rule {
     fn connection(&mut self, _connection: &ClosedConnection<'_>) {}
 
     /// Returns the finding about a row.
-    fn of_row(&self, _seen: &SeenTraffic, _row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _seen: &SeenTraffic, _row: &SeenRow) -> Option<AdviceFinding> {
         None
     }
 
     /// Returns the finding about one direction of a row.
-    fn of_side(&self, _seen: &SeenTraffic, _row: &SeenRow, _side: Side) -> Option<AdviceFinding> {
+    fn side_finding(&self, _seen: &SeenTraffic, _row: &SeenRow, _side: Side) -> Option<AdviceFinding> {
         None
     }
 
     fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        let of_sides = |row| Side::BOTH.map(|side| self.of_side(seen, row, side)).into_iter().flatten();
-        seen.rows.iter().flat_map(|row| self.of_row(seen, row).into_iter().chain(of_sides(row))).collect()
+        let of_sides = |row| Side::BOTH.map(|side| self.side_finding(seen, row, side)).into_iter().flatten();
+        seen.rows.iter().flat_map(|row| self.row_finding(seen, row).into_iter().chain(of_sides(row))).collect()
     }
 }
 
@@ -65,8 +64,4 @@ enum_with! {
         /// Level 3.
         Zstd = "zstd",
     }
-}
-
-pub fn all(suppositions: WhatIfOptions) -> Vec<NamedRule> {
-    rules::all(suppositions)
 }

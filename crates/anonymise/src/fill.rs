@@ -212,7 +212,10 @@ impl Filler {
 
     /// Replaces a word: apart if it is a name in a key, whose pattern shows it, otherwise as a whole.
     fn word(&self, word: &mut [u8]) {
-        if word.is_ascii() && word.len() <= pattern::LONGEST && pattern::of(word).bytes().any(|byte| byte != b'#') {
+        if word.is_ascii()
+            && word.len() <= pattern::LONGEST
+            && pattern::key_pattern(word).bytes().any(|byte| byte != b'#')
+        {
             self.apart(word);
         } else {
             self.whole(word);
@@ -282,7 +285,7 @@ struct NumberForm {
 impl NumberForm {
     fn new(word: &[u8]) -> Self {
         let is_hexadecimal = word.iter().all(u8::is_ascii_hexdigit);
-        Self { is_hexadecimal, pattern: word.is_ascii().then(|| pattern::of(word)) }
+        Self { is_hexadecimal, pattern: word.is_ascii().then(|| pattern::key_pattern(word)) }
     }
 
     fn class(&self) -> fn(u8) -> CharacterClass {
@@ -294,7 +297,7 @@ impl NumberForm {
             return false;
         }
         let Some(shown) = &self.pattern else { return true };
-        let pattern = pattern::of(word);
+        let pattern = pattern::key_pattern(word);
         let is_any = |text: &str| text.chars().map(|shown| shown == pattern::ANY).collect::<Vec<_>>();
         is_any(shown) == is_any(&pattern)
     }
@@ -321,7 +324,11 @@ mod tests {
         {
             let filler = text(original);
             assert_eq!(filler, text(original));
-            assert_eq!(pattern::of(filler.as_bytes()).len(), pattern::of(original.as_bytes()).len(), "{filler}");
+            assert_eq!(
+                pattern::key_pattern(filler.as_bytes()).len(),
+                pattern::key_pattern(original.as_bytes()).len(),
+                "{filler}"
+            );
             for (a, b) in original.chars().zip(filler.chars()) {
                 assert_eq!(a == b, !a.is_alphanumeric(), "{original}: {filler}");
                 assert_eq!((a.is_ascii_digit(), a.is_ascii_lowercase()), (b.is_ascii_digit(), b.is_ascii_lowercase()));
@@ -381,9 +388,9 @@ mod tests {
 
         #[test]
         fn the_pattern_of_a_key_is_as_long_and_others_differ(a in "[a-zA-Z0-9:_.@-]{0,30}", b in "[a-zA-Z0-9:_.@-]{0,30}") {
-            let of = |key: &str| pattern::of(text(key).as_bytes());
-            prop_assert_eq!(of(&a).len(), pattern::of(a.as_bytes()).len());
-            prop_assert_eq!(of(&a) == of(&b), pattern::of(a.as_bytes()) == pattern::of(b.as_bytes()));
+            let of = |key: &str| pattern::key_pattern(text(key).as_bytes());
+            prop_assert_eq!(of(&a).len(), pattern::key_pattern(a.as_bytes()).len());
+            prop_assert_eq!(of(&a) == of(&b), pattern::key_pattern(a.as_bytes()) == pattern::key_pattern(b.as_bytes()));
         }
     }
 }

@@ -63,7 +63,7 @@ fn frames(path: &Path) -> Vec<OwnedFrame> {
     let mut source = FileSource::open(path).unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = source.next_frame().unwrap().frame() {
-        frames.push(OwnedFrame::of(&frame));
+        frames.push(OwnedFrame::new(&frame));
     }
     frames
 }
@@ -84,7 +84,7 @@ fn copy(frames: &[OwnedFrame], selection: &Selection) -> Vec<OwnedFrame> {
     let mut copied = copy.finish().unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = copied.next_frame().unwrap() {
-        frames.push(OwnedFrame::of(&frame));
+        frames.push(OwnedFrame::new(&frame));
     }
     frames
 }

@@ -169,7 +169,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
             result.partial.clone_from(&outcome.run.partial);
             result.runs.push(outcome.run);
         }
-        result.summary = LoadSummary::of(&result.runs);
+        result.summary = LoadSummary::from_runs(&result.runs);
         if result.partial.is_none() {
             join_all(connections.into_iter().map(DriverConnection::close)).await;
         }

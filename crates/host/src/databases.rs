@@ -150,7 +150,7 @@ fn by_port(port: u16) -> Option<System> {
     let of_system = System::ALL.iter().find(|system| system.port == port && !is_general(system)).copied();
     let of_protocol = || {
         let with = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::Http);
-        with.filter(|protocol| protocol.ports().contains(&port)).find_map(System::of)
+        with.filter(|protocol| protocol.ports().contains(&port)).find_map(System::default_for)
     };
     of_system.or_else(of_protocol)
 }

@@ -209,7 +209,7 @@ fn spread(pairs: &[CostPair], value: impl Fn(&CostPair) -> Option<f64>) -> Measu
     let Some(values) = values else {
         return Measured::unavailable("the processes of the server are not seen on this host (name them with --pid)");
     };
-    Spread::of(&values).ok_or("no round was completed").into()
+    Spread::from_values(&values).ok_or("no round was completed").into()
 }
 
 #[cfg(test)]

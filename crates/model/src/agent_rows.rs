@@ -8,7 +8,7 @@ pub struct AgentRows {
     /// Unix time.
     pub start_ns: u64,
     pub end_ns: u64,
-    /// Frames that windows lost, since the agent began.
+    /// Frames that windows lost, since the agent started.
     pub dropped: u64,
     pub flows: Vec<AgentFlowRow>,
     pub statements: Vec<AgentStatementRow>,

@@ -179,17 +179,17 @@ pub struct SweepReported {
 }
 
 impl SweepLatency {
-    /// Names of the figures, in the order of the fields.
+    /// Names of the values, in the order of the fields.
     pub const NAMES: [&str; 8] = ["mean", "p50", "p90", "p95", "p99", "p999", "p9999", "max"];
 
-    /// Returns the figures in this order.
+    /// Returns the values in this order.
     pub fn figures(&self) -> [&Measured<Spread>; 8] {
         let Self { mean, p50, p90, p95, p99, p999, p9999, max } = self;
         [mean, p50, p90, p95, p99, p999, p9999, max]
     }
 
-    /// Returns a distribution of these figures, given in this order.
-    pub fn of([mean, p50, p90, p95, p99, p999, p9999, max]: [Measured<Spread>; 8]) -> Self {
+    /// Returns a distribution with these values, in this order.
+    pub fn new([mean, p50, p90, p95, p99, p999, p9999, max]: [Measured<Spread>; 8]) -> Self {
         Self { mean, p50, p90, p95, p99, p999, p9999, max }
     }
 }

@@ -11,6 +11,7 @@ macro_rules! protocols {
         schemes: $schemes:expr,
         tls_schemes: $tls_schemes:expr,
         otel_names: $otel_names:expr,
+        has_tables: $has_tables:literal,
         systems: { $($system:literal: $port:literal),+ $(,)? },
     })+) => {
         /// A wire protocol that can be decoded, identified in records by [`Protocol::name`].
@@ -31,6 +32,7 @@ macro_rules! protocols {
                         schemes: &$schemes,
                         tls_schemes: &$tls_schemes,
                         otel_names: &$otel_names,
+                        has_tables: $has_tables,
                     },)+
                 }
             }
@@ -52,6 +54,7 @@ protocols! {
         schemes: ["redis", "valkey"],
         tls_schemes: ["rediss", "valkeys"],
         otel_names: [],
+        has_tables: false,
         systems: {
             "redis": 6379, "redis-server": 6379, "valkey": 6379, "valkey-server": 6379, "keydb": 6379,
             "dragonfly": 6379, "dragonflydb": 6379, "garnet": 6379, "pika": 9221, "resp": 6379,
@@ -64,6 +67,7 @@ protocols! {
         schemes: ["cql", "cassandra", "scylla"],
         tls_schemes: [],
         otel_names: [],
+        has_tables: true,
         systems: { "cassandra": 9042, "scylla": 9042, "scylladb": 9042, "cql": 9042 },
     }
     Pgwire {
@@ -73,6 +77,7 @@ protocols! {
         schemes: ["postgres", "postgresql"],
         tls_schemes: [],
         otel_names: [("postgres", "postgresql")],
+        has_tables: true,
         systems: {
             "postgres": 5432, "postgresql": 5432, "pg": 5432, "cockroach": 26257, "cockroachdb": 26257,
             "yugabyte": 5433, "yugabytedb": 5433, "greenplum": 5432, "pgwire": 5432,
@@ -85,6 +90,7 @@ protocols! {
         schemes: ["mysql", "mariadb"],
         tls_schemes: [],
         otel_names: [],
+        has_tables: true,
         systems: {
             "mysql": 3306, "mysqld": 3306, "mariadb": 3306, "percona": 3306, "tidb": 4000, "oceanbase": 2881,
             "polardb-x": 8527,
@@ -97,6 +103,7 @@ protocols! {
         schemes: ["mongodb"],
         tls_schemes: [],
         otel_names: [],
+        has_tables: false,
         systems: { "mongodb": 27017, "mongod": 27017, "ferretdb": 27017, "mongo": 27017 },
     }
     Http {
@@ -106,6 +113,7 @@ protocols! {
         schemes: ["http"],
         tls_schemes: ["https"],
         otel_names: [],
+        has_tables: false,
         systems: {
             "http": 80, "https": 443, "rocksserver": 5577, "elasticsearch": 9200, "couchdb": 5984,
             "clickhouse": 8123,
@@ -118,6 +126,7 @@ protocols! {
         schemes: ["ssdb"],
         tls_schemes: [],
         otel_names: [],
+        has_tables: false,
         systems: { "ssdb": 8888 },
     }
     Memcache {
@@ -127,6 +136,7 @@ protocols! {
         schemes: ["memcache", "memcached"],
         tls_schemes: [],
         otel_names: [("memcache", "memcached")],
+        has_tables: false,
         systems: { "memcached": 11211, "pogocache": 9401, "memcache": 11211 },
     }
 }
@@ -141,6 +151,7 @@ struct Facts {
     /// Names of systems or of the protocol, and their values of `db.system.name` in OpenTelemetry's semantic conventions, if these
     /// differ.
     otel_names: &'static [(&'static str, &'static str)],
+    has_tables: bool,
 }
 
 impl Protocol {
@@ -169,6 +180,11 @@ impl Protocol {
     /// Returns the URL schemes of its servers.
     pub fn schemes(self) -> impl Iterator<Item = &'static str> {
         self.facts().schemes.iter().chain(self.facts().tls_schemes).copied()
+    }
+
+    /// Returns whether its statements are texts that name tables, as in SQL.
+    pub const fn has_tables(self) -> bool {
+        self.facts().has_tables
     }
 
     /// Returns whether URLs with this scheme request TLS.
@@ -233,7 +249,7 @@ impl System {
     }
 
     /// Returns the most common system of a protocol.
-    pub fn of(protocol: Protocol) -> Option<Self> {
+    pub fn default_for(protocol: Protocol) -> Option<Self> {
         Self::ALL.iter().copied().find(|system| system.protocol == protocol)
     }
 }

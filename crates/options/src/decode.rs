@@ -97,7 +97,7 @@ fn systems() -> String {
     let mut all = Protocol::ALL;
     all.sort_unstable();
     let listed = |name: fn(Protocol) -> &'static str| all.map(name).join(", ");
-    let systems = listed(|protocol| System::of(protocol).map_or(protocol.name(), |system| system.name));
+    let systems = listed(|protocol| System::default_for(protocol).map_or(protocol.name(), |system| system.name));
     format!("A system ({systems}, …) or protocol ({}); repeatable", listed(Protocol::name))
 }
 

@@ -259,7 +259,7 @@ impl<'a> MergedReading<'a> {
                 return if self.repeats.has(index, frame, is_near) { GO_ON } else { take.take(index, frame) };
             }
             held_bytes += frame.bytes.len();
-            held.push_back(OwnedFrame::of(frame));
+            held.push_back(OwnedFrame::new(frame));
             is_beside = late > SLACK_NS || held_bytes > SLACK_BYTES;
             if is_beside { ControlFlow::Break(()) } else { GO_ON }
         })?;
@@ -409,7 +409,7 @@ impl<'a> File<'a> {
     /// Returns the time of the next frame.
     fn look(&mut self) -> Result<Option<u64>> {
         if self.ahead.is_empty()
-            && let Some(frame) = self.read()?.map(|frame| OwnedFrame::of(&frame))
+            && let Some(frame) = self.read()?.map(|frame| OwnedFrame::new(&frame))
         {
             self.ahead.push_back(frame);
         }

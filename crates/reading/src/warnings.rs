@@ -264,7 +264,7 @@ impl Warnings {
         let subject = format!("{} {place} {look_like} {look}", counted(count, "connection"));
         let remedy = match look {
             ApparentProtocol::Ours(protocol) => {
-                let name = System::of(protocol).map_or(protocol.name(), |system| system.name);
+                let name = System::default_for(protocol).map_or(protocol.name(), |system| system.name);
                 format!("name it with --db {name} --port {port}")
             }
             ApparentProtocol::Tls => self.tls.remedy_midway(port),
@@ -304,7 +304,7 @@ impl Warnings {
             }
         }
         for ((protocol, port), count) in found.into_iter().take(OTHERS) {
-            let name = System::of(protocol).map_or(protocol.name(), |system| system.name);
+            let name = System::default_for(protocol).map_or(protocol.name(), |system| system.name);
             let is_usual = protocol.ports().iter().any(|usual| usual.to_string() == port);
             let options = if is_usual { format!("--db {name}") } else { format!("--db {name} --port {port}") };
             let verb = if count == 1 { "speaks" } else { "speak" };

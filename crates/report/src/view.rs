@@ -136,7 +136,7 @@ fn rows_by(run: &Run, by: By) -> Vec<ViewRow> {
 fn statement_rows(row: &OperationRow) -> Vec<ViewRow> {
     match row.statements.as_slice() {
         [] => vec![row.into()],
-        statements => statements.iter().map(|statement| ViewRow::of_statement(row, statement)).collect(),
+        statements => statements.iter().map(|statement| ViewRow::from_statement(row, statement)).collect(),
     }
 }
 
@@ -267,7 +267,7 @@ fn cost(row: &ViewRow, price: &Price, window_ns: u64) -> Cost {
     let bytes = row.amounts().total();
     Cost {
         per_million_operations: per_operation(bytes, row.samples()).map(|bytes| bytes * 1e6 * price.per_byte),
-        per_day: price.of_day(bytes as f64, window_ns),
+        per_day: price.cost_per_day(bytes as f64, window_ns),
     }
 }
 
@@ -329,7 +329,7 @@ mod tests {
         let row = run.operations[at].clone();
         let statement = |text: &str, count: u64, bytes: u64| {
             let side = |bytes| {
-                let accounts = overhead_model::Amounts::of(overhead_model::Account::Data, bytes);
+                let accounts = overhead_model::Amounts::new(overhead_model::Account::Data, bytes);
                 SideSums::new(count, accounts)
             };
             let totals = RowTotals { count, request: side(bytes), response: side(1), ..RowTotals::default() };

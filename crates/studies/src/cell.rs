@@ -97,7 +97,7 @@ impl Cell {
         let result = bench.results.first()?;
         let summary = result.summary?;
         let run = result.runs.get(summary.median_run)?;
-        let spread = |of: fn(&LoadRun) -> f64| Spread::of(&result.runs.iter().map(of).collect::<Vec<_>>());
+        let spread = |of: fn(&LoadRun) -> f64| Spread::from_values(&result.runs.iter().map(of).collect::<Vec<_>>());
         Some(json!({
             "driver": format!("{} {}", bench.driver.name, bench.driver.version),
             "per_second": summary.per_second,

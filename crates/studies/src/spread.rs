@@ -14,7 +14,7 @@ pub(crate) fn from_value(value: &Value) -> Result<Spread, Error> {
     let figure = |value: Value| f64::try_from(value.clone()).map_err(|_| error(format!("{value:?} is not a number")));
     if value.get_attr("median")?.is_undefined() {
         let figures = value.try_iter()?.map(figure).collect::<Result<Vec<_>, _>>()?;
-        return Spread::of(&figures).ok_or_else(|| error(format!("{value:?} has no spread")));
+        return Spread::from_values(&figures).ok_or_else(|| error(format!("{value:?} has no spread")));
     }
     let part = |name: &str| figure(value.get_attr(name)?);
     let (median, q1, q3) = (part("median")?, part("q1")?, part("q3")?);
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn runs_that_overlap_are_not_apart() {
-        let spread = |figures: &[f64]| Value::from(Serde(Spread::of(figures).unwrap()));
+        let spread = |figures: &[f64]| Value::from(Serde(Spread::from_values(figures).unwrap()));
         let (slow, quick) = (spread(&[10.0, 12.0, 14.0]), spread(&[14.5, 16.0]));
         assert!(apart(&slow, &quick).unwrap() && apart(&quick, &slow).unwrap());
         assert!(!apart(&slow, &spread(&[13.9, 20.0])).unwrap() && !apart(&slow, &slow).unwrap());

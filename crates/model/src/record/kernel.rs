@@ -68,7 +68,7 @@ pub struct WorkSample {
     pub windows: u64,
     /// Their total length.
     pub window_ns: u64,
-    /// Slices of threads' work that began in them: from one touch of a socket to the next.
+    /// Slices of threads' work that started in them: from one touch of a socket to the next.
     pub slices: u64,
     /// Slices lost because their buffer was full.
     pub dropped: u64,

@@ -134,7 +134,7 @@ impl AdviseArgs {
         let read_ns = || totals.last_ns.zip(totals.first_ns).map_or(0, |(last, first)| last - first);
         let window_ns = input.kept.as_ref().and_then(KeptRun::kept_record).map_or_else(read_ns, window_ns);
         for saving in advice.findings.iter_mut().map(|finding| &mut finding.saving) {
-            saving.cost = price.as_ref().and_then(|price| price.of_period(saving.bytes as f64, window_ns));
+            saving.cost = price.as_ref().and_then(|price| price.cost_per_period(saving.bytes as f64, window_ns));
         }
         warnings.of_totals(&totals);
         if seen.wire() + totals.other != totals.wire_bytes && advice.unlisted_operations == 0 {

@@ -93,7 +93,7 @@ impl Warnings {
 fn system(selected: &Selected, connection: &Connection) -> Option<System> {
     let protocol = Protocol::named(&connection.protocol)?;
     let mut named = selected.db.iter().filter_map(|name| System::named(name));
-    named.find(|system| system.protocol == protocol).or_else(|| System::of(protocol))
+    named.find(|system| system.protocol == protocol).or_else(|| System::default_for(protocol))
 }
 
 /// Returns what opens the connections of a server that is on another host.

@@ -277,7 +277,7 @@ mod tests {
     }
 
     fn operation(bytes: u64) -> Operation {
-        let side = |bytes| SideTotals { frames: 1, amounts: Amounts::of(Account::Data, bytes) };
+        let side = |bytes| SideTotals { frames: 1, amounts: Amounts::new(Account::Data, bytes) };
         Operation { sides: [side(bytes), side(2 * bytes)], outcome: Outcome::Ok, latency_ns: Some(bytes) }
     }
 

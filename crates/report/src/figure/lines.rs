@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn a_spread_stands_around_its_value_and_lines_with_spreads_stand_apart() {
         let mut figure = figure(false);
-        let spread = Spread::of(&[60.0, 70.0, 80.0, 90.0, 20_000.0]);
+        let spread = Spread::from_values(&[60.0, 70.0, 80.0, 90.0, 20_000.0]);
         figure.lines.iter_mut().for_each(|(_, values)| values[0] = spread);
         let axis = Axis::from_figure(&figure).unwrap();
         assert!(axis.to >= 20_000.0, "the largest value has a place");

@@ -223,7 +223,7 @@ fn what_is_asked_once_beside_a_benchmark_is_not_drawn() {
     once.name = "CONFIG GET".to_owned();
     once.count = 1;
     for side in [&mut once.request, &mut once.response] {
-        side.accounts = Amounts::of(Account::Framing, 20);
+        side.accounts = Amounts::new(Account::Framing, 20);
     }
     let before = Chart::new(std::slice::from_ref(&named), None).rows.len();
     named.run.operations.push(once);

@@ -132,7 +132,7 @@ fn sentences_compare_like_with_like_or_say_nothing() {
     let [get, set] = ["GET", "SET"].map(only);
     assert_eq!(sentences(&[get.clone(), set.clone()]).len(), 1, "a GET is not a SET");
     let mut large = NamedRun { name: "large".to_owned(), ..get.clone() };
-    large.run.operations.iter_mut().for_each(|row| row.response.accounts += Amounts::of(Account::Data, 4_000_000));
+    large.run.operations.iter_mut().for_each(|row| row.response.accounts += Amounts::new(Account::Data, 4_000_000));
     let said = sentences(&[get.clone(), large]).join(" ");
     assert!(said.contains("GET takes the fewest bytes on the wire in GET"), "{said}");
     let mixed = sentences(&[get, live.clone()]).join(" ");
@@ -273,7 +273,7 @@ fn large() -> NamedRun {
     let mut named = fixture::redis_live();
     let row = named.run.operations.iter().find(|row| row.class == Class::Workload).unwrap().clone();
     let statement = |number: u64| {
-        let side = SideSums { accounts: Amounts::of(Account::Data, 100_000 - number), ..SideSums::default() };
+        let side = SideSums { accounts: Amounts::new(Account::Data, 100_000 - number), ..SideSums::default() };
         StatementRow {
             text: format!("SELECT {} FROM t{number} WHERE id = ?", "a_column_with_a_long_name, ".repeat(5)),
             totals: RowTotals { count: 1, request: side.clone(), response: side, ..RowTotals::default() },
@@ -320,7 +320,7 @@ fn ten_runs_of_many_long_names_make_less_than_a_megabyte() {
             let mut row = row.clone();
             row.class = class;
             row.name = format!("{number} {}", "é<&\" ".repeat(1_000));
-            row.request.accounts += Amounts::of(Account::Data, number);
+            row.request.accounts += Amounts::new(Account::Data, number);
             row
         }
     };

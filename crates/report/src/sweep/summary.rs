@@ -61,7 +61,7 @@ fn spread<T>(of: &[T], figure: impl Fn(&T) -> Result<f64, String>) -> Measured<S
         }
     }
     let absent = || Measured::unavailable(reason.unwrap_or_else(|| "no run".to_owned()));
-    Spread::of(&values).map_or_else(absent, Measured::Value)
+    Spread::from_values(&values).map_or_else(absent, Measured::Value)
 }
 
 fn total(runs: &[&Run]) -> SweepTotal {
@@ -148,7 +148,8 @@ fn is_same(one: &OperationRow, other: &OperationRow) -> bool {
 fn operation(kind: &OperationRow, runs: &[&Run]) -> Option<SweepOperation> {
     let rows: Vec<&OperationRow> =
         runs.iter().filter_map(|run| run.operations.iter().find(|row| is_same(row, kind))).collect();
-    let over = |figure: fn(&OperationRow) -> f64| Spread::of(&rows.iter().map(|row| figure(row)).collect::<Vec<_>>());
+    let over =
+        |figure: fn(&OperationRow) -> f64| Spread::from_values(&rows.iter().map(|row| figure(row)).collect::<Vec<_>>());
     Some(SweepOperation {
         protocol: kind.protocol.clone(),
         name: kind.name.clone(),
@@ -182,7 +183,7 @@ fn latency(rows: &[&OperationRow]) -> SweepLatency {
             Measured::Value(latency) => Ok(of(latency)),
         })
     };
-    SweepLatency::of([
+    SweepLatency::new([
         figure(|latency| latency.mean),
         figure(|latency| latency.p50 as f64),
         figure(|latency| latency.p90 as f64),
@@ -214,7 +215,7 @@ fn reported(runs: &[&[Reported]]) -> Vec<SweepReported> {
             program: program.to_owned(),
             name: name.to_owned(),
             per_second: spread(&tests, |test| said(test.per_second)),
-            latency_ns: SweepLatency::of(latency),
+            latency_ns: SweepLatency::new(latency),
         }
     };
     names.into_iter().map(of).collect()

@@ -120,9 +120,6 @@ impl<'run> TableRows<'run> {
     }
 }
 
-/// Protocols whose statements are texts with tables.
-const WITH_TABLES: [Protocol; 3] = [Protocol::Cql, Protocol::Pgwire, Protocol::Mysql];
-
 /// Returns a name such as `SELECT customer` or `find orders`; `EXECUTE 7` if only the id is known, `GET (other)` for a
 /// placeholder; or the statement if it names no table, or the name if it is empty.
 pub fn statement_name(protocol: &str, name: &str, statement: &str) -> String {
@@ -133,7 +130,7 @@ pub fn statement_name(protocol: &str, name: &str, statement: &str) -> String {
         let id = statement.strip_suffix(')').and_then(|text| text.split_once(" before the capture: "));
         return format!("{name} {}", id.map_or(statement, |(_, id)| id));
     }
-    if !WITH_TABLES.iter().any(|known| known.name() == protocol) {
+    if !Protocol::named(protocol).is_some_and(Protocol::has_tables) {
         return statement.split(" {").next().unwrap_or(statement).to_owned();
     }
     let words: Vec<&str> = statement.split([' ', '(', ')', ',', ';']).filter(|word| !word.is_empty()).collect();

@@ -151,7 +151,7 @@ fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
     let [wire, part, day, month] = places;
     let (run, bounds) = (table.run, table.bounds);
     let sum = |name: &str, bytes: u64| {
-        let per_day = table.price.and_then(|price| price.of_day(bytes as f64, window_ns(run)));
+        let per_day = table.price.and_then(|price| price.cost_per_day(bytes as f64, window_ns(run)));
         let cost = |days: f64| per_day.map_or_else(|| DASH.to_owned(), |per_day| money(per_day * days));
         let mut cells = vec![(place(shown, "operation").unwrap_or(0), name.to_owned())];
         cells.extend(part.map(|at| (at, percent(bytes, run.source.wire_bytes))));
