@@ -96,6 +96,7 @@ pub struct LedgerChange {
 /// Operations that a rule found in a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FoundOperations {
+    /// Number of operations.
     pub times: u64,
     /// Time that was waited.
     pub ns: u64,
@@ -112,6 +113,7 @@ impl FoundOperations {
     }
 }
 
+/// What following the advice would save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Saving {
     /// Total of the run; negative if it costs bytes.
@@ -131,6 +133,7 @@ pub struct Saving {
     pub cost: Option<f64>,
 }
 
+/// An avoidable cost, with its evidence and its remedies.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct AdviceFinding {
     /// As in `--what-if`.
@@ -141,10 +144,12 @@ pub struct AdviceFinding {
     /// Number of affected operations.
     pub operations: u64,
     pub example: Option<Example>,
+    /// The avoidable bytes.
     pub evidence: Vec<ByteEvidence>,
     pub remedies: Vec<Remedy>,
     pub saving: Saving,
     pub certainty: Certainty,
+    /// How the saving was computed, as a phrase.
     pub computed: String,
     /// Facts that the capture cannot show.
     pub unknown: &'static str,
@@ -192,6 +197,7 @@ impl AdviceFinding {
         self
     }
 
+    /// Changes an account of a row by `bytes`, which are negative if saved.
     pub fn change(&mut self, row: usize, side: Side, account: Account, bytes: i64) {
         if bytes != 0 {
             self.changes.push(LedgerChange { row, side, account, bytes });

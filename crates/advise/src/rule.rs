@@ -17,15 +17,19 @@ pub trait Rule {
         false
     }
 
+    /// Handles a field that [`Rule::wants_field`] accepted.
     fn field(&mut self, _field: &SeenField<'_>) {}
 
+    /// Handles a frame of a selected connection.
     fn frame(&mut self, _frame: &SeenFrame) {}
 
     /// Handles bytes of a frame that are not new payload.
     fn charge(&mut self, _charge: &SeenCharge) {}
 
+    /// Handles a closed operation.
     fn operation(&mut self, _closed: &SeenOperation<'_>) {}
 
+    /// Handles the end of a connection.
     fn connection(&mut self, _connection: &ClosedConnection<'_>) {}
 
     /// Returns the finding about a row.
@@ -38,6 +42,7 @@ pub trait Rule {
         None
     }
 
+    /// Returns the findings of all rows and sides. A rule about anything else overrides it.
     fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         let of_sides = |row| Side::BOTH.map(|side| self.side_finding(seen, row, side)).into_iter().flatten();
         seen.rows.iter().flat_map(|row| self.row_finding(seen, row).into_iter().chain(of_sides(row))).collect()

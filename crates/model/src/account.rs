@@ -68,6 +68,7 @@ pub struct Amounts([u64; Account::COUNT]);
 impl Amounts {
     pub const ZERO: Self = Self([0; Account::COUNT]);
 
+    /// Returns amounts that are zero except for one account.
     pub fn new(account: Account, bytes: u64) -> Self {
         let mut amounts = Self::ZERO;
         amounts[account] = bytes;

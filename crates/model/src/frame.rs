@@ -4,6 +4,7 @@ use crate::call::CallPacket;
 use crate::stream;
 use std::fmt;
 
+/// A frame and its bytes, borrowed from the source.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// Capture time in nanoseconds since the Unix epoch.
@@ -49,6 +50,7 @@ impl Frame<'_> {
     }
 }
 
+/// A [`Frame`] with its own copy of the bytes.
 #[derive(Clone, Debug)]
 pub struct OwnedFrame {
     time_ns: u64,

@@ -23,6 +23,7 @@ crate::enum_with! {
 impl Side {
     pub const BOTH: [Self; 2] = [Self::Request, Self::Response];
 
+    /// Returns the opposite direction.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -88,6 +89,7 @@ pub const OTHER: &str = "(other)";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowId(pub u64);
 
+/// The bytes of an operation in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SideTotals {
     /// Frames touched. Shared frames count for each operation.
@@ -104,6 +106,7 @@ impl SideTotals {
     }
 }
 
+/// A closed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Totals by [`Side`].

@@ -70,10 +70,12 @@ impl<T> Measured<T> {
         Self::unavailable("not recorded")
     }
 
+    /// Returns the value; `None` if it is unavailable.
     pub fn value(&self) -> Option<&T> {
         self.as_result().ok()
     }
 
+    /// Returns why there is no value; `None` if there is one.
     pub fn reason(&self) -> Option<&str> {
         self.as_result().err()
     }
@@ -86,6 +88,7 @@ impl<T> Measured<T> {
         }
     }
 
+    /// Changes the value and keeps a reason.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Measured<U> {
         match self {
             Self::Value(value) => Measured::Value(change(value)),

@@ -110,6 +110,7 @@ pub struct StreamPiece<'a> {
 }
 
 impl<'a> StreamPiece<'a> {
+    /// Returns the addresses of sender and receiver.
     pub fn direction(&self) -> (SocketAddr, SocketAddr) {
         let [client, server] = self.addresses;
         if self.to_server { (client, server) } else { (server, client) }

@@ -159,10 +159,12 @@ impl Protocol {
     pub const ALL: [Self; Self::COUNT] =
         [Self::Mongo, Self::Cql, Self::Mysql, Self::Pgwire, Self::Http, Self::Ssdb, Self::Memcache, Self::Resp];
 
+    /// Returns the name in records and on the command line.
     pub const fn name(self) -> &'static str {
         self.facts().name
     }
 
+    /// Finds a protocol by its name in records.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|protocol| protocol.name() == name)
     }
@@ -218,6 +220,7 @@ impl fmt::Display for Protocol {
 pub struct System {
     pub name: &'static str,
     pub protocol: Protocol,
+    /// The usual port of its servers.
     pub port: u16,
 }
 

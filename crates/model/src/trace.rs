@@ -19,6 +19,7 @@ pub struct FrameFacts {
     pub connection: u64,
     /// Capture time, Unix nanoseconds.
     pub time_ns: u64,
+    /// Length on the wire in bytes.
     pub wire_len: u32,
     /// Bytes of link-layer, IP and TCP headers, in this order.
     pub headers: [u32; 3],
