@@ -223,7 +223,7 @@ impl ExportCli {
         let tally = ExportTally::new(Rc::clone(dataset), FileSink::start(self.encoders()), stop.clone())?;
         let read = self.read(source, tally, stop, &mut warnings)?;
         let totals = &read.totals;
-        warnings.of_totals(totals);
+        warnings.warn_of_totals(totals);
         let is_part = !self.window.plan().is_all() || self.sample.plan().cycle.is_some();
         if let Some(frames) = source.frames.filter(|frames| !is_part && *frames > totals.frames) {
             warnings.partial(format!(

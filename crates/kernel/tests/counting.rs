@@ -171,7 +171,7 @@ fn a_command_counts_from_its_exec() {
 }
 
 #[test]
-fn time_agrees_with_the_clock_of_the_process() {
+fn time_agrees_with_the_clock_at_process_start() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::spin(Duration::from_secs(1)));
     counters.add_process(ProcessRole::Server, child.pid).unwrap();

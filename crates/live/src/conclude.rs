@@ -62,11 +62,11 @@ impl CaptureSession {
             if captured.totals.is_encrypted() {
                 warnings.tls = plan.tls_servers();
             }
-            warnings.of_totals(&captured.totals);
+            warnings.warn_of_totals(&captured.totals);
             let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
-            warnings.of_frame_sizes(&captured.totals, interface);
+            warnings.warn_of_frame_sizes(&captured.totals, interface);
             if plan.packet_file().is_some() {
-                warnings.of_packets_alone();
+                warnings.accept_packets_alone();
             }
         }
         if warnings.is_nothing() && plan.has_interface {

@@ -193,7 +193,7 @@ impl<O: Openers> CommandFilter<O> {
         if self.has_forgotten && self.sums.left_out > 0 {
             warnings.remark("the number of connections left out is a lower bound");
         }
-        warnings.of_only_command(self.sums);
+        warnings.warn_of_only_command(self.sums);
         self.sums
     }
 

@@ -49,7 +49,7 @@ pub fn extras(runs: &[LoadedRun], decode: &DecodePlan, examples: bool) -> Result
         }
         if examples {
             shown = true;
-            extras.examples.extend(of_run(loaded, runs.len() > 1, &input)?);
+            extras.examples.extend(run_examples(loaded, runs.len() > 1, &input)?);
         }
     }
     if examples && !shown {
@@ -115,7 +115,7 @@ fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
 }
 
 /// Returns the first operation of each of the largest kinds of a run.
-fn of_run(loaded: &LoadedRun, several: bool, input: &InputPlan) -> Result<Vec<PageExample>> {
+fn run_examples(loaded: &LoadedRun, several: bool, input: &InputPlan) -> Result<Vec<PageExample>> {
     let mut rows: Vec<&OperationRow> =
         loaded.run.run.operations.iter().filter(|row| row.class == Class::Workload).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.request.accounts.total() + row.response.accounts.total()));

@@ -120,7 +120,7 @@ impl KeptRun {
         };
         let only_command = run.source.only_command;
         if let Some(only) = only_command {
-            warnings.of_only_command(only);
+            warnings.warn_of_only_command(only);
         }
         let (kernel_drops, bpf_ns) = (run.source.kernel_drops, run.observer.bpf_ns);
         Circumstances {

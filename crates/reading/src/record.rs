@@ -55,7 +55,7 @@ impl RecordPlan {
     /// Reads the captures into a record.
     pub fn record(&self) -> Result<Run> {
         let Self { input, .. } = self;
-        let started = run_record::Beginning::of_the_process();
+        let started = run_record::Beginning::at_process_start();
         let mut warnings = Warnings::default();
         let windows = self.sample.chosen(&input.files)?;
         let keys = input.read_keys(&mut warnings)?;
@@ -79,15 +79,15 @@ impl RecordPlan {
         if let Some(kept) = &input.kept {
             facts = kept.facts(facts, input.is_part(), &mut warnings);
         }
-        warnings.of_totals(&totals);
+        warnings.warn_of_totals(&totals);
         if facts.selection == Selected::default() {
-            warnings.of_detection(aggregate.connections().iter().map(|connection| connection.protocol.as_str()));
+            warnings.warn_of_detection(aggregate.connections().iter().map(|connection| connection.protocol.as_str()));
         }
         if warnings.is_nothing() && !input.connections.is_default() && input.pipe().is_none() {
             self.look_for_others(&keys, &mut warnings)?;
         }
         let interface = facts.environment.as_ref().and_then(|environment| environment.interface.as_ref());
-        warnings.of_frame_sizes(&totals, interface);
+        warnings.warn_of_frame_sizes(&totals, interface);
         let aggregate = aggregate.with_distributions(self.distribution);
         let mut run = run_record::run(&aggregate, &totals, warnings, facts);
         input.kept.iter().for_each(|kept| kept.copy_tcp_counters(&mut run));
@@ -109,7 +109,7 @@ impl RecordPlan {
         let mut dissector = Dissector::new(Selection::default(), tally).with_keys(keys.log());
         self.input.read(&mut dissector, keys, &mut Warnings::default())?;
         let (aggregate, _) = dissector.finish();
-        warnings.of_others(&aggregate.connections());
+        warnings.warn_of_others(&aggregate.connections());
         Ok(())
     }
 }

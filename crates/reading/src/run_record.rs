@@ -34,11 +34,11 @@ pub struct Beginning {
 impl Beginning {
     /// Returns the current moment, excluding CPU time that this process spent on earlier runs.
     pub fn now() -> Self {
-        Self { own_cpu_ns: own_cpu_ns().unwrap_or(0), ..Self::of_the_process() }
+        Self { own_cpu_ns: own_cpu_ns().unwrap_or(0), ..Self::at_process_start() }
     }
 
     /// Returns the current moment, counting all CPU time of this process towards the run.
-    pub fn of_the_process() -> Self {
+    pub fn at_process_start() -> Self {
         Self { time: Instant::now(), own_cpu_ns: 0 }
     }
 }
@@ -50,7 +50,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
     let (operations, connections) = (aggregate.operations(), aggregate.connections());
     let encrypted = operations.iter().filter(|row| row.name == ENCRYPTED);
     let encrypted = encrypted.map(|row| row.request.wire_bytes.total + row.response.wire_bytes.total).sum();
-    warnings.of_encrypted(&connections, &facts.selection, [encrypted, totals.wire_bytes]);
+    warnings.warn_of_encrypted(&connections, &facts.selection, [encrypted, totals.wire_bytes]);
     let source = Source {
         kind: facts.kind,
         inputs: facts.inputs,
@@ -69,11 +69,11 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
         header_snapped_frames: totals.header_snapped_frames,
         kernel_drops: facts.kernel_drops,
     };
-    warnings.of_unseen_statements(&operations);
-    warnings.of_load(&operations);
-    warnings.of_generator(&facts.counters);
-    warnings.of_both_legs(&connections);
-    warnings.of_translated_twins(&connections);
+    warnings.warn_of_unseen_statements(&operations);
+    warnings.warn_of_load(&operations);
+    warnings.warn_of_generator(&facts.counters);
+    warnings.warn_of_both_legs(&connections);
+    warnings.warn_of_translated_twins(&connections);
     let (warnings, exit) = warnings.settle();
     let mut run = build_run(
         aggregate,

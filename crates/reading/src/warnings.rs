@@ -63,7 +63,7 @@ impl Warnings {
     }
 
     /// Accepts a capture without selected connections: the user asked only for packets.
-    pub fn of_packets_alone(&mut self) {
+    pub fn accept_packets_alone(&mut self) {
         self.nothing = false;
     }
 
@@ -102,7 +102,7 @@ impl Warnings {
     }
 
     /// Reports the connections that `--only-command` left out.
-    pub fn of_only_command(&mut self, only: OnlyCommand) {
+    pub fn warn_of_only_command(&mut self, only: OnlyCommand) {
         if only.left_out > 0 {
             let were = if only.left_out == 1 { "was" } else { "were" };
             let left_out = counted(only.left_out, "connection");
@@ -117,8 +117,8 @@ impl Warnings {
     }
 
     /// Adds the warnings that follow from the totals of a dissection.
-    pub fn of_totals(&mut self, totals: &Totals) {
-        self.of_emptiness(totals);
+    pub fn warn_of_totals(&mut self, totals: &Totals) {
+        self.warn_of_emptiness(totals);
         for link in totals.link_types.iter().filter(|link| link.name().is_none()) {
             self.partial(format!(
                 "frames of link type {link} are not decoded and count as `other`: capture on Ethernet, loopback, cooked (`any`) or raw IP"
@@ -152,26 +152,26 @@ impl Warnings {
                 counted(totals.tcp.gap_bytes, "byte")
             ));
         }
-        self.of_transport(totals);
-        self.of_directions(&totals.tcp);
+        self.warn_of_transport(totals);
+        self.warn_of_directions(&totals.tcp);
         if totals.tcp.given_up > 0 {
             self.partial(format!(
                 "{} given up before the end, to keep memory within bounds: half-open ones first, as in a flood or a scan, then the largest; what came of them later counts as new connections: narrow the capture down with --port or -f",
                 counted(totals.tcp.given_up, "connection")
             ));
         }
-        self.of_clocks(totals);
+        self.warn_of_clocks(totals);
         for (note, count) in &totals.notes {
             if let Note::Foreign(foreign) = note {
-                self.of_foreign(*foreign, *count, totals.tcp.connections > 0);
+                self.warn_of_foreign(*foreign, *count, totals.tcp.connections > 0);
             } else {
-                self.of_note(*note, *count);
+                self.warn_of_note(*note, *count);
             }
         }
     }
 
     /// Reports frames that were captured later than their acknowledgments.
-    fn of_clocks(&mut self, totals: &Totals) {
+    fn warn_of_clocks(&mut self, totals: &Totals) {
         let [late, too_late] = [Note::CapturedLate, Note::CapturedTooLate]
             .map(|note| totals.notes.get(&note).copied().unwrap_or_default());
         if too_late > 0 {
@@ -195,7 +195,7 @@ impl Warnings {
         }
     }
 
-    fn of_emptiness(&mut self, totals: &Totals) {
+    fn warn_of_emptiness(&mut self, totals: &Totals) {
         if totals.frames == 0 {
             self.nothing("no frame was captured");
         } else if totals.tcp.connections == 0 && totals.snap_bytes > 0 {
@@ -213,7 +213,7 @@ impl Warnings {
     }
 
     /// Warns about connections that no frames carried.
-    fn of_transport(&mut self, totals: &Totals) {
+    fn warn_of_transport(&mut self, totals: &Totals) {
         for transport in totals.transports.iter().filter(|transport| !transport.has_frames()) {
             let what = match transport {
                 Transport::Unix => "UNIX sockets",
@@ -235,7 +235,7 @@ impl Warnings {
     }
 
     /// Warns about a capture that sees only one direction of connections.
-    fn of_directions(&mut self, tcp: &TcpTotals) {
+    fn warn_of_directions(&mut self, tcp: &TcpTotals) {
         let sides = [
             (tcp.request_only, "client", "responses, and with them latencies,"),
             (tcp.response_only, "server", "requests, and with them operations,"),
@@ -250,7 +250,7 @@ impl Warnings {
     }
 
     /// Warns about connections whose protocol is not decoded or not expected.
-    fn of_foreign(&mut self, foreign: ForeignTraffic, count: u64, is_any_decoded: bool) {
+    fn warn_of_foreign(&mut self, foreign: ForeignTraffic, count: u64, is_any_decoded: bool) {
         let ForeignTraffic { port, look, expected } = foreign;
         let look_like = if count == 1 { "looks like" } else { "look like" };
         let place = if port == 0 { "on other ports".to_owned() } else { format!("on port {port}") };
@@ -281,7 +281,7 @@ impl Warnings {
     }
 
     /// Warns about HTTP next to database connections if the user named no protocol. `protocols` has one entry per connection.
-    pub fn of_detection<'a>(&mut self, protocols: impl Iterator<Item = &'a str>) {
+    pub fn warn_of_detection<'a>(&mut self, protocols: impl Iterator<Item = &'a str>) {
         let mut is_spoken = [false; 2];
         for protocol in protocols {
             is_spoken[usize::from(protocol == Protocol::Http.name())] = true;
@@ -294,7 +294,7 @@ impl Warnings {
     }
 
     /// Lists the other protocols and ports in files that have nothing that was asked for, one sentence each.
-    pub fn of_others(&mut self, connections: &[Connection]) {
+    pub fn warn_of_others(&mut self, connections: &[Connection]) {
         let mut found = BTreeMap::<(Protocol, String), u64>::new();
         for connection in connections {
             let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == connection.protocol);
@@ -317,7 +317,7 @@ impl Warnings {
     }
 
     /// Warns about frames too large for Ethernet, and names the cause on the captured interface.
-    pub fn of_frame_sizes(&mut self, totals: &Totals, interface: Option<&Interface>) {
+    pub fn warn_of_frame_sizes(&mut self, totals: &Totals, interface: Option<&Interface>) {
         let tcp = &totals.tcp;
         let is_jumbo = |interface: &Interface| {
             interface.name != "lo" && interface.mtu.is_some_and(|mtu| u64::from(mtu) >= tcp.oversize_longest_bytes)
@@ -363,7 +363,7 @@ mod tests {
     fn a_limit_of_decompression_is_named() {
         let said = |note, count| {
             let mut warnings = Warnings::default();
-            warnings.of_note(note, count);
+            warnings.warn_of_note(note, count);
             warnings.settle().0.concat()
         };
         let zstd = said(Note::Implausible(Codec::Zstd), 1);
@@ -379,7 +379,7 @@ mod tests {
     fn http_that_nobody_asked_for_is_told_where_it_is_not_alone() {
         let said = |protocols: &[&str]| {
             let mut warnings = Warnings::default();
-            warnings.of_detection(protocols.iter().copied());
+            warnings.warn_of_detection(protocols.iter().copied());
             warnings.settle()
         };
         assert_eq!(said(&["http", "http"]), (Vec::new(), exit::COMPLETE));
@@ -394,7 +394,7 @@ mod tests {
         let mut totals = Totals::default();
         let warning = |totals: &Totals, interface: Option<&Interface>| {
             let mut warnings = Warnings::default();
-            warnings.of_frame_sizes(totals, interface);
+            warnings.warn_of_frame_sizes(totals, interface);
             let (warnings, status) = warnings.settle();
             assert_eq!(status, exit::COMPLETE);
             warnings.first().cloned()
@@ -430,11 +430,11 @@ mod tests {
         (totals.tcp.connections, totals.tcp.payload_bytes) = (1, 100);
         totals.notes.insert(Note::Tls, 1);
         let mut warnings = Warnings::default();
-        warnings.of_totals(&totals);
+        warnings.warn_of_totals(&totals);
         assert_eq!(warnings.settle().1, exit::COMPLETE);
         totals.tcp.gap_bytes = 7;
         let mut warnings = Warnings::default();
-        warnings.of_totals(&totals);
+        warnings.warn_of_totals(&totals);
         let (warnings, status) = warnings.settle();
         assert_eq!(status, exit::PARTIAL);
         assert!(warnings.iter().any(|warning| warning.starts_with("7 bytes are in no captured frame")), "{warnings:?}");
@@ -446,7 +446,7 @@ mod tests {
         (totals.tcp.connections, totals.tcp.payload_bytes) = (1, 100);
         totals.notes.insert(Note::LostBoundary, 2);
         let mut warnings = Warnings::default();
-        warnings.of_totals(&totals);
+        warnings.warn_of_totals(&totals);
         let (warnings, status) = warnings.settle();
         assert_eq!(status, exit::PARTIAL);
         assert!(warnings[0].starts_with("message boundaries were lost 2 times"), "{warnings:?}");
@@ -459,7 +459,7 @@ mod tests {
             (totals.tcp.connections, totals.tcp.payload_bytes) = (connections, 100 * connections);
             totals.notes.insert(Note::Foreign(ForeignTraffic { port: 6379, look, expected }), 3);
             let mut warnings = Warnings::default();
-            warnings.of_totals(&totals);
+            warnings.warn_of_totals(&totals);
             let (warnings, status) = warnings.settle();
             (warnings.join("; "), status)
         };

@@ -136,7 +136,7 @@ impl AdviseArgs {
         for saving in advice.findings.iter_mut().map(|finding| &mut finding.saving) {
             saving.cost = price.as_ref().and_then(|price| price.cost_per_period(saving.bytes as f64, window_ns));
         }
-        warnings.of_totals(&totals);
+        warnings.warn_of_totals(&totals);
         if seen.wire() + totals.other != totals.wire_bytes && advice.unlisted_operations == 0 {
             warnings.partial("what is shown differs from the ledger: this is a defect");
         }

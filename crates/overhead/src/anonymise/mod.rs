@@ -67,14 +67,14 @@ impl AnonymiseArgs {
             );
         }
         let copied = plan.for_copy(out).record()?;
-        of_differences(out, &compare::differences(&original, &copied), &mut warnings);
+        warn_of_differences(out, &compare::differences(&original, &copied), &mut warnings);
         say!("{}: {}, without user data", out.display(), counted(written, "frame"));
         Ok(warnings)
     }
 }
 
 /// Adds warnings for figures that differ between the copy and its original.
-fn of_differences(out: &Path, differences: &[String], warnings: &mut Warnings) {
+fn warn_of_differences(out: &Path, differences: &[String], warnings: &mut Warnings) {
     let more = differences.len().saturating_sub(NAMED);
     for difference in differences.iter().take(NAMED) {
         warnings.partial(format!("{} differs from its original: {difference}", out.display()));

@@ -92,7 +92,7 @@ impl Feed for LiveFeed {
 
     fn finish(self: Box<Self>) -> Result<Warnings> {
         let mut outcome = self.capturing.finish()?;
-        outcome.warnings.of_totals(&outcome.totals);
+        outcome.warnings.warn_of_totals(&outcome.totals);
         for (interface, count) in &self.elsewhere {
             let connections = counted(*count, "connection");
             outcome

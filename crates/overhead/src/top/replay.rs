@@ -117,7 +117,7 @@ impl Replay {
         input.read(&mut replay, &keys, &mut warnings)?;
         let Self { dissector, asked, clock, frames, wire_bytes, .. } = replay;
         let (aggregate, totals) = dissector.finish();
-        warnings.of_totals(&totals);
+        warnings.warn_of_totals(&totals);
         while let Ok(request) = asked.recv() {
             if let Request::Look(by, told) = request {
                 let look = figures(clock.as_ref(), (frames, wire_bytes), aggregate.kinds(by));

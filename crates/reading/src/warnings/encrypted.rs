@@ -62,7 +62,7 @@ impl TlsServers {
 
 impl Warnings {
     /// Describes the connections with encrypted content: where they lead, its share of all bytes on the wire, and what would open them.
-    pub fn of_encrypted(&mut self, connections: &[Connection], selected: &Selected, [encrypted, all]: [u64; 2]) {
+    pub fn warn_of_encrypted(&mut self, connections: &[Connection], selected: &Selected, [encrypted, all]: [u64; 2]) {
         let mut servers = BTreeMap::<&str, (u64, &Connection)>::new();
         for connection in connections.iter().filter(|connection| connection.encrypted) {
             servers.entry(&connection.server).or_insert((0, connection)).0 += connection.wire_bytes;
@@ -136,7 +136,7 @@ mod tests {
     fn said(tls: TlsServers, db: &[&str], connections: &[Connection]) -> String {
         let selected = Selected { db: db.iter().map(ToString::to_string).collect(), ports: Vec::new() };
         let mut warnings = Warnings { tls, encrypted: connections.len() as u64, ..Warnings::default() };
-        warnings.of_encrypted(connections, &selected, [540, 1_000]);
+        warnings.warn_of_encrypted(connections, &selected, [540, 1_000]);
         let (sentences, status) = warnings.settle();
         assert_eq!(status, exit::COMPLETE);
         sentences.join("; ")

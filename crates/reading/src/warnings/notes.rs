@@ -8,7 +8,7 @@ use overhead_report::text::{counted, grouped};
 
 impl Warnings {
     /// Reports traffic that was not captured, could not be distinguished or was not processed.
-    fn of_bound(&mut self, note: Note, count: u64) {
+    fn warn_of_bound(&mut self, note: Note, count: u64) {
         match note {
             // The warnings about directions cover this note, but it also makes the result partial.
             Note::OneWay => self.partial = true,
@@ -58,7 +58,7 @@ impl Warnings {
     }
 
     /// Reports what taps repeated or put out of order.
-    fn of_tap(&mut self, note: Note, count: u64) {
+    fn warn_of_tap(&mut self, note: Note, count: u64) {
         match note {
             Note::Translated { from, to } => self.remark(format!(
                 "{} to {from} {} captured on both sides of an address translation: counted once, under the server's own address {to}",
@@ -75,7 +75,7 @@ impl Warnings {
         }
     }
 
-    pub(super) fn of_note(&mut self, note: Note, count: u64) {
+    pub(super) fn warn_of_note(&mut self, note: Note, count: u64) {
         match note {
             // The next two notes cover encryption; other warnings list foreign traffic by port, and late frames.
             Note::Tls | Note::Foreign(_) | Note::CapturedLate | Note::CapturedTooLate => {}
@@ -106,9 +106,9 @@ impl Warnings {
             | Note::Ambiguous
             | Note::Shifted
             | Note::Implausible(_)
-            | Note::LongBody => self.of_bound(note, count),
+            | Note::LongBody => self.warn_of_bound(note, count),
             Note::Translated { .. } | Note::UnsteadyTap | Note::BothEnds => {
-                self.of_tap(note, count);
+                self.warn_of_tap(note, count);
             }
             Note::Switched(protocol) => self.remark(format!(
                 "{} went on with {protocol}, which is not decoded: the payload from there on is in `unknown`",

@@ -36,7 +36,7 @@ const LOOKUPS: [&str; 4] = ["GET", "HGET", "get", "gets"];
 
 impl Warnings {
     /// Reports statements that were prepared before the capture, and where their texts can be found.
-    pub fn of_unseen_statements(&mut self, operations: &[OperationRow]) {
+    pub fn warn_of_unseen_statements(&mut self, operations: &[OperationRow]) {
         let mut unseen = BTreeMap::<&str, BTreeSet<&str>>::new();
         for row in operations {
             let texts = row.statements.iter().map(|statement| statement.text.as_str());
@@ -60,7 +60,7 @@ impl Warnings {
     }
 
     /// Says that no read finds anything, or that most bytes are set-up: a load test was perhaps set up wrong.
-    pub fn of_load(&mut self, operations: &[OperationRow]) {
+    pub fn warn_of_load(&mut self, operations: &[OperationRow]) {
         let bytes = |row: &OperationRow| row.request.wire_bytes.total + row.response.wire_bytes.total;
         let of_class = |class| operations.iter().filter(move |row| row.class == class);
         let is_miss = |row: &&OperationRow| {
@@ -86,7 +86,7 @@ impl Warnings {
     }
 
     /// Says that the clients were the limit: they always had work, and no thread of the server had.
-    pub fn of_generator(&mut self, counters: &Measured<Counters>) {
+    pub fn warn_of_generator(&mut self, counters: &Measured<Counters>) {
         let Measured::Value(Counters { window_ns, server, client, .. }) = counters else { return };
         let (Some(server), Some(client)) = (server.value(), client.value()) else { return };
         let share = |ns: u64, threads: u64| ns as f64 / (*window_ns as f64 * threads as f64);
@@ -126,7 +126,7 @@ impl Warnings {
 
     /// Says that totals include both sides of an address translation, if nearly all connections have a twin between other addresses. At
     /// one interface, as of a router with one leg, nothing but this tells it.
-    pub fn of_translated_twins(&mut self, connections: &[Connection]) {
+    pub fn warn_of_translated_twins(&mut self, connections: &[Connection]) {
         let mut alike = BTreeMap::<(&str, &str, u64, u64), BTreeSet<[&str; 2]>>::new();
         for of in connections.iter().filter(|of| of.operations > 0) {
             let client_port = of.client.rsplit(':').next().unwrap_or_default();
@@ -146,7 +146,7 @@ impl Warnings {
     }
 
     /// Says that totals include both legs of a proxy if one server of a protocol looks like the client of others.
-    pub fn of_both_legs(&mut self, connections: &[Connection]) {
+    pub fn warn_of_both_legs(&mut self, connections: &[Connection]) {
         let parsed = |end: &str| end.parse::<SocketAddr>().ok();
         let legs: Vec<(&str, SocketAddr, SocketAddr, u64)> = connections
             .iter()
@@ -191,7 +191,7 @@ mod tests {
 
     fn said(operations: &[OperationRow]) -> Vec<String> {
         let mut warnings = Warnings::default();
-        warnings.of_load(operations);
+        warnings.warn_of_load(operations);
         warnings.settle().0
     }
 
@@ -226,7 +226,7 @@ mod tests {
         let (mut client, mut server) = (role("redis-benchmark"), role("redis-server"));
         change(&mut client, &mut server);
         let mut warnings = Warnings::default();
-        warnings.of_generator(&Measured::Value(Counters {
+        warnings.warn_of_generator(&Measured::Value(Counters {
             window_ns: 10_000_000_000,
             server: Measured::Value(server),
             client: Measured::Value(client),
