@@ -8,7 +8,7 @@ use overhead_kernel::WorkListener;
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Class, Frame, Side};
 use overhead_reading::time::unix_ns;
-use overhead_reading::{Dissect, Dissection, KeyReader, Sampled, Windows};
+use overhead_reading::{Dissection, KeyReader, Sampled, Windows};
 use overhead_report::{Aggregate, OperationKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -93,7 +93,7 @@ impl DissectingThread {
         if frame.time_ns >= self.turn_ns {
             self.turn(frame.time_ns);
         }
-        self.dissection.frame(frame);
+        self.dissection.dissect(frame);
     }
 
     /// Returns the values of all frames so far.

@@ -2,10 +2,9 @@
 
 use super::feed::{Feed, Look};
 use anyhow::{Result, anyhow};
-use overhead_dissect::Dissector;
 use overhead_model::Frame;
 use overhead_model::record::By;
-use overhead_reading::{Dissect, InputPlan, Warnings, can_be_read_again};
+use overhead_reading::{Dissect, DissectPlan, Dissection, InputPlan, Warnings, can_be_read_again};
 use overhead_report::{Aggregate, OperationKind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
@@ -76,7 +75,7 @@ impl Feed for ReplayFeed {
 
 /// State of the reading thread.
 struct Replay {
-    dissector: Dissector<Aggregate>,
+    dissection: Dissection,
     asked: Receiver<Request>,
     speed: Option<f64>,
     clock: Option<Clock>,
@@ -111,12 +110,12 @@ impl Replay {
         let mut warnings = Warnings::default();
         let keys = input.read_keys(&mut warnings)?;
         let tally = Aggregate::new().with_rows_by(By::Connection);
-        let dissector = Dissector::new(input.selection.clone(), tally).with_keys(keys.log());
+        let dissection = DissectPlan::default().dissection(&input.selection, keys.log(), tally, None);
         let (clock, frames, wire_bytes) = (None, 0, 0);
-        let mut replay = Self { dissector, asked, speed, clock, paused: false, deserted: false, frames, wire_bytes };
+        let mut replay = Self { dissection, asked, speed, clock, paused: false, deserted: false, frames, wire_bytes };
         input.read(&mut replay, &keys, &mut warnings)?;
-        let Self { dissector, asked, clock, frames, wire_bytes, .. } = replay;
-        let (aggregate, totals) = dissector.finish();
+        let Self { dissection, asked, clock, frames, wire_bytes, .. } = replay;
+        let (aggregate, totals, _) = dissection.finish(None);
         warnings.warn_of_totals(&totals);
         while let Ok(request) = asked.recv() {
             if let Request::Look(by, told) = request {
@@ -158,7 +157,7 @@ impl Replay {
     fn answer(&mut self, request: Request) {
         match request {
             Request::Look(by, told) => {
-                let kinds = self.dissector.tally().kinds(by);
+                let kinds = self.dissection.tally().kinds(by);
                 drop(told.send(figures(self.clock.as_ref(), (self.frames, self.wire_bytes), kinds)));
             }
             Request::Pause(paused) => {
@@ -177,7 +176,7 @@ impl Dissect for Replay {
         if !self.deserted {
             self.frames += 1;
             self.wire_bytes += u64::from(frame.wire_len());
-            self.dissector.frame(frame);
+            self.dissection.dissect(frame);
         }
     }
 

@@ -63,6 +63,12 @@ impl Dissection {
 }
 
 impl Dissection {
+    /// Dissects a frame, for other crates: called, not inlined, so that the decoders are compiled in this crate only.
+    #[inline(never)]
+    pub fn dissect(&mut self, frame: &Frame<'_>) {
+        self.frame(frame);
+    }
+
     /// Starts or stops telling the listener of operations. With windows there is no listener.
     pub fn listen(&mut self, is_listening: bool) {
         if let Self::Whole(dissector) = self {
