@@ -1,4 +1,4 @@
-"""Captures that are made to cost whoever reads them as much as they can, each at any size: what lab/test/doubling measures.
+"""Captures that are made to cost whoever reads them as much as they can, each at any size: what lab/test/doubling.py measures.
 
 A generator takes a number of bytes and gives the capture in pieces of about so many altogether, which count as its input. The same bytes each time.
 """

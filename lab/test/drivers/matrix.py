@@ -1,4 +1,4 @@
-"""`lab/test/crosscheck --drivers [NAME…]`: each driver's program against a real server, captured, and what overhead makes of the
+"""`lab/test/crosscheck.py --drivers [NAME…]`: each driver's program against a real server, captured, and what overhead makes of the
 capture held against the program's own count, tshark, and the server's counters. NAME is a protocol (`cql`), or one
 driver of it (`cql/java`)."""
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lab/release/book [--check]: docs/ as a static book in target/book, by mdBook, which cargo installs where it is not there yet.
+"""lab/release/book.py [--check]: docs/ as a static book in target/book, by mdBook, which cargo installs where it is not there yet.
 
 Every page below docs/ must stand in docs/SUMMARY.md. Links to files of the repository that are no pages lead to the
 repository's web address; every other link must lead to a file of the book, and to a heading that is there. Addresses on the
@@ -153,7 +153,7 @@ def build():
 
 def main():
     if sys.argv[1:] not in ([], ["--check"]):
-        sys.exit("usage: lab/release/book [--check]")
+        sys.exit("usage: lab/release/book.py [--check]")
     count, dead = check_sources()
     print(f"{count} links between the Markdown files of the repository")
     if not dead and not sys.argv[1:]:
@@ -161,7 +161,7 @@ def main():
         print(f"{pages} pages with {links} links: {OUT.relative_to(ROOT)}/index.html")
     for line in dead:
         print(f"dead: {line}", file=sys.stderr)
-    sys.exit(f"lab/release/book: {len(dead)} dead links or pages left out" if dead else 0)
+    sys.exit(f"lab/release/book.py: {len(dead)} dead links or pages left out" if dead else 0)
 
 
 main()
