@@ -1,4 +1,7 @@
-"""What the Python tests of lab/test share: checks and their counts, captures, servers and their answers, the last line."""
+"""What the tests of lab/test share: checks and their counts, captures, servers and their answers, the last line.
+
+Tests in Python import it. Those in shell source lab/lib/testing.sh, which runs it as a program and sends it their checks.
+"""
 
 import collections
 import contextlib
@@ -14,7 +17,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TEST = pathlib.Path(sys.argv[0]).name
+TEST = pathlib.Path(sys.argv[0]).stem
 # The binary that is tested is the argument with a slash in it.
 OVERHEAD = os.path.realpath(next((word for word in sys.argv[1:] if "/" in word), ROOT / "target/debug/overhead"))
 # Payload accounts of the ledger.
@@ -26,16 +29,21 @@ counts = collections.Counter()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def report(word, name, detail=""):
+    """Prints and counts a check that passed, failed or was skipped."""
+    shown = {"passed": f"ok ({detail})" if detail else "ok", "failed": f"FAILED: {detail}", "skipped": f"skipped: {detail}"}
+    print(f"{TEST} {name} ... {shown[word]}", flush=True)
+    counts[word] += 1
+
+
 def check(name, found, wanted=True):
-    word = "ok" if found == wanted else f"FAILED: wanted {wanted}, found {found}"
-    print(f"{TEST} {name} ... {word}", flush=True)
-    counts["passed" if found == wanted else "failed"] += 1
-    return found == wanted
+    passed = found == wanted
+    report("passed" if passed else "failed", name, "" if passed else f"wanted {wanted}, found {found}")
+    return passed
 
 
 def skip(name, why):
-    print(f"{TEST} {name} ... skipped: {why}", flush=True)
-    counts["skipped"] += 1
+    report("skipped", name, why)
 
 
 def require_root(*programs, namespaces=()):
@@ -227,3 +235,18 @@ def finish():
     word = "FAILED" if counts["failed"] else "ok"
     print(f"test result: {word}. {counts['passed']} passed; {counts['failed']} failed; {counts['skipped']} ignored")
     sys.exit(1 if counts["failed"] else 0)
+
+
+def relay():
+    """Reports the checks of the shell test `argv[1]` from standard input, until it finishes. It has ended early where there is no more input."""
+    global TEST
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    TEST, received = sys.argv[1], b""
+    while part := os.read(0, 65536):
+        *whole, received = (received + part).split(b"\0")
+        for word, *rest in (fields.decode(errors="replace").split("\x1f", 2) for fields in whole):
+            finish() if word == "finished" else report(word, *rest)
+
+
+if __name__ == "__main__":
+    relay()
