@@ -72,6 +72,14 @@ unpacked_source() {
     echo "$folder"
 }
 
+# bare_debian RELEASE FOLDER [OPTION…]: makes a minimal root there, which reaches mirrors and registries like this machine.
+bare_debian() {
+    mmdebstrap --quiet --variant=minbase "${@:3}" "$1" "$2" "$(debian_mirror)" &&
+        cp -r /etc/apt/apt.conf.d/. "$2/etc/apt/apt.conf.d/" &&
+        cp /etc/ssl/certs/ca-certificates.crt "$2/etc/ssl/certs/" && cp /etc/resolv.conf /etc/hosts "$2/etc/" &&
+        { [ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$2/etc/"; }
+}
+
 # drop_parts: what an interrupted `unpacked` has left.
 drop_parts() { rm -rf -- "$ARCHIVE"/part.*; }
 
