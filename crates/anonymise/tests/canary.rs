@@ -2,13 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "canary/conversations.rs"]
-mod conversations;
-#[path = "canary/fields.rs"]
-mod fields;
-
-use conversations::{CANARY, Conversation, Packed, of_all_protocols};
-use fields::Fields;
+use crate::conversations::{CANARY, Conversation, Packed, of_all_protocols};
+use crate::fields::Fields;
 use overhead_anonymise::{Anonymiser, Key};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{Frame, LinkType};

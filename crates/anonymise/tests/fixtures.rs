@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "canary/fields.rs"]
-mod fields;
-
 use overhead_anonymise::{Anonymiser, Key};
 use overhead_capture::{FileSource, FrameSource};
 use overhead_dissect::explain::{ByteVisibility, ConnectionStates, UnpostedStream};
@@ -315,7 +312,7 @@ fn copies_of_recorded_sessions_have_the_same_figures() {
 #[test]
 fn of_every_field_is_known_what_becomes_of_it() {
     for (path, selection) in cases() {
-        let mut dissector = Dissector::new(selection, fields::Fields::default());
+        let mut dissector = Dissector::new(selection, crate::fields::Fields::default());
         for frame in frames(&path) {
             dissector.frame(&frame.frame());
         }

@@ -3,11 +3,9 @@
 // Test helpers fail by panicking.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
+use crate::support::*;
 use overhead_capture::{CutReason, SourceError};
 use std::io::Write;
-use support::*;
 
 fn pcap(order: Order, magic: u32) -> Vec<u8> {
     let mut file = pcap_header(order, magic, 1);

@@ -3,13 +3,11 @@
 // Test helpers fail by panicking.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
+use crate::support::*;
 use overhead_capture::{PcapngWriter, WriterOptions};
 use overhead_model::frame::{Frame, LinkType};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::*;
 
 /// First bytes of every known format.
 const STARTS: [&[u8]; 9] = [

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{Captured, Talk, dissect};
+use crate::common::{Captured, Talk, dissect};
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::{Selection, limits};
 use overhead_model::{Account, Class, Protocol, Side};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{Book, Captured, dissect};
+use crate::common::{Book, Captured, dissect};
 use overhead_capture::{FileSource, FrameSource, NextFrame};
 use overhead_decode::Note;
 use overhead_dissect::Selection;

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{Book, Captured, HEADERS, Talk, dissect};
+use crate::common::{Book, Captured, HEADERS, Talk, dissect};
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::Selection;
 use overhead_model::Account::{Data, Ip, Link, Retransmission, Tcp};

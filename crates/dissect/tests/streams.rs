@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{Book, Captured, List, Talk, dissect};
+use crate::common::{Book, Captured, List, Talk, dissect};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::stream::unix_ends;
 use overhead_model::{Account, Class, DecidedBy, Frame, LinkType, Protocol, Side, StreamPiece, Transport};

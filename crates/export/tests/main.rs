@@ -1,0 +1,4 @@
+//! The program and its data sets: one test program, because each would link the whole crate.
+
+mod export;
+mod generate;
