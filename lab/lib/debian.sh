@@ -15,7 +15,7 @@ apt_own() {
 }
 
 # archive RELEASE…: the lists of these releases, from the mirror that the machine uses, or else from Debian's own. The word
-# `sources` behind a release asks for its sources, too.
+# `sources` behind a release adds its sources.
 archive() {
     local mirror release former='' keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     # shellcheck disable=SC2016 # apt expands it

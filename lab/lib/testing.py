@@ -47,7 +47,7 @@ def skip(name, why):
 
 
 def require_root(*programs, namespaces=()):
-    """Goes on as root, in new namespaces of these kinds; or else skips everything, if programs are missing, too."""
+    """Continues as root, in new namespaces of these kinds. Skips all checks if that is impossible or a program is missing."""
     missing = [name for name in programs if not shutil.which(name)]
     if os.geteuid() != 0 or missing:
         skip("all", f"{', '.join(missing)} is missing" if missing else "it takes root's rights")
@@ -85,7 +85,7 @@ def network(name, ours, net):
 
 
 def capture(folder, *options, command=(), prefix=(), program=OVERHEAD):
-    """Returns how a capture into the folder ended, its record, None where there is none, and what it said."""
+    """Returns the status of a capture into the folder, its record or None, and its messages."""
     words = [*prefix, program, "capture", "-o", folder, "--force", "--format", "json", *options]
     done = run([*words, *(["--", *command] if command else [])], cwd=pathlib.Path(folder).parent)
     record = json.loads(pathlib.Path(folder, "run.json").read_text()) if done.stdout else None
@@ -93,7 +93,7 @@ def capture(folder, *options, command=(), prefix=(), program=OVERHEAD):
 
 
 def captured(folder, *options, command=()):
-    """The same for a capture that must have a record; ends the test where there is none."""
+    """Like `capture`, but ends the test if there is no record."""
     status, record, said = capture(folder, "-q", *options, command=command)
     if record is None:
         sys.exit(f"{TEST}: {pathlib.Path(folder).name}: {said}")
@@ -116,7 +116,7 @@ def read_again(name, folder, record):
 
 
 def wait_for(condition, what, seconds=20):
-    """Returns what the condition gives once it gives something."""
+    """Returns the value of the condition once it is true."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > deadline:
@@ -126,7 +126,7 @@ def wait_for(condition, what, seconds=20):
 
 
 def connect(place):
-    """Returns a connection to (address, port), or to the path of a socket, once somebody listens there."""
+    """Returns a connection to (address, port), or to the path of a socket, once a server listens there."""
     def attempt():
         with contextlib.suppress(OSError):
             if isinstance(place, tuple):
@@ -134,7 +134,7 @@ def connect(place):
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(str(place))
             return connection
-    return wait_for(attempt, f"somebody who listens on {place}")
+    return wait_for(attempt, f"a server on {place}")
 
 
 def ask(connection, request, until=b"\r\n"):
@@ -202,7 +202,7 @@ class Redis:
 
 
 def redis_counters(connection):
-    """Returns what a Redis has counted: `total_…` of INFO, `calls` by command; and the `length` of the answer that says so."""
+    """Returns what a Redis has counted: `total_…` of INFO, `calls` by command; and the `length` of its answer."""
     connection.sendall(b"INFO everything\r\n")
     with connection.makefile("rb") as answer:
         head = answer.readline()
@@ -215,7 +215,7 @@ def redis_counters(connection):
 
 
 def memcached_counters(connection):
-    """Returns what a memcached has counted, by its own names; and the `length` of the answer that says so."""
+    """Returns what a memcached has counted, by its own names; and the `length` of its answer."""
     answer = ask(connection, b"stats\r\n", until=b"END\r\n")
     fields = (line.split() for line in answer.decode().splitlines() if line.startswith("STAT "))
     return {"length": len(answer), **{name: int(value) for _, name, value, *more in fields if not more and value.isdigit()}}
@@ -238,7 +238,7 @@ def finish():
 
 
 def relay():
-    """Reports the checks of the shell test `argv[1]` from standard input, until it finishes. It has ended early where there is no more input."""
+    """Reports the checks of the shell test `argv[1]` from standard input. Prints no last line if the test ends early."""
     global TEST
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     TEST, received = sys.argv[1], b""

@@ -29,7 +29,7 @@ METRICS = f"127.0.0.1:{int(os.environ.get('OVERHEAD_SOAK_METRICS_PORT', '7396'))
 # Of the time, and in seconds at most.
 WARM_UP_SHARE, WARM_UP = 0.2, 60
 ALLOWED = 0.05
-# The samples, below a line that says how they were taken.
+# The samples, below a line about how they were taken.
 RECORD = ROOT / "docs/images/soak.csv"
 LOADS = [["-t", "get,set", "-r", "100000"], ["-t", "get,set", "-r", "100000", "-P", "16"]]
 

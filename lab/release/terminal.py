@@ -53,7 +53,7 @@ def transcript(binary):
 
 
 def scenes(text):
-    """Commands with the lines of their output; output that does not fit says how much is left out."""
+    """Commands with the lines of their output; output that does not fit ends with how much is left out."""
     found = []
     for line in text.rstrip("\n").split("\n"):
         if line.startswith("$ "):

@@ -7,7 +7,7 @@ Otherwise: messages by type in the fixtures of Redis, PostgreSQL, MySQL, memcach
 each against what the server counts on its own: Redis' INFO stats (of Redis 8 by client, CLIENT LIST), MariaDB's and MySQL's SHOW GLOBAL STATUS,
 memcached's stats, the lab's store over HTTP (/stats), and calls by statement PostgreSQL's pg_stat_statements. Not part of `make
 test`, but for two servers' counters: tshark's versions differ in what they know.
-Says what it skipped. Builds what it needs, but for what the environment names: OVERHEAD (the binary) and COUNT_MESSAGES
+Prints what it skipped. Builds what it needs, except for what the environment names: OVERHEAD (the binary) and COUNT_MESSAGES
 (the example of that name in crates/overhead).
 """
 
@@ -158,7 +158,7 @@ def http_load():
     connection.close()
 
 
-# Transactions of sysbench, and how often each asks for a row by its key; for ranges it asks once each.
+# Transactions of sysbench, and how often each reads a row by its key. It reads each range once.
 EVENTS, POINT_SELECTS = 200, 10
 
 

@@ -30,7 +30,7 @@ MOST_MIB, MOST_SECONDS = 640, 600
 MOST_RATIO = {"instructions": 2.5, "seconds": 3.2}
 # Bytes for which memory is measured, in sizes.
 LARGE = 8
-# Of what costs next to nothing, starting up is most: ratios say nothing.
+# Most of a small cost is starting up, and its ratio means nothing.
 LEAST = {"instructions": 30e6, "seconds": 0.2}
 # A damaged capture is read all the same; explain has no such operation to show.
 STATUSES = (0, 1, 3)

@@ -102,7 +102,7 @@ def redis(lab):
     status, record, _, executed = beside(lab, "long", ["long", "short"], [], command)
     whole("long", status, record)
     check("long: as the server counts", (workload(record, "GET"), executed), (20000, 20000))
-    # The benchmark asks for the server's configuration on a connection of its own.
+    # The benchmark reads the server's configuration on a connection of its own.
     check("long: connections", record["tcp"]["connections"], 6)
     packets(lab, "long", record)
     counters = record["counters"]

@@ -1,7 +1,5 @@
 //! Puts a word wherever users choose content, in every protocol, and checks that no copy contains it.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use crate::conversations::{CANARY, Conversation, Packed, of_all_protocols};
 use crate::fields::Fields;
 use overhead_anonymise::{Anonymiser, Key};

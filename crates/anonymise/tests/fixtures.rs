@@ -1,7 +1,5 @@
 //! Copies all recorded sessions and checks figures, user data and checksums.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use overhead_anonymise::{Anonymiser, Key};
 use overhead_capture::{FileSource, FrameSource};
 use overhead_dissect::explain::{ByteVisibility, ConnectionStates, UnpostedStream};

@@ -2,8 +2,6 @@
 //! good frames, and a description of the tail.
 
 // Test helpers fail by panicking.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use crate::support::*;
 use overhead_capture::{CutReason, FileSource};
 use std::fs;

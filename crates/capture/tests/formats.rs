@@ -1,8 +1,6 @@
 //! Reads every kind of file in both byte orders.
 
 // Test helpers fail by panicking.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use crate::support::*;
 use overhead_capture::FrameSource;
 use std::io::Write;

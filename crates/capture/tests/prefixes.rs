@@ -1,8 +1,6 @@
 //! Every prefix of a file gives a prefix of its frames and reports the cut, or is an error that does.
 
 // Test helpers fail by panicking.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use crate::support::*;
 use overhead_capture::{CutReason, SourceError};
 use std::io::Write;

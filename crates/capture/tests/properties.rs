@@ -1,8 +1,6 @@
 //! No input makes the reader panic, and what is written is what is read.
 
 // Test helpers fail by panicking.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use crate::support::*;
 use overhead_capture::{PcapngWriter, WriterOptions};
 use overhead_model::frame::{Frame, LinkType};

@@ -1,8 +1,6 @@
 //! Reads the writer's files back, with this crate and with tshark if installed.
 
 // Test helpers fail by panicking.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use crate::support::*;
 use overhead_capture::{FileSource, KernelStats, PcapngWriter, WriteError, WriterOptions};
 use overhead_model::frame::{Frame, LinkType};

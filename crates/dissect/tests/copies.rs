@@ -1,7 +1,5 @@
 //! Recorded sessions as other taps would have captured them: each figure is that of the session, or a note says why it may not be.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use crate::common::{Book, Captured, dissect};
 use overhead_capture::{FileSource, FrameSource, NextFrame};
 use overhead_decode::Note;

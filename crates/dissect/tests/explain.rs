@@ -1,7 +1,5 @@
 //! Explanations of conversations that are hard to explain: shared, lost, repeated, cut and compressed bytes.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use crate::common::{HEADERS, Talk};
 use crate::explained::{Stored, check, pieces};
 use overhead_dissect::Selection;
